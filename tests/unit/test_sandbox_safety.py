@@ -12,7 +12,6 @@ import pytest
 from quotaform.cli.console import step_console
 from quotaform.cli.main import run
 from quotaform.model.errors import SandboxError
-from quotaform.sandbox.release import Download
 from quotaform.sandbox.supervisor_client import SupervisorClient
 from tests.waiting import wait_until
 
@@ -83,10 +82,10 @@ def test_a_start_says_what_it_is_doing(
     monkeypatch.setenv("QUOTAFORM_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("KAFKA_HOME", raising=False)
 
-    def fetch(directory: Path, download: Download) -> list[Path]:
+    def fetch(path: str) -> bytes:
         raise SandboxError("no network")
 
-    monkeypatch.setattr("quotaform.sandbox.release.fetch_with_jgo", fetch)
+    monkeypatch.setattr("quotaform.sandbox.release.fetch_jar", fetch)
     assert run(["sandbox", "start"]) == 1
     assert capsys.readouterr() == (
         "",

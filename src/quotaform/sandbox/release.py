@@ -7,9 +7,9 @@
 | 3.5 | SCRAM users are written while storage is formatted (KIP-900); before, all users of a sandbox have PLAIN only |
 | 3.9 | voters that may change (KIP-853); before, `controller.quorum.voters` |
 
-The cache is pinned: `kafka-4.3.1.sha256` next to this module lists every jar of that release with its SHA-256 checksum.
-Only listed jars with the right checksum are stored, and all checksums are verified at each use (45 MB, some 30 ms), so
-a damaged cache is detected and downloaded again.
+The cache is pinned: `kafka-4.3.1.sha256` next to this module lists every jar of that release with its SHA-256 checksum
+and its path in Maven Central. Only jars with the right checksum are stored, and all checksums are verified at each use
+(45 MB, some 30 ms), so a damaged cache is detected and downloaded again.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ import hashlib
 import os
 import re
 import shutil
-import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from quotaform.model.errors import SandboxError, UsageError, missing_extra
+from quotaform.http.client import Limits, Retry, send, send_again
+from quotaform.http.message import MIB, Request, Url
+from quotaform.model.errors import HttpError, SandboxError, UsageError
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.sandbox.cache import cache_directory, locked, make_directory
 from quotaform.sandbox.java import Java
@@ -99,47 +98,41 @@ _NOT_RUNTIME = re.compile(r"-(sources|javadoc|test|test-sources|scaladoc)\.jar(\
 
 _BROKER_JAR: Final = re.compile(r"kafka_2\.1\d-(\d+(?:\.\d+)+).*\.jar").fullmatch
 
-Fetch = Callable[[Path], Iterable[Path]]
+_MAVEN: Final = Url.parse("https://repo1.maven.org/maven2")
+_LIMITS: Final = Limits(total=120.0)
+_LARGEST_JAR: Final = 64 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
-    """What is downloaded together from Maven."""
+    """What is downloaded together from Maven Central."""
 
     title: str
     name: str  # the name of its directory in the cache, and of the file with its checksums
-    endpoints: tuple[str, ...]  # what is resolved, as group:artifact:version
     megabytes: int  # the approximate size of the download
     otherwise: str  # what to do when it cannot be downloaded
-    has_dependencies: bool = False
 
     @property
     def sums(self) -> dict[str, str]:
-        """The SHA-256 sum of each jar, by file name."""
+        """The SHA-256 sum of each jar, by path."""
         text = resources.files(__package__).joinpath(f"{self.name}.sha256").read_text(encoding="ascii")
-        return {name: total for total, name in (line.split() for line in text.splitlines())}
+        return {path: total for total, path in (line.split() for line in text.splitlines())}
 
     def jars(self, progress: Progress) -> tuple[Path, ...]:
-        """Return its jars in the user's cache, which is filled with `jgo` when it is empty or damaged."""
-
-        def fetch(directory: Path) -> list[Path]:
-            progress(f"Downloading {self.title} (once, about {self.megabytes} MB)", 0, 0)
-            return fetch_with_jgo(directory, self)
-
-        return cached_jars(cache_directory() / self.name, self.sums, fetch, self)
+        """Return its jars in the user's cache, which is filled when it is empty or damaged."""
+        return cached_jars(cache_directory() / self.name, self.sums, fetch_jar, self, progress)
 
 
 def kafka_download(release: Release) -> Download:
-    """Return what the broker of a release needs; that of 2.8 has ZooKeeper with it."""
+    """Return what the broker of a release needs; that of 2.8 has ZooKeeper with it.
+
+    Kafka's Maven artifact leaves out the SLF4J binding that its release archive ships; without one the broker logs
+    nothing, not even why it cannot start. The binding is the same for the releases before 4.0, whose archives have
+    Log4j 1: all of them write to SLF4J.
+    """
     return Download(
         title=f"Apache Kafka {release}",
         name=f"kafka-{release}",
-        # Kafka's Maven artifact leaves out the SLF4J binding that its release archive ships; without one the broker
-        # logs nothing, not even why it cannot start. The two are resolved apart: together, the binding's dependency
-        # management would replace kafka-clients by an older one. The binding is the same for the releases before 4.0,
-        # whose archives have Log4j 1: all of them write to SLF4J.
-        endpoints=(f"org.apache.kafka:kafka_2.13:{release}", "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"),
-        has_dependencies=True,
         megabytes=45,
         otherwise="set KAFKA_HOME to an unpacked Apache Kafka",
     )
@@ -150,7 +143,6 @@ KAFKA: Final = kafka_download(NEWEST)
 TOOLS: Final = Download(
     title=f"the tools of Apache Kafka {KAFKA_VERSION}",
     name=f"kafka-tools-{KAFKA_VERSION}",
-    endpoints=(f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}",),
     megabytes=1,
     otherwise=KAFKA.otherwise,
 )
@@ -159,7 +151,6 @@ TOOLS: Final = Download(
 EXPORTER: Final = Download(
     title="the Prometheus JMX exporter 1.0.1",
     name="jmx-exporter-1.0.1",
-    endpoints=("io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1",),
     megabytes=3,
     otherwise="start the sandbox without metrics",
 )
@@ -172,7 +163,7 @@ def find_jars(progress: Progress = no_progress, release: Release | None = None) 
     | -------- | ---------- | ---- |
     | `None`   | set        | those of `$KAFKA_HOME/libs` |
     | `None`   | not set    | the newest release's, in the user's cache |
-    | one      | either     | that release's, in the user's cache, which `jgo` fills when it is empty or damaged |
+    | one      | either     | that release's, in the user's cache, which is filled when it is empty or damaged |
     """
     if release is None and (home := os.environ.get("KAFKA_HOME")):
         return _home_jars(Path(home).expanduser().absolute())
@@ -199,85 +190,62 @@ def find_exporter(progress: Progress = no_progress) -> Path:
     return jar
 
 
-def cached_jars(directory: Path, sums: Mapping[str, str], fetch: Fetch, download: Download = KAFKA) -> tuple[Path, ...]:
+def cached_jars(
+    directory: Path,
+    sums: Mapping[str, str],
+    fetch: Callable[[str], bytes],
+    download: Download = KAFKA,
+    progress: Progress = no_progress,
+) -> tuple[Path, ...]:
     """Return the jars in `directory`, fetching all of them first if one is missing or damaged.
 
-    They are replaced as a whole, never in parts. `sums` has the SHA-256 sum of each file that must be there;
-    `fetch` puts jars somewhere below the directory it is given and returns their paths.
+    They are replaced as a whole, never in parts. `sums` has the SHA-256 sum of each file that must be there, by path;
+    `fetch` returns what is at a path, or raises `HttpError`.
     """
-    jars = tuple(directory / name for name in sorted(sums))
-    if not _is_intact(directory, sums):
+    named = {Path(path).name: total for path, total in sums.items()}
+    if not _is_intact(directory, named):
         # Two processes may find the cache empty at once: the second waits and then finds it filled.
         with locked(directory.with_name(f"{directory.name}.lock"), patience=600.0):
-            if not _is_intact(directory, sums):
-                _fill(directory, sums, fetch, download)
-    return jars
+            if not _is_intact(directory, named):
+                _fill(directory, sums, fetch, download, progress)
+    return tuple(directory / name for name in sorted(named))
 
 
-def fetch_with_jgo(directory: Path, download: Download = KAFKA) -> list[Path]:
-    """Resolve and download the jars of `download` into `directory` with the `jgo` package."""
-    try:
-        from jgo.env import EnvironmentBuilder, LinkStrategy
-        from jgo.maven import MavenContext
-    except ImportError as error:
-        raise SandboxError(
-            f"The sandbox needs the jgo package to fetch {download.title} once: {missing_extra('sandbox')} "
-            f"(or {download.otherwise})."
-        ) from error
-    jars: list[Path] = []
-    try:
-        # stdout belongs to the command's result.
-        with warnings.catch_warnings(), redirect_stdout(sys.stderr):
-            warnings.simplefilter("ignore")
-            # A repository of its own: jars linked to a shared one would share its damage.
-            context = MavenContext(repo_cache=directory / "repository", timeout=60)
-            builder = EnvironmentBuilder(
-                context=context, cache_dir=directory / "environments", link_strategy=LinkStrategy.AUTO
-            )
-            for endpoint in download.endpoints:
-                if not download.has_dependencies:
-                    group, artifact, version = endpoint.split(":")
-                    jars.append(context.project(group, artifact).at_version(version).artifact().resolve())
-                    continue
-                environment = builder.from_endpoint(endpoint)
-                # jgo sorts jars by whether they are Java modules; the broker wants them all.
-                jars += [*environment.path.glob("jars/*.jar"), *environment.path.glob("modules/*.jar")]
-    except Exception as error:
-        cause = " ".join(str(error).split())[:200] or type(error).__name__
-        if "CERTIFICATE_VERIFY_FAILED" in str(error) or "SSLCertVerificationError" in str(error):
-            raise SandboxError(
-                f"{_capital(download.title)} could not be downloaded, because a server's certificate is not trusted; "
-                f"set REQUESTS_CA_BUNDLE to your certificate authorities, or {download.otherwise}."
-            ) from error
-        raise SandboxError(
-            f"{_capital(download.title)} could not be downloaded ({type(error).__name__}: {cause}); try again "
-            f"with a network, or {download.otherwise}."
-        ) from error
-    return jars
+def fetch_jar(path: str) -> bytes:
+    """Return what is at a path of Maven Central. Raises `HttpError`."""
+    request = Request(method="GET", url=_MAVEN.under(f"/{path}"), body_limit=_LARGEST_JAR)
+    response = send_again(request, lambda sent: send(sent, _LIMITS), Retry(attempts=3))
+    if not response.is_success:
+        raise HttpError(_MAVEN.origin, f"answered with status {response.status}", status=response.status)
+    return response.body
 
 
-def _fill(directory: Path, sums: Mapping[str, str], fetch: Fetch, download: Download) -> None:
+def _fill(
+    directory: Path, sums: Mapping[str, str], fetch: Callable[[str], bytes], download: Download, progress: Progress
+) -> None:
     """Replace the cache by freshly fetched and checked jars, as a whole."""
     make_directory(directory.parent)
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}-") as scratch:
-        fetched = {jar.name: jar for jar in fetch(Path(scratch)) if jar.name in sums}
         fresh = Path(scratch) / "jars"
         fresh.mkdir()
-        for name, total in sums.items():
-            found = fetched.get(name)
-            if found is None or _sum(found) != total:
+        for number, (path, total) in enumerate(sums.items()):
+            progress(f"Downloading {download.title} (once, about {download.megabytes} MB)", number, len(sums))
+            try:
+                content = fetch(path)
+            except HttpError as error:
+                title = download.title[0].upper() + download.title[1:]
                 raise SandboxError(
-                    f"The download of {download.title} is not the expected one: {name} "
-                    f"{'is missing' if found is None else 'has another SHA-256 checksum'}; "
-                    f"try again, or {download.otherwise}."
+                    f"{title} could not be downloaded ({error}); try again with a network, set SSL_CERT_FILE to your "
+                    f"certificate authorities if it has its own, or {download.otherwise}."
+                ) from error
+            if hashlib.sha256(content).hexdigest() != total:
+                raise SandboxError(
+                    f"The download of {download.title} is not the expected one: {Path(path).name} has another SHA-256 "
+                    f"checksum; try again, or {download.otherwise}."
                 )
-            shutil.copyfile(found, fresh / name)
+            (fresh / Path(path).name).write_bytes(content)
         shutil.rmtree(directory, ignore_errors=True)
         fresh.rename(directory)
-
-
-def _capital(title: str) -> str:
-    return title[0].upper() + title[1:]
 
 
 def _is_intact(directory: Path, sums: Mapping[str, str]) -> bool:

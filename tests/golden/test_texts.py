@@ -54,7 +54,7 @@ from quotaform.plan.receipt import Result
 from quotaform.plan.validate import check_users
 from quotaform.report.text import csv_cell
 from quotaform.repository.repository import Repository
-from quotaform.repository.revision import read_work_tree
+from quotaform.repository.revision import WORK_TREE
 from quotaform.resolve.report import render_explained
 from quotaform.resolve.run import explain_entity
 from quotaform.sandbox.security import render_properties
@@ -426,7 +426,7 @@ def of_layout(text: str) -> Lines:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.symlink_to("nowhere") if name.startswith("?") else path.write_text("")
         asked, *others = clusters.split()
-        layout = Layout(read_work_tree(directory), [name for name in (asked, *others) if name != "-"])
+        layout = Layout(WORK_TREE.read_tree(directory), [name for name in (asked, *others) if name != "-"])
         cluster = None if asked == "-" else asked
         for source in layout.sources(cluster):
             yield f"{source.name.replace(f'{folder}/', '')} for {source.layer or 'all'}"

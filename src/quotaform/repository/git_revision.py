@@ -49,15 +49,13 @@ class GitRevision:
         place = self._place(path)
         if place is None:
             return self.elsewhere.read_config(path)
-        entry, problem = self.find(place)
-        if problem is None and entry is None:
+        folder = GitFolder(self.objects, self.root)
+        if not folder.has(place):
             return None
-        if entry is None or not entry.is_file:
-            raise FileReadError(str(path), problem or "it is a directory")
         try:
-            return SourceFile(shown_path(path), self.blob(entry.id, CONFIG_LIMIT))
-        except ObjectTooLargeError:
-            raise FileReadError(str(path), f"it is larger than {size_text(CONFIG_LIMIT)}") from None
+            return SourceFile(shown_path(path), folder.read(place, CONFIG_LIMIT))
+        except FileReadError as error:
+            raise FileReadError(str(path), error.reason) from None
 
     def read_tree(self, directory: Path, files: MutableMapping[str, bytes] | None = None) -> Tree:
         from quotaform.desired.tree import Root, Tree
@@ -66,15 +64,13 @@ class GitRevision:
         place = self._place(directory)
         if place is None:
             raise GitError("the quotas directory is a link that leads out of the git work tree")
-        entry, problem = self.find(place)
-        if problem is not None:
-            return Tree(name=name, unreadable={"": problem})
-        if entry is None:
-            return Tree(name=name, root=Root.MISSING)
-        if not entry.is_folder:
-            return Tree(name=name, root=Root.FILE)
-        known = {} if self.similar is None else self.similar.files
-        return read_folder(GitFolder(self, place, known), name, files)
+        folder = GitFolder(self.objects, self.root, place, {} if self.similar is None else self.similar.files)
+        try:
+            if folder.is_folder(""):
+                return read_folder(folder, name, files)
+        except FileReadError as error:
+            return Tree(name=name, unreadable={"": error.reason})
+        return Tree(name=name, root=Root.FILE if folder.has("") else Root.MISSING)
 
     def folder(self, path: Path) -> GitFolder | None:
         """Return a folder of the work tree as the commit has it; `None` when it is outside of it."""
@@ -82,7 +78,7 @@ class GitRevision:
         if not real.is_relative_to(top):
             return None
         place = real.relative_to(top).as_posix()
-        return GitFolder(self, "" if place == "." else place)
+        return GitFolder(self.objects, self.root, "" if place == "." else place)
 
     def _place(self, path: Path) -> str | None:
         """Return a path relative to the top of the work tree; `None` outside of it.
@@ -93,40 +89,16 @@ class GitRevision:
         top = os.path.realpath(self.top)
         return Path(real).relative_to(top).as_posix() if Path(real).is_relative_to(top) else None
 
-    def find(self, place: str) -> _Found:
-        """Return what is at a path, relative to the top of the work tree."""
-        folder, _, name = place.rpartition("/")
-        above = self.objects.entry(self.root, folder)
-        listed = self.objects.tree(above.id).get(name) if above is not None and above.is_folder else None
-        return _Found() if listed is None else self.follow(place, listed)
-
-    def follow(self, place: str, listed: TreeEntry) -> _Found:
-        """Return what is at a path of which a tree lists this."""
-        if listed.mode == _SUBMODULE_MODE:
-            return _Found(problem=_SUBMODULE)
-        if not listed.is_link:
-            return _Found(listed)
-        entry = self.objects.entry(self.root, place)
-        if entry is None or entry.mode == _SUBMODULE_MODE:
-            return _Found(problem=_NOWHERE if entry is None else _SUBMODULE)
-        return _Found(entry)
-
-    def blob(self, identity: str, limit: int) -> bytes:
-        """Return the content of a file by its id. Raises `ObjectTooLargeError` if it has too many bytes."""
-        content = self.objects.blob(identity, limit)
-        if content is None:
-            raise GitError(self.objects.error_message() or "this clone does not hold all files of it; fetch them")
-        return content
-
 
 @dataclass(frozen=True, slots=True)
 class GitFolder:
     """A folder at a commit; every method may raise `GitError`."""
 
-    revision: GitRevision
-    place: str  # its path, relative to the top of the work tree
+    objects: GitObjects
+    root: str  # the id of the commit's tree
+    place: str = ""  # its path, relative to the top of the work tree
     known: Mapping[str, bytes] = field(default_factory=dict)  # contents in another state, by path
-    # What is in the folders that were looked into, by path: each is looked for from the top once
+    # What is in the folders that were looked into, by place: each is looked for from the top once
     trees: dict[str, Mapping[str, TreeEntry]] = field(default_factory=dict)
 
     def has(self, path: str) -> bool:
@@ -139,38 +111,47 @@ class GitFolder:
         return entry is not None and entry.is_folder
 
     def names(self, path: str) -> Iterator[str]:
-        return iter(self._tree(path))
+        return iter(self._tree(self._join(path)))
 
     def read(self, path: str, limit: int) -> bytes:
         entry, problem = self._find(path)
         if entry is None or not entry.is_file:
-            raise FileReadError(path, problem or "it is no file")
+            raise FileReadError(path, problem or "it is a directory")
         known = self.known.get(path)
         if known is not None and blob_id(known, entry.id) == entry.id:
             return known
         try:
-            return self.revision.blob(entry.id, limit)
+            content = self.objects.blob(entry.id, limit)
         except ObjectTooLargeError:
             raise FileReadError(path, f"it is larger than {size_text(limit)}") from None
-
-    def _find(self, path: str) -> _Found:
-        folder, _, name = path.rpartition("/")
-        listed = self._tree(folder).get(name)
-        return _Found() if listed is None else self.revision.follow(self._join(path), listed)
-
-    def _tree(self, path: str) -> Mapping[str, TreeEntry]:
-        """Return what is in a folder by name; nothing if it is none."""
-        if path not in self.trees:
-            entry = self.entry(path)
-            self.trees[path] = self.revision.objects.tree(entry.id) if entry.is_folder else {}
-            if any("/" in name for name in self.trees[path]):
-                raise GitError("a folder of the repository is damaged")
-        return self.trees[path]
-
-    def _join(self, path: str) -> str:
-        return "/".join(part for part in (self.place, path) if part)
+        if content is None:
+            raise GitError(self.objects.error_message() or "this clone does not hold all files of it; fetch them")
+        return content
 
     def entry(self, path: str) -> TreeEntry:
         """Return the entry of a path, links followed; that of what does not exist is neither a file nor a folder."""
-        entry = self.revision.objects.entry(self.revision.root, self._join(path))
-        return TreeEntry(0, "") if entry is None else entry
+        return self.objects.entry(self.root, self._join(path)) or TreeEntry(0, "")
+
+    def _find(self, path: str) -> _Found:
+        place = self._join(path)
+        above, _, name = place.rpartition("/")
+        listed = self._tree(above).get(name) if place else self.entry("")
+        if listed is None:
+            return _Found()
+        entry = self.entry(path) if listed.is_link else listed
+        if _SUBMODULE_MODE in (listed.mode, entry.mode):
+            return _Found(problem=_SUBMODULE)
+        return _Found(entry) if entry.mode else _Found(problem=_NOWHERE)
+
+    def _tree(self, place: str) -> Mapping[str, TreeEntry]:
+        """Return what is in a folder, given from the top, by name; nothing if it is none."""
+        if place not in self.trees:
+            entry = self.objects.entry(self.root, place)
+            found = self.objects.tree(entry.id) if entry is not None and entry.is_folder else {}
+            if any("/" in name for name in found):
+                raise GitError("a folder of the repository is damaged")
+            self.trees[place] = found
+        return self.trees[place]
+
+    def _join(self, path: str) -> str:
+        return "/".join(part for part in (self.place, path) if part)

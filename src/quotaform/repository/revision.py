@@ -184,11 +184,21 @@ class WorkTree:
             raise
 
     def read_tree(self, directory: Path, files: MutableMapping[str, bytes] | None = None) -> Tree:
-        from quotaform.desired.tree import Tree
+        from quotaform.desired.tree import Root, Tree
 
+        name = directory.as_posix()
         if directory not in self.named and is_link(directory) and not is_within(directory, directory.parent):
-            return Tree(name=directory.as_posix(), unreadable={"": LEADS_OUT})
-        return read_work_tree(directory, files)
+            return Tree(name=name, unreadable={"": LEADS_OUT})
+        try:
+            is_directory = S_ISDIR(directory.stat().st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            looked_at, above = find_above(directory)
+            return Tree(name=name, root=Root.MISSING, looked_at=looked_at, above=above, near=_near(directory))
+        except (OSError, ValueError) as error:
+            return Tree(name=name, unreadable={"": reason_of(error)})
+        if not is_directory:
+            return Tree(name=name, root=Root.FILE)
+        return read_folder(DiskFolder(directory), name, files)
 
 
 WORK_TREE: Final = WorkTree()
@@ -204,27 +214,6 @@ def find_above(path: Path) -> tuple[str, str | None]:
         if above := next((each for each in looked_at.parent.parents if os.path.lexists(each / name)), None):
             return inert(str(looked_at)), f"{inert(str(above))}, where {name} is"
     return inert(str(looked_at)), None
-
-
-def read_work_tree(directory: Path, files: MutableMapping[str, bytes] | None = None) -> Tree:
-    """Read the files of a quotas directory as they are on disk, and of the folders in it.
-
-    Never raises for what is there: what cannot be read is part of the answer. `files` is what keeps the content of its
-    files by their paths; in memory if left out.
-    """
-    from quotaform.desired.tree import Root, Tree
-
-    name = directory.as_posix()
-    try:
-        is_directory = S_ISDIR(directory.stat().st_mode)
-    except (FileNotFoundError, NotADirectoryError):
-        looked_at, above = find_above(directory)
-        return Tree(name=name, root=Root.MISSING, looked_at=looked_at, above=above, near=_near(directory))
-    except (OSError, ValueError) as error:
-        return Tree(name=name, unreadable={"": reason_of(error)})
-    if not is_directory:
-        return Tree(name=name, root=Root.FILE)
-    return read_folder(DiskFolder(directory), name, files)
 
 
 def _near(directory: Path) -> str | None:

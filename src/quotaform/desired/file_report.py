@@ -19,9 +19,6 @@ from quotaform.model.rule import FindingRule
 from quotaform.model.server import spell_server
 from quotaform.model.text import did_you_mean, quote
 
-_ABSENCES: Final = frozenset({rule.MISSING_FIELD.id, rule.EMPTY_FIELD.id, rule.NO_VALUES.id})
-"""The rules not reported after reading stopped, because missing parts may come later in the file."""
-
 NodePath = tuple[str | int, ...]
 """The keys and indexes that lead from the root of a document to a node."""
 
@@ -62,9 +59,7 @@ class FileReport:
         self.add_finding(broken.finding(message, location=location))
 
     def add_finding(self, finding: Finding) -> None:
-        """Add a finding; none of what is missing where the end was not read."""
-        if self.document.is_cut and finding.rule in _ABSENCES:
-            return
+        """Add a finding."""
         self.errors += finding.severity is Severity.ERROR
         self.findings.add(finding)
         if self.findings.is_full:

@@ -192,12 +192,11 @@ class Document:
     at a time, and `offset` says how many items came before.
     """
 
-    __slots__ = ("has_odd", "is_cut", "name", "offset", "problems", "root")
+    __slots__ = ("has_odd", "name", "offset", "problems", "root")
 
     def __init__(self, name: str) -> None:
         self.name = name  # the file's name in messages
         self.root: Node = None  # its content; `None` for an empty file
-        self.is_cut = False  # whether `root` ends where the reader gave up, because something is too large
         self.offset = 0  # how many items of the list were handed over before those in `root`
         self.problems: list[Finding] = []  # what is wrong with it as YAML
         self.has_odd = False  # whether another reader takes any of its scalars for something else

@@ -117,8 +117,7 @@ class _Reader:
             written += 1
             scalar = oddity = None
             if written > bound:
-                self.report_size(opened, is_item=streamed is not None and len(stack) > 2)
-                self.cut(stack, target, opened)
+                self.stop_at_size(opened, is_item=streamed is not None and len(stack) > 2)
             if kind is scalar_event:
                 value = scalar = event.value
                 if len(value) > MAX_CHARACTERS:
@@ -261,23 +260,6 @@ class _Reader:
         items.clear()
         items.spots.clear()
 
-    def cut(self, stack: list[Any], target: Any, opened: Any) -> NoReturn:
-        """Take what was read so far for the whole, so that the first problems in it are found."""
-        document = self.document
-        document.is_cut = True
-        for parent, key, key_mark, _, _, parent_opened, *_ in reversed(stack):
-            if isinstance(parent, YamlList):
-                parent.spots.append((opened, opened, None, None))
-                parent.append(target)
-            elif isinstance(parent, YamlMapping) and key not in parent:
-                parent.spots[key] = key_mark, opened, None, None
-                parent[key] = target
-            if parent is not None:
-                target, opened = parent, parent_opened
-        document.root = target
-        self.hand_over()
-        raise StopReadingError
-
     def end_early(self, error: Exception, text: str) -> None:
         """Report an error of the YAML parser and keep what was read before it; re-raise anything else."""
         from yaml import MarkedYAMLError
@@ -312,13 +294,13 @@ class _Reader:
         first = self.document.place(target, key).key
         self.document.report(rule.DUPLICATE_KEY, f"the key {quote(key)} is written twice; it is also at {first}", mark)
 
-    def report_size(self, mark: Any, *, is_item: bool) -> None:
+    def stop_at_size(self, mark: Any, *, is_item: bool) -> NoReturn:
         what, remedy = "this file contains, besides its entries,", "divide it"
         if is_item:
             what = "this entry contains"
         elif self.stream is None:
             what, remedy = "this file contains", "shorten it"
-        self.document.report(rule.TOO_LARGE, f"{what} more than {self.most_values:,} values; {remedy}", mark)
+        self.document.stop(rule.TOO_LARGE, f"{what} more than {self.most_values:,} values; {remedy}", mark)
 
 
 def _events(text: str) -> Iterator[Any]:

@@ -38,19 +38,15 @@ DRAFTS: Final = {
 
 
 class Holds(Enum):
-    """What the value of a keyword is, as far as it holds schemas."""
+    """What the value of a keyword is, as far as schemas and fields are in it."""
 
-    NO_SCHEMA = "no schema"
-    SCHEMA = "a schema for the same value"
-    SCHEMAS = "a list of schemas for the same value"
-    NAMED = "a schema for the same value per field"
-    FIELD_NAMES = "a list of fields"
-    NAMED_LISTS = "a list of fields per field"
-    NAMED_PARTS = "a schema per field, for that field"
-    PART = "a schema for parts of the value"
-    PARTS = "a list of schemas for parts of the value"
-    PATTERNED = "a schema per pattern, for the fields that match it"
-    LIBRARY = "schemas by name, which count where they are referred to"
+    NOTHING = "neither, or schemas that count where they are referred to"
+    SAME = "a schema for the same value, or a list of some"
+    PART = "a schema for parts of the value, or a list of some"
+    SAME_BY_FIELD = "a schema for the same value, or a list of fields, per field"
+    PART_BY_FIELD = "a schema per field, for that field"
+    PART_BY_PATTERN = "a schema per pattern, for the fields that match it"
+    FIELDS = "a list of fields"
 
 
 class Keyword(NamedTuple):
@@ -65,24 +61,20 @@ _OLD: Final = frozenset({Draft.DRAFT_7})
 _NEW: Final = frozenset({Draft.DRAFT_2020})
 
 _ROWS: Final = (
-    (Holds.NO_SCHEMA, _BOTH, "$ref $comment title description default examples deprecated readOnly writeOnly"),
-    (Holds.NO_SCHEMA, _BOTH, "type enum const format minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"),
-    (Holds.NO_SCHEMA, _BOTH, "minLength maxLength pattern minItems maxItems uniqueItems minProperties maxProperties"),
-    (Holds.NO_SCHEMA, _BOTH, MESSAGE),
-    (Holds.NO_SCHEMA, _NEW, "$anchor minContains maxContains"),
-    (Holds.SCHEMA, _BOTH, "not if then else"),
-    (Holds.SCHEMAS, _BOTH, "allOf anyOf oneOf"),
-    (Holds.NAMED, _OLD, "dependencies"),
-    (Holds.NAMED, _NEW, "dependentSchemas"),
-    (Holds.FIELD_NAMES, _BOTH, "required"),
-    (Holds.NAMED_LISTS, _NEW, "dependentRequired"),
-    (Holds.NAMED_PARTS, _BOTH, "properties"),
+    (Holds.NOTHING, _BOTH, "$ref $comment title description default examples deprecated readOnly writeOnly"),
+    (Holds.NOTHING, _BOTH, "type enum const format minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"),
+    (Holds.NOTHING, _BOTH, "minLength maxLength pattern minItems maxItems uniqueItems minProperties maxProperties"),
+    (Holds.NOTHING, _BOTH, f"$defs definitions {MESSAGE}"),
+    (Holds.NOTHING, _NEW, "$anchor minContains maxContains"),
+    (Holds.SAME, _BOTH, "not if then else allOf anyOf oneOf"),
+    (Holds.SAME_BY_FIELD, _OLD, "dependencies"),
+    (Holds.SAME_BY_FIELD, _NEW, "dependentSchemas dependentRequired"),
+    (Holds.FIELDS, _BOTH, "required"),
+    (Holds.PART_BY_FIELD, _BOTH, "properties"),
     (Holds.PART, _BOTH, "additionalProperties propertyNames contains items"),
-    (Holds.PART, _NEW, "unevaluatedProperties unevaluatedItems"),
+    (Holds.PART, _NEW, "unevaluatedProperties unevaluatedItems prefixItems"),
     (Holds.PART, _OLD, "additionalItems"),
-    (Holds.PARTS, _NEW, "prefixItems"),
-    (Holds.PATTERNED, _BOTH, "patternProperties"),
-    (Holds.LIBRARY, _BOTH, "$defs definitions"),
+    (Holds.PART_BY_PATTERN, _BOTH, "patternProperties"),
 )
 
 KEYWORDS: Final[Mapping[str, Keyword]] = {
@@ -110,9 +102,8 @@ MAX_DEPTH: Final = 100
 
 _PATTERN_STEPS: Final = 100
 _INDEX: Final = regex(r"0|[1-9][0-9]{0,8}").fullmatch
-_COMPARED: Final = frozenset({"enum", "const"})
-_NAMES: Final = frozenset({Holds.FIELD_NAMES, Holds.NAMED_LISTS})
-"""What holds values that an entry is compared with one by one, or that it has to have."""
+_COMPARED: Final = frozenset({"enum", "const", "required", "dependentRequired"})
+"""Whose values an entry is compared with one by one, or has to have."""
 
 
 class _ManyProblemsError(Exception):
@@ -188,36 +179,14 @@ class ShapeCheck:
             return self._reference(node, value, here, place, depth)
         if name == "pattern":
             return _PATTERN_STEPS
-        if name in _COMPARED:
-            return _count_values(value)
         for field, where in _field_names(keyword.holds, value, here):
             self._field(field, where, place)
-        steps = _PATTERN_STEPS * len(value) if keyword.holds is Holds.PATTERNED and isinstance(value, dict) else 0
-        if keyword.holds in _NAMES:
-            steps += _count_values(value)
-        for inner, step, inner_place in self._schemas(keyword.holds, value, place):
+        steps = _count_values(value) if name in _COMPARED else 0
+        if keyword.holds is Holds.PART_BY_PATTERN and isinstance(value, dict):
+            steps = _PATTERN_STEPS * len(value)
+        for inner, step, inner_place in _schemas(keyword.holds, value, place):
             steps += self._walk(inner, (*here, *step), inner_place, depth + 1)
         return steps
-
-    def _schemas(self, holds: Holds, value: Any, place: _Place) -> Iterator[tuple[Any, JsonPath, _Place]]:
-        """Yield the schemas in the value of a keyword, with the way there and what each is about."""
-        match holds:
-            case Holds.SCHEMA:
-                yield value, (), place
-            case Holds.PART:
-                # `items` of draft-07 may be a list.
-                for index, each in enumerate(value) if isinstance(value, list) else ():
-                    yield each, (index,), _ANY
-                yield value, (), _ANY
-            case Holds.SCHEMAS | Holds.PARTS if isinstance(value, list):
-                for index, each in enumerate(value):
-                    yield each, (index,), place if holds is Holds.SCHEMAS else _ANY
-            case Holds.NAMED | Holds.PATTERNED if isinstance(value, dict):
-                for name, each in value.items():
-                    yield each, (name,), place if holds is Holds.NAMED else _ANY
-            case Holds.NAMED_PARTS if isinstance(value, dict):
-                for name, each in value.items():
-                    yield each, (name,), place.inner.get(name, _ANY)
 
     def _reference(self, node: dict[str, Any], value: Any, path: JsonPath, place: _Place, depth: int) -> int:
         if self._draft is Draft.DRAFT_7 and (beside := node.keys() - ANNOTATIONS - ROOT_KEYWORDS - {"$ref"}):
@@ -272,17 +241,30 @@ class ShapeCheck:
             raise _ManyProblemsError
 
 
+def _schemas(holds: Holds, value: Any, place: _Place) -> Iterator[tuple[Any, JsonPath, _Place]]:
+    """Yield the schemas in the value of a keyword, with the way there and what each is about."""
+    if holds in {Holds.SAME, Holds.PART}:
+        about = place if holds is Holds.SAME else _ANY
+        if not isinstance(value, list):
+            yield value, (), about
+            return
+        for index, each in enumerate(value):
+            yield each, (index,), about
+    elif holds not in {Holds.NOTHING, Holds.FIELDS} and isinstance(value, dict):
+        for name, each in value.items():
+            inner = place.inner.get(name, _ANY) if holds is Holds.PART_BY_FIELD else _ANY
+            yield each, (name,), place if holds is Holds.SAME_BY_FIELD else inner
+
+
 def _field_names(holds: Holds, value: Any, path: JsonPath) -> Iterator[tuple[Any, JsonPath]]:
     """Yield the fields that the value of a keyword names, with the place of each."""
-    if holds in {Holds.NAMED, Holds.NAMED_PARTS, Holds.NAMED_LISTS} and isinstance(value, dict):
-        for name in value:
+    if holds in {Holds.SAME_BY_FIELD, Holds.PART_BY_FIELD} and isinstance(value, dict):
+        for name, inner in value.items():
             yield name, (*path, name)
-    lists: Mapping[JsonPath, Any] = {path: value} if holds is Holds.FIELD_NAMES else {}
-    if holds in {Holds.NAMED, Holds.NAMED_LISTS} and isinstance(value, dict):
-        lists = {(*path, name): each for name, each in value.items()}
-    for where, names in lists.items():
-        for index, name in enumerate(names) if isinstance(names, list) else ():
-            yield name, (*where, index)
+            if holds is Holds.SAME_BY_FIELD:
+                yield from _field_names(Holds.FIELDS, inner, (*path, name))
+    elif holds is Holds.FIELDS and isinstance(value, list):
+        yield from ((name, (*path, index)) for index, name in enumerate(value))
 
 
 def _find(root: Any, fragment: str) -> tuple[JsonPath, Any] | None:

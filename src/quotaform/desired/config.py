@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from quotaform.desired.file_report import FileReport, NodePath
 from quotaform.model import rule
 from quotaform.model.errors import ClusterChoiceError, InvalidFilesError, UsageError
 from quotaform.model.finding import Location
@@ -25,7 +24,7 @@ from quotaform.model.settings import (
     SizingSettings,
 )
 from quotaform.model.text import did_you_mean, listed, quote
-from quotaform.model.variable import PLACES, ReferenceProblem, check_references, expand, problem_text
+from quotaform.model.variable import ReferenceProblem, expand, problem_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,8 +166,6 @@ def _listed(config: Config) -> str:
     return f" The clusters are {listed(config.clusters)}" if config.clusters else ""
 
 
-EXPANDED: Final = frozenset({"bootstrap_servers", "command_config"})
-"""The fields of a cluster that may hold `${env:NAME}`."""
 _RULES: Final = {
     ReferenceProblem.NOT_ALLOWED: rule.FORBIDDEN_VARIABLE,
     ReferenceProblem.UNSET: rule.UNSET_VARIABLE,
@@ -196,27 +193,3 @@ class Referring:
                 ]
             )
         return expansion.text
-
-
-def check_variables(report: FileReport) -> None:
-    """Report each `${...}` that is invalid or in a place where it is not expanded, without reading the environment."""
-    for path, container, key, text in walk_texts(report.document.root):
-        is_expanded = len(path) > 2 and path[0] == "clusters" and path[2] in EXPANDED
-        # Values say it themselves.
-        if "${" not in text or path[0] == "profiles":
-            continue
-        problems = [problem_text(problem, name) for problem, name in check_references(text)]
-        if not is_expanded:
-            problems = [f"{PLACES}; write the value itself"]
-        for message in problems:
-            report.add(rule.BAD_VARIABLE, message, container, key)
-
-
-def walk_texts(node: Any, path: NodePath = ()) -> Iterator[tuple[NodePath, Any, Any, str]]:
-    """Yield the texts of a document: the path of each, what holds it at which key, and itself."""
-    pairs = list(node.items()) if isinstance(node, dict) else list(enumerate(node)) if isinstance(node, list) else []
-    for key, value in pairs:
-        if isinstance(value, str):
-            yield (*path, key), node, key, value
-        else:
-            yield from walk_texts(value, (*path, key))

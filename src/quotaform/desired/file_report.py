@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache, reduce
 from operator import getitem
 from typing import Any, Final
@@ -82,21 +83,34 @@ _STREAMED: Final = 2
 _EMPTY: Mapping[str, str] = {"array": "[]", "object": "{}"}
 
 
-def check_shape(build: Builder, report: FileReport) -> None:
+def check_shape(build: Builder, report: FileReport) -> set[NodePath]:
     """Report where and why a document does not fit its schema, as far as that is not left to code (`in_code`).
 
-    Raises `StopReadingError`: there are more problems than are shown.
+    Returns the paths of what does not fit, or is missing. Raises `StopReadingError`: there are more problems than are
+    shown.
     """
     shape = gate(build, is_shape=True)
     if shape.is_valid(report.document.root):
-        return
-    found: set[tuple[Any, ...]] = set()
+        return set()
+    found: set[tuple[NodePath, str]] = set()
     # The validator takes the fields of a mapping in any order.
     for refusal in sorted(shape.refusals(report.document.root), key=lambda refusal: _place(refusal, report)):
         for path, finding in _explain(build, refusal, report):
             if (path, finding.rule) not in found:
                 found.add((path, finding.rule))
                 report.add_finding(finding)
+    return {path for path, _ in found}
+
+
+def require_shape(build: Builder, report: FileReport) -> Any:
+    """Return a document without what does not fit its schema, which is reported; `None` if all of it does not."""
+    for path in sorted(check_shape(build, report), reverse=True):
+        if not path:
+            return None
+        with suppress(LookupError):
+            holder: Any = reduce(getitem, path[:-1], report.document.root)
+            del holder[path[-1]], holder.spots[path[-1]]
+    return report.document.root
 
 
 def _place(refusal: Refusal, report: FileReport) -> tuple[int, int]:

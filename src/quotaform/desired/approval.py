@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import date, timedelta
 from typing import Any
 
-from quotaform.desired.file_report import FileReport, check_shape
+from quotaform.desired.file_report import FileReport, require_shape
 from quotaform.desired.schema import approvals as approvals_schema
 from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.value import read_expires, read_values
@@ -14,7 +14,7 @@ from quotaform.desired.yaml.document import StopReadingError
 from quotaform.desired.yaml.reader import read_document
 from quotaform.model import rule
 from quotaform.model.entity import Entity, parse_address
-from quotaform.model.finding import CHANGE, DELETE, MOST_APPROVALS, MOST_DAYS, Approval, Finding
+from quotaform.model.finding import CHANGE, DELETE, MOST_APPROVALS, MOST_DAYS, Approval, Finding, Location
 from quotaform.model.rule import APPROVABLE, RULES
 from quotaform.model.scope import is_glob, pattern_problem
 from quotaform.model.text import did_you_mean, quote
@@ -33,23 +33,24 @@ def read_approvals(source: SourceFile, today: date) -> tuple[tuple[Approval, ...
     approvals: list[Approval] = []
     if document.root is not None:
         with suppress(StopReadingError):
-            approvals = _read_items(document.root, report, today)
-            check_shape(approvals_schema, report)
+            _limit(report)
+            approvals = _read_items(require_shape(approvals_schema, report) or [], report, today)
     report.findings.extend(document.problems)
     return tuple(approvals), report.findings.all()
 
 
-def _read_items(root: Any, report: FileReport, today: date) -> list[Approval]:
-    items = root if isinstance(root, list) else []
-    if len(items) > MOST_APPROVALS:
+def _limit(report: FileReport) -> None:
+    items = report.document.root
+    if isinstance(items, list) and len(items) > MOST_APPROVALS:
         text = f"the file contains more than the limit of {MOST_APPROVALS:,} approvals; remove some"
         report.add_at(rule.TOO_LARGE, text, report.document.place(items, MOST_APPROVALS).key)
         del items[MOST_APPROVALS:]
+
+
+def _read_items(items: list[Any], report: FileReport, today: date) -> list[Approval]:
     found: dict[tuple[object, ...], Approval] = {}
     for index, item in enumerate(items):
-        if not isinstance(item, dict):
-            continue
-        approval = _read_item(items, index, report, today)
+        approval = _read_item(item, report.document.place(items, index).key, report, today)
         if approval is None:
             continue
         about = approval.rule, approval.entity, approval.cluster, approval.action, approval.to
@@ -63,42 +64,31 @@ def _read_items(root: Any, report: FileReport, today: date) -> list[Approval]:
     return list(found.values())
 
 
-def _read_item(items: list[Any], index: int, report: FileReport, today: date) -> Approval | None:
-    """Return an approval; `None` if anything is wrong with it, of which the schema finds the rest."""
-    item: dict[str, Any] = items[index]
-    name, entity, expires = _read_rule(item, report), _read_entity(item, report), _read_expires(item, report, today)
-    reason, approver, action = item.get("reason"), item.get("approver"), item.get("action", CHANGE)
-    cluster = item.get("cluster")
-    to = _read_to(item, report, entity, name, action)
-    if (
-        name is None
-        or entity is None
-        or expires is None
-        or not isinstance(reason, str)
-        or not isinstance(approver, str)
-        or action not in (CHANGE, DELETE)
-        or not isinstance(item.get("cluster", ""), str)
-        or to is None
-    ):
+def _read_item(item: dict[str, Any], location: Location, report: FileReport, today: date) -> Approval | None:
+    """Return an approval; `None` if anything is wrong with it."""
+    errors = report.errors
+    _check_rule(item, report)
+    entity, expires = _read_entity(item, report), _read_expires(item, report, today)
+    to = _read_to(item, entity, report)
+    if report.errors > errors or entity is None or expires is None or not item.keys() >= {"rule", "reason", "approver"}:
         return None
-    location = report.document.place(items, index).key
     return Approval(
-        rule=name,
+        rule=item["rule"],
         entity=entity,
-        cluster=cluster,
-        reason=reason,
-        approver=approver,
+        cluster=item.get("cluster"),
+        reason=item["reason"],
+        approver=item["approver"],
         expires=expires,
-        action=action,
+        action=item.get("action", CHANGE),
         to=to,
         location=location,
     )
 
 
-def _read_rule(item: dict[str, Any], report: FileReport) -> str | None:
+def _check_rule(item: dict[str, Any], report: FileReport) -> None:
     name = item.get("rule")
-    if not isinstance(name, str) or name in APPROVABLE:
-        return name if isinstance(name, str) else None
+    if name is None or name in APPROVABLE:
+        return
     known = RULES.get(name)
     if known is None or not known.is_blocking:
         text = f"{quote(name)} is not a rule that can be approved{did_you_mean(name, APPROVABLE) or '.'} "
@@ -108,12 +98,11 @@ def _read_rule(item: dict[str, Any], report: FileReport) -> str | None:
     else:
         text = f"{name} is not about one entity, so it cannot be approved here; plan with {known.override}"
     report.add(rule.BAD_APPROVAL, text, item, "rule")
-    return None
 
 
 def _read_entity(item: dict[str, Any], report: FileReport) -> Entity | None:
     address = item.get("address")
-    if not isinstance(address, str) or not address:
+    if address is None:
         return None
     try:
         entity = parse_address(address)
@@ -129,22 +118,17 @@ def _read_entity(item: dict[str, Any], report: FileReport) -> Entity | None:
     return None
 
 
-def _read_to(
-    item: dict[str, Any], report: FileReport, entity: Entity | None, name: str | None, action: object
-) -> tuple[tuple[str, float], ...] | None:
-    """Return the values that an approval depends on, none if it depends on none; `None` if they are wrong."""
-    raw = item.get("to")
-    if raw is None:
-        return None if "to" in item else ()
-    if action == DELETE or name == rule.DEFAULT_ENTITY.id:
-        what = f"an approval with action: {DELETE}" if action == DELETE else name
+def _read_to(item: dict[str, Any], entity: Entity | None, report: FileReport) -> tuple[tuple[str, float], ...]:
+    """Return the values that an approval depends on; none if it depends on none."""
+    if "to" not in item:
+        return ()
+    name, is_delete = item.get("rule"), item.get("action") == DELETE
+    if is_delete or name == rule.DEFAULT_ENTITY.id:
+        what = f"an approval with action: {DELETE}" if is_delete else name
         text = f"to: {what} concerns the whole entity; remove this field"
         report.add(rule.BAD_APPROVAL, text, item, "to")
-        return None
-    if not isinstance(raw, dict) or not raw:
-        return None
-    values = read_values(raw, entity, report)
-    return tuple(sorted(values.items())) if len(values) == len(raw) else None
+        return ()
+    return tuple(sorted(read_values(item["to"], entity, report).items()))
 
 
 def _read_expires(item: dict[str, Any], report: FileReport, today: date) -> date | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
@@ -233,7 +233,7 @@ def _read_cluster(clusters: dict[str, Any], name: str, directory: Path, report: 
     )
 
 
-def _read_servers(listed: Sequence[str], report: FileReport) -> tuple[tuple[str, ...], dict[str, Referring]]:
+def _read_servers(listed: list[Any], report: FileReport) -> tuple[tuple[str, ...], dict[str, Referring]]:
     """Return the servers, and those of them that refer to variables; one text may hold several."""
     servers: list[str] = []
     references: dict[str, Referring] = {}
@@ -287,7 +287,7 @@ def _read_patterns(patterns: Iterable[dict[str, Any]], report: FileReport) -> tu
     return tuple(read_pattern(pattern, report) for pattern in patterns)
 
 
-def _read_paths(paths: Sequence[str], report: FileReport) -> tuple[ListedPath, ...]:
+def _read_paths(paths: list[Any], report: FileReport) -> tuple[ListedPath, ...]:
     return tuple(ListedPath(text, report.document.place(paths, index).value) for index, text in enumerate(paths))
 
 
@@ -333,7 +333,7 @@ def _days(text: str) -> float:
     return parse_duration(text).total_seconds() / 86_400
 
 
-def _read_ignores(items: Sequence[dict[str, Any]], report: FileReport) -> tuple[Ignore, ...]:
+def _read_ignores(items: list[Any], report: FileReport) -> tuple[Ignore, ...]:
     ignores: list[Ignore] = []
     for index, item in enumerate(items):
         if "rule" in item:
@@ -363,7 +363,7 @@ def _check_rule(item: dict[str, Any], report: FileReport) -> None:
     report.add(rule.BAD_CHOICE, text, item, "rule")
 
 
-def _read_keys(keys: Sequence[str], report: FileReport) -> frozenset[str]:
+def _read_keys(keys: list[Any], report: FileReport) -> frozenset[str]:
     for index, key in enumerate(keys):
         if key not in QUOTA_KEYS:
             guess = did_you_mean(key, QUOTA_KEYS) or f"; the keys are {', '.join(QUOTA_KEYS)}"
@@ -371,11 +371,13 @@ def _read_keys(keys: Sequence[str], report: FileReport) -> frozenset[str]:
     return frozenset(keys)
 
 
-def _read_principals(names: Sequence[str] | None, report: FileReport) -> tuple[str, ...] | None:
-    for index, name in enumerate(names or ()):
+def _read_principals(names: list[Any] | None, report: FileReport) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    for index, name in enumerate(names):
         if oddness := name_oddness(USER, name):
             report.add(rule.BAD_NAME, f"{spell_name(name)} {oddness}", names, index)
-    return None if names is None else tuple(names)
+    return tuple(names)
 
 
 def _bare_profiles(written: dict[str, Any], profiles: Mapping[str, Values], report: FileReport) -> Iterator[Finding]:

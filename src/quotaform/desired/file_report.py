@@ -108,7 +108,8 @@ def require_shape(build: Builder, report: FileReport) -> Any:
         if not path:
             return None
         with suppress(LookupError):
-            holder: Any = reduce(getitem, path[:-1], report.document.root)
+            root: Any = report.document.root
+            holder = reduce(getitem, path[:-1], root)
             del holder[path[-1]], holder.spots[path[-1]]
     return report.document.root
 

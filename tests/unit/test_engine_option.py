@@ -12,7 +12,7 @@ from quotaform.model.text import MIB
 
 
 def choose(engine: Engine, clusters: int = 1, size: int = 0) -> str:
-    return engine.choose(Console(), clusters, lambda: size)
+    return "local" if engine.place(Console(), clusters, lambda: size) is None else "spark"
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_auto_says_what_it_chose(
 )
 def test_names_of_what_is_no_secret_are_accepted(name: str) -> None:
     assert not is_secret(name)
-    Engine(spark_conf=[f"{name}=a"]).require_valid()
+    assert Engine(spark_conf=[f"{name}=a"]).is_given
 
 
 def test_addresses_are_read_as_spark_reads_them() -> None:

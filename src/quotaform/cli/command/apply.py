@@ -83,7 +83,6 @@ def apply(
       quotaform apply plan.json --dry-run
       quotaform apply plans/*.json --engine spark --report json=fleet.json --format report
     """
-    engine.require_valid()
     console = output.console()
     console.keep_code()
     from quotaform.apply.audit import AuditFile

@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, chdir, contextmanager
-from difflib import unified_diff
 from importlib.resources import files
 from pathlib import Path
 from re import MULTILINE, split
@@ -26,6 +25,7 @@ from quotaform.cli.console import Color, Console, step_console
 from quotaform.cli.option.common import flag, with_options
 from quotaform.cli.option.output import ColorOption
 from quotaform.model.errors import QuotaformError
+from quotaform.report.text import render_diff
 
 if TYPE_CHECKING:
     from quotaform.sandbox import Sandbox
@@ -88,12 +88,12 @@ def run_demo(console: Console, shown: _Demo, seconds: int = 25) -> None:
             from quotaform.fleet.session import spark_session
 
             stack.enter_context(spark_session())
-            stack.enter_context(chdir(folder))
+        stack.enter_context(chdir(folder))
         words = {name: kafka.bootstrap_servers for name, kafka in clusters.items()}
         # Recorded for longer, by the seconds in which clients start, and in which etl ends with the lower limit.
         words |= {"seconds": str(seconds), "recorded": str(seconds * 4 // 3 + 12)}
         words["metrics"] = next(iter(first.metrics_urls.values()), "")
-        session = stack.enter_context(_Session(console, folder, first, seconds, in_process=shown.on_spark))
+        session = stack.enter_context(_Session(console, first, seconds))
         _, *steps, _ = session_steps(shown.session, words)
         for line, content in steps:
             session.play(line, content)
@@ -106,18 +106,13 @@ def _started(shown: _Demo) -> Iterator[dict[str, Sandbox]]:
     from quotaform.sandbox import Sandbox
     from quotaform.sandbox.release import find_jars
 
-    progress = step_console().progress
     clusters = {name: Sandbox(exporter=shown is USAGE) for name in shown.clusters}
     with ExitStack() as stack:
         for kafka in clusters.values():
             stack.callback(kafka.stop)
-        if len(clusters) == 1:
-            next(iter(clusters.values())).start(progress=progress)
-        else:
-            find_jars(progress)
-            with ThreadPoolExecutor(len(clusters)) as pool:
-                for started in [pool.submit(kafka.start) for kafka in clusters.values()]:
-                    started.result()
+        find_jars(step_console().progress)
+        with ThreadPoolExecutor(len(clusters)) as pool:
+            list(pool.map(Sandbox.start, clusters.values()))
         yield clusters
 
 
@@ -132,23 +127,23 @@ def session_steps(name: str, words: Mapping[str, str]) -> Iterator[tuple[str, st
 
 
 class _Session(ExitStack):
-    """Runs the lines of a session in a folder and shows them with their output.
+    """Runs the lines of a session and shows them with their output.
 
-    With `in_process`, commands run in this process, where they use the Spark session that is there.
+    Commands run in this process, where they use the Spark session that is there.
     """
 
-    def __init__(self, console: Console, folder: Path, kafka: Sandbox, seconds: int, *, in_process: bool) -> None:
+    def __init__(self, console: Console, kafka: Sandbox, seconds: int) -> None:
         super().__init__()
         self._echo = console.echo
-        self._paint = console.style().paint
-        self._color = ["--color", "always" if console.style().is_coloured else "never"]
-        self._folder, self._kafka, self._seconds, self._in_process = folder, kafka, seconds, in_process
+        self._style = console.style()
+        self._color = ["--color", "always" if self._style.is_coloured else "never"]
+        self._kafka, self._seconds = kafka, seconds
 
     def play(self, line: str, content: str) -> None:
         """Run one line; `content` is that of the file which it writes."""
         kind, _, rest = line.partition(" ")
         if kind == "#":
-            self._echo(f"\n{self._paint(line, 'bold')}\n")
+            self._echo(f"\n{self._style.paint(line, 'bold')}\n")
         elif kind == "sleep":
             time.sleep(float(rest))
         elif kind == "wait":
@@ -158,7 +153,7 @@ class _Session(ExitStack):
         else:
             command, _, expected = rest.partition(" => ")
             prompt = f"$ {command} &" if kind == "&" else f"$ {command}"
-            self._echo(f"\n{self._paint(prompt, 'green')}\n")
+            self._echo(f"\n{self._style.paint(prompt, 'green')}\n")
             program, *arguments = shlex.split(command)
             if program == "$EDITOR":
                 self._edit(arguments[0], content)
@@ -172,22 +167,18 @@ class _Session(ExitStack):
                 self._run(command, arguments, int(expected or 0))
 
     def _run(self, command: str, arguments: list[str], expected: int) -> None:
-        arguments += self._color
-        if self._in_process:
-            from quotaform.cli.main import run
+        from quotaform.cli.main import run
 
-            code = run(arguments)
-        else:
-            code = subprocess.run(_python(arguments), cwd=self._folder, check=False).returncode  # noqa: S603
+        code = run([*arguments, *self._color])
         if expected:
-            self._echo(f"{self._paint(f'(exit code {code})', 'dim')}\n")
+            self._echo(f"{self._style.paint(f'(exit code {code})', 'dim')}\n")
         if code != expected:
             raise QuotaformError(f"the demo stopped: {command} ended with {code}, not {expected}")
 
     @contextmanager
     def _background(self, command: str, arguments: list[str]) -> Iterator[None]:
         """Run a command in a process of its own until the end of the block, and wait for it."""
-        process = subprocess.Popen(_python(arguments), cwd=self._folder)  # noqa: S603
+        process = subprocess.Popen([sys.executable, "-m", "quotaform", *arguments])  # noqa: S603
         try:
             yield
             if code := process.wait():
@@ -218,7 +209,7 @@ class _Session(ExitStack):
 
     def _show(self, name: str, content: str) -> None:
         """Show a file, which is written first if it has a content."""
-        path = self._folder / name
+        path = Path(name)
         if content:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content, encoding="utf-8")
@@ -226,16 +217,7 @@ class _Session(ExitStack):
 
     def _edit(self, name: str, after: str) -> None:
         """Give a file another content and show what that changes."""
-        path = self._folder / name
+        path = Path(name)
         before = path.read_text(encoding="utf-8")
         path.write_text(after, encoding="utf-8")
-        difference = unified_diff(
-            before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{name}", f"b/{name}", n=1
-        )
-        for line in difference:
-            colour = {"+": "green", "-": "red"}.get(line[0])
-            self._echo(f"{self._paint(line.rstrip(), colour)}\n" if colour else line)
-
-
-def _python(arguments: list[str]) -> list[str]:
-    return [sys.executable, "-m", "quotaform", *arguments]
+        self._echo(render_diff(name, before, after, self._style))

@@ -186,7 +186,6 @@ def drift(
     from quotaform.system.clock import SYSTEM_CLOCK
 
     console = output.console()
-    engine.require_valid()
     if (engine.is_given or against is not None) and alerting.is_used():
         raise UsageError(
             "metrics and notifications are made by one process, of the files; leave out --engine, --master, --remote, "

@@ -47,7 +47,6 @@ def import_quotas(
 
     console = output.console()
     console.keep_code()
-    engine.require_valid()
     if str(directory) == "-":
         raise UsageError("--output must be a directory, not -; quotaform snapshot can write to stdout")
     if directory is not None and directory.exists() and not directory.is_dir():

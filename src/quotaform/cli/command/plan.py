@@ -164,7 +164,6 @@ def plan(
 
     format_name = "summary" if summary else format_name
     console = output.console()
-    engine.require_valid()
     replays = None
     if backtest is not None:
         # Spark replays the usage of plans that this process makes.

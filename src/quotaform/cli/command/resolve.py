@@ -33,7 +33,6 @@ def is_on_spark(engine: Engine, principals: str | None, out: str | None) -> bool
     """Whether requests are resolved on Spark; `principals` is the value of `--from`."""
     from quotaform.plan.principals import is_table
 
-    engine.require_valid()
     needs_spark = out is not None or (principals not in (None, _STDIN) and is_table(principals))
     if not engine.is_given and needs_spark:
         what = f"--from {shorten(principals or '')} is" if out is None else f"--out {shorten(out)} writes"

@@ -38,7 +38,6 @@ def snapshot(
     from quotaform.report.text import counted
 
     console = output.console()
-    engine.require_valid()
     if str(path) == "-":
         path = None
     repository = target.repository()

@@ -92,52 +92,45 @@ class Engine:
     remote: RemoteOption = None
     spark_conf: SparkConfOption = None
 
+    def __post_init__(self) -> None:
+        """Make sure that the options can be used, before any work is done."""
+        values = {"--master": self.master, "--remote": self.remote, "--spark-conf": self.spark_conf}
+        given = next((name for name, value in values.items() if value), None)
+        if self.engine == LOCAL and given:
+            raise UsageError(f"{given} is for Spark; leave --engine local out, or give --engine spark")
+        if given:
+            self.session()
+
     @property
     def is_given(self) -> bool:
         """Whether anything but this process is asked for."""
-        return self.engine not in (None, LOCAL) or bool(self._spark_options())
+        return self.engine not in (None, LOCAL) or bool(self.master or self.remote or self.spark_conf)
 
     def session(self) -> SessionOptions:
         """Return where Spark runs, if it is used."""
         return _session(self)
 
-    def choose(self, console: Console, clusters: int, size: Callable[[], int]) -> str:
-        """Return the engine, `local` or `spark`; why `auto` chooses Spark, or cannot use it, is reported.
+    def place(self, console: Console, clusters: int, size: Callable[[], int] = int) -> SessionOptions | None:
+        """Return where Spark runs, as use cases take it (`engine`); `None` for this process.
 
-        `size`: returns how many bytes the quota files have; called if it matters.
+        Why `auto` chooses Spark, or cannot use it, is reported. `size`: returns how many bytes the quota files have;
+        called if it matters.
         """
-        self.require_valid()
+        if not self.is_given:
+            return None
+        session = self.session()
         if self.engine != AUTO:
-            if not self.is_given:
-                return LOCAL
             from quotaform.fleet.session import require_installed
 
-            require_installed(self.session())
-            return SPARK
+            require_installed(session)
+            return session
         from quotaform.fleet.options import MOST_CLUSTERS, chosen_engine
 
-        engine, reason = chosen_engine(clusters, 0 if clusters > MOST_CLUSTERS else size(), self.session())
-        if engine == SPARK:
-            console.warn(f"Engine spark: {reason} (--engine local computes in this process)")
-        elif reason is not None:
-            console.warn(f"Engine local: {reason}")
-        return engine
-
-    def place(self, console: Console, clusters: int, size: Callable[[], int] = int) -> SessionOptions | None:
-        """Return where Spark runs, as use cases take it (`engine`); `None` for this process. See `choose`."""
-        return self.session() if self.choose(console, clusters, size) == SPARK else None
-
-    def require_valid(self) -> None:
-        """Make sure that the options can be used, before any work is done."""
-        given = self._spark_options()
-        if self.engine == LOCAL and given:
-            raise UsageError(f"{given[0]} is for Spark; leave --engine local out, or give --engine spark")
-        if given:
-            self.session()
-
-    def _spark_options(self) -> tuple[str, ...]:
-        values = {"--master": self.master, "--remote": self.remote, "--spark-conf": self.spark_conf or None}
-        return tuple(name for name, value in values.items() if value is not None)
+        engine, reason = chosen_engine(clusters, 0 if clusters > MOST_CLUSTERS else size(), session)
+        if reason is not None:
+            remedy = " (--engine local computes in this process)" if engine == SPARK else ""
+            console.warn(f"Engine {engine}: {reason}{remedy}")
+        return session if engine == SPARK else None
 
 
 def _session(given: SparkPlace | Engine) -> SessionOptions:

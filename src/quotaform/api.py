@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from os import PathLike, fspath
+from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from quotaform.model.errors import UsageError
@@ -75,7 +75,7 @@ def plan(
     `select` and `exclude` are globs over addresses (`user=svc-*`), `base` is a git revision or a receipt, `prune` is
     `report`, `removed` or `scope` (without it, what quotaform.yaml says), and `allow` holds allowances as `delete=8`.
     """
-    from quotaform.plan.base import BaseChoice, require_ref
+    from quotaform.plan.base import choose_base
 
     config = repository.config()
     request = make_request(
@@ -83,8 +83,8 @@ def plan(
         config,
         choose_clusters(repository, clusters, config),
         selection=make_selection(select, exclude),
-        base=None if base is None else BaseChoice(refs=(require_ref(fspath(base)),)),
-        prune=None if prune is None else _prune_mode(prune),
+        base=None if base is None else choose_base(base),
+        prune=prune,
         allow=allow,
         clock=clock,
     )
@@ -130,7 +130,7 @@ def drift(
 
     `baseline` is a git revision or a receipt: what the files have changed since then is pending, and no drift.
     """
-    from quotaform.plan.base import BaseChoice, require_ref
+    from quotaform.plan.base import choose_base
 
     config = repository.config()
     request = make_request(
@@ -138,7 +138,7 @@ def drift(
         config,
         choose_clusters(repository, clusters, config),
         selection=make_selection(select, exclude),
-        base=None if baseline is None else BaseChoice(refs=(require_ref(fspath(baseline), "baseline"),), is_exact=True),
+        base=None if baseline is None else choose_base(baseline, "baseline"),
         prune=PruneMode.REPORT,
         is_guarded=False,
         clock=clock,
@@ -379,7 +379,7 @@ def make_request(
     *,
     selection: Selection,
     base: BaseChoice | None = None,
-    prune: PruneMode | None = None,
+    prune: str | None = None,
     allow: Sequence[str] = (),
     revert: SavedReceipt | None = None,
     is_guarded: bool = True,
@@ -395,15 +395,16 @@ def make_request(
     from quotaform.repository.policy import NO_POLICIES, load_policies
 
     allowances = read_allowances(allow) if allow else ()
-    if prune is not None:
-        repository.require_prunable(config, prune)
+    mode = None if prune is None else _prune_mode(prune)
+    if mode is not None:
+        repository.require_prunable(config, mode)
     return PlanRequest(
         repository=repository,
         config=config,
         clusters=clusters,
         selection=selection,
         base=base,
-        prune=prune,
+        prune=mode,
         policies=load_policies(repository, config) if is_guarded else NO_POLICIES,
         has_lints=is_guarded and revert is None,
         revert=revert,

@@ -10,7 +10,7 @@ import pytest
 
 from quotaform.git.object_store import DamagedObjectError, merge_base, open_objects, parse_commit, parse_tree
 from quotaform.git.process import TimeLeft
-from quotaform.plan.base import require_ref
+from quotaform.plan.base import choose_base
 from tests.git_repository import GitRepository
 from tests.golden.conftest import Golden
 from tests.golden.table import Lines, Text, check_told, tables_of
@@ -29,7 +29,7 @@ def of_object(content: bytes) -> Lines:
 
 def of_ref(text: Text) -> Lines:
     """Return that a text may name a revision, or why it cannot."""
-    require_ref(str(text))
+    choose_base(str(text))
     return ["may be one"]
 
 

@@ -220,16 +220,17 @@ class BaseChoice:
         return _ref_name(self.refs[0])
 
 
-def require_ref(ref: str, argument: str = "base") -> str:
-    """Return the name of a git revision, or the path of a receipt, as an argument gives it.
+def choose_base(ref: str | os.PathLike[str], argument: str = "base") -> BaseChoice:
+    """Return the git revision or the receipt that an argument names, `base` or `baseline`.
 
     Raises `UsageError` if it is neither: empty, with control characters, or like an option.
     """
+    ref = os.fspath(ref)
     if not ref.strip() or ref.startswith("-") or not ref.isprintable() or len(ref) > _LONGEST_REF:
         raise UsageError(
             f"{quote(ref, 80)} is not the name of a git revision, as in origin/main, v1.2, HEAD~1 or a1b2c3d", argument
         )
-    return ref
+    return BaseChoice(refs=(ref,), is_exact=argument == "baseline")
 
 
 def read_chosen_base(

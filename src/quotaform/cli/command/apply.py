@@ -130,8 +130,7 @@ def apply(
         if is_saved:
             return run.apply_saved(given, target, max_age)
         base = comparison.choose_base(console)
-        mode = comparison.prune_mode()
-        request = make_request(target, repository, selecting, base=base, prune=mode, allow=allow)
+        request = make_request(target, repository, selecting, base=base, prune=comparison.prune, allow=allow)
         return run.apply_directory(request, takes_all=target.all_clusters)
 
 

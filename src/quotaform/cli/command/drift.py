@@ -180,8 +180,7 @@ def drift(
       quotaform drift --notify slack=https://hooks.slack.com/... --notify-state drift-state.json
     """
     from quotaform.api import compare_clusters
-    from quotaform.model.settings import PruneMode
-    from quotaform.plan.base import BaseChoice, require_ref
+    from quotaform.plan.base import choose_base
     from quotaform.report.text import counted
     from quotaform.system.clock import SYSTEM_CLOCK
 
@@ -192,7 +191,7 @@ def drift(
             "--spark-conf and --against"
         )
     past = None if against is None or history is None else _past(against, history, engine)
-    agreed = None if baseline is None else BaseChoice(refs=(require_ref(baseline, "baseline"),), is_exact=True)
+    agreed = None if baseline is None else choose_base(baseline, "baseline")
     started = SYSTEM_CLOCK.monotonic()
     repository = target.repository(directory)
     results = output.results(console, "drift", format_name, repository, out, report)
@@ -204,7 +203,7 @@ def drift(
                 selecting,
                 snapshot=snapshot,
                 base=agreed,
-                prune=PruneMode.REPORT,
+                prune="report",
                 is_guarded=False,
             )
     except QuotaformError as error:

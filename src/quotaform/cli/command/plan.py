@@ -170,7 +170,6 @@ def plan(
         replays = SparkPlace(master=engine.master, remote=engine.remote, spark_conf=engine.spark_conf).session(backtest)
         engine = Engine()
     base = comparison.choose_base(console) if revert is None else None
-    mode = comparison.prune_mode()
     repository = target.repository(directory)
     results = output.results(
         console,
@@ -184,7 +183,14 @@ def plan(
     )
     with results.covering(target.literal_names, has_files=True):
         request = make_request(
-            target, repository, selecting, snapshot=snapshot, base=base, prune=mode, allow=allow, revert=revert
+            target,
+            repository,
+            selecting,
+            snapshot=snapshot,
+            base=base,
+            prune=comparison.prune,
+            allow=allow,
+            revert=revert,
         )
     names = [cluster.name for cluster in request.clusters]
     files, folder = read_changes_out(principals_out, names)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from quotaform.cli.console import Console
     from quotaform.desired.config import Cluster, Config
     from quotaform.model.scope import Selection
-    from quotaform.model.settings import PruneMode
     from quotaform.plan.base import BaseChoice
     from quotaform.plan.run import PlanRequest
     from quotaform.repository.repository import Repository, Target
@@ -257,9 +256,9 @@ class Comparison:
         Raises `UsageError` if it cannot be the name of a git revision, or options exclude each other.
         """
         if self.base is not None:
-            from quotaform.plan.base import BaseChoice, require_ref
+            from quotaform.plan.base import choose_base
 
-            return BaseChoice(refs=(require_ref(self.base),))
+            return choose_base(self.base)
         if self.no_base or not ("GITHUB_ACTIONS" in os.environ or "GITLAB_CI" in os.environ):
             return None
         from quotaform.review.ci import find_ci_base
@@ -268,14 +267,6 @@ class Comparison:
         if found is not None:
             console.warn(f"Base {found.name}, from {found.found_in} (--base gives another one, --no-base none)")
         return found
-
-    def prune_mode(self) -> PruneMode | None:
-        """Return what happens to undeclared entities; `None` when quotaform.yaml says it."""
-        if self.prune is None:
-            return None
-        from quotaform.model.settings import PruneMode
-
-        return PruneMode(self.prune)
 
 
 def make_request(

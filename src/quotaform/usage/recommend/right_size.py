@@ -18,11 +18,11 @@ that of the busiest weekday (see `busiest_day`) of each bucket that the value li
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from msgspec import structs
 
@@ -49,9 +49,6 @@ from quotaform.usage.recommend.recommendation import (
     RecommendSettings,
     round_up,
 )
-
-_FACTORS: Final = 100
-"""A headroom is a number of hundredths."""
 
 
 def recommend(
@@ -257,13 +254,9 @@ class _KeySizer:
 
         if fits(wanted):
             return wanted
-        if not fits(1.0):
-            return None
-        low, high = _FACTORS, int(wanted * _FACTORS)
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if fits(middle / _FACTORS) else (low, middle - 1)
-        return low / _FACTORS
+        hundredths = range(100, int(wanted * 100) + 1)
+        place = bisect_left(hundredths, True, key=lambda each: not fits(each / 100))
+        return hundredths[place - 1] / 100 if place else None
 
     def limits(self, headroom: float) -> Iterator[tuple[_Case, float | None]]:
         """Yield what is not removed, each with the value that limits it at some headroom."""

@@ -7,14 +7,7 @@ broker admits what keeps the sum of its window within L x W, and lets requests w
 
 so that the backlog is the largest of A(t) - A(t - k W) - k L W. The difference is the sum of W x O at t, t - W, ...,
 t - (k - 1) W, which is what was recorded: the backlog is a running sum of (O - L) x W over times that are W apart, less
-its running minimum. This is the model of the quota keys:
-
-| key | requests wait | the longest wait of a request |
-| --- | --- | --- |
-| byte rates | while there is a backlog; of consumers, L is less by a part of an answer in W | backlog / L |
-| request time | likewise; at least while O > L, as the cap on delays may keep the backlog small | the same, up to 1 s |
-| mutations | while the backlog is over the burst of 11 s x L: the tokens are negative | (backlog - burst) / L |
-| connections | while there is a backlog, as refused clients come again; at least (O - L) / O of the time | up to 1 s |
+its running minimum. `Enforcement` has what is special of each quota key.
 
 How a recording is read:
 
@@ -32,8 +25,8 @@ much shorter in `_low`, and longer in `_high`.
 The bounds are also those of what else is not known: how long request time has a backlog (`_low`: none), whether refused
 connections come again (`_low`: none does), whether mutations come at once (`_high`) or spread over a window, and
 whether those of a step are one request, which is admitted as a whole (`_low`). When they came is known where samples
-are close enough (`quotaform.usage.replay.replay`). An answer to a consumer is sent once all of it fits: of a
-window, nothing stays unused (`_low`), half an answer, or a whole one (`_high`).
+are close enough (`asked_rates`). An answer to a consumer is sent once all of it fits: of a window, nothing stays unused
+(`_low`), half an answer, or a whole one (`_high`).
 
 Source: KIP-13, KIP-124, KIP-599, KIP-612; org.apache.kafka.common.metrics.stats.Rate, SampledStat and TokenBucket;
 org.apache.kafka.server.quota.QuotaUtils.
@@ -54,10 +47,9 @@ from quotaform.usage.sample import LONGEST_STEP_S
 
 # When mutations were asked for: what a gauge of half a minute and more says of them, where it is read often.
 #
-# Brokers limit mutations with a token bucket, but measure them with the windows of their other metrics: two of 30 s
-# (`metrics.num.samples`, `metrics.sample.window.ms`), not those of quotas. The rate is N / w, where N is how many there
-# were, and w how long ago the oldest window began; 30 s more, while that is the only one. So 80 topics that are created
-# at once are a rate of 2.7/s, which falls to 1.3/s, rises to 2.7/s again, and falls for another half a minute.
+# Brokers limit mutations with a token bucket, but measure them with two windows of 30 s (`metrics.num.samples`,
+# `metrics.sample.window.ms`). The rate is N / w, where N is how many there were, and w how long ago the oldest window
+# began; 30 s more, while that is the only one.
 #
 # While nothing is asked for, N stays and w grows with the time, so that two rates x and y that are D apart are those of
 # w = D x / (x - y): where this holds for several samples in a row, w and N are known, and before them w is known from

@@ -66,19 +66,7 @@ BUCKETS: Final = struct(
     "least_limit before_limit double",
     "before_bucket string",
 )
-"""Which bucket each recorded series belongs to under some quotas, and its limit.
-
-| column | content |
-| --- | --- |
-| user, client_id, ip | as recorded, see `USAGE` |
-| bucket | the address of the bucket, such as `user=alice,client-id=app`; nobody else shares its limit |
-| limit | null if nothing limits it |
-| source, entity_key | the name of the level that won, and the entity whose value the limit is |
-| is_coarse | whether the recording cannot tell which part of it is of the bucket: the quotas have finer buckets |
-| before_limit, before_bucket | those before, if other quotas held while the usage was recorded; the same otherwise |
-| least_limit | the least limit of all parts that the recording cannot tell apart, where new entries make some |
-| member | the address of the series as it was recorded: one of those that share the bucket |
-"""
+"""Which bucket each recorded series belongs to under some quotas: `SeriesBucket` in `quotaform.usage.bucket.bucket`."""
 
 HEADROOM: Final = struct(
     "cluster broker key bucket entity_key source string",
@@ -132,20 +120,8 @@ BACKTEST: Final = struct(
 )
 """What a plan would have throttled in a recording, a row per bucket and broker.
 
-See `quotaform.usage.replay.spark`.
-
-| column | content |
-| --- | --- |
-| limit, entity_key, source | under the plan; `before_limit` is that without it |
-| is_changed | whether the plan changes the limit, or who shares it |
-| throttled_s | seconds in which requests would have waited; `_low` and `_high` bound it |
-| first_throttled, last_throttled, longest_s | when, and the longest time without an end |
-| delay_s_max, worst_at | the longest wait, in seconds, and when; `_low` and `_high` bound it |
-| backlog_s | seconds after the recording until nothing waits any more, if nothing else comes |
-| over_max | the highest rate / limit |
-| refused | connections that would have been refused; null of other keys |
-| recorded_throttled_s, recorded_throttle_ms_max | what was throttled really, as recorded |
-| hidden_s | seconds in which throttling hid part of the demand from the recording |
+`is_changed` is whether the plan changes the limit, or who shares it, and `source` the name of the level that won. The
+others are those of `quotaform.plan.backtest.BucketBacktest`; `_low` and `_high` bound what is estimated.
 """
 
 RECOMMENDATIONS: Final = struct(
@@ -160,19 +136,7 @@ RECOMMENDATIONS: Final = struct(
     "day date",
     "is_weekly boolean",
 )
-"""Which quotas would fit.
-
-| column | content |
-| --- | --- |
-| entity_key, entity, key | the entity whose value it is, as in `quotaform.resolve.spark_quotas.QUOTAS` |
-| action | `create`, `update`, `delete`, `keep`, or `none` if nothing is proposed, for the `reason` |
-| before, after | the value now and the proposed one; null is no value |
-| samples, days | how much was recorded |
-| basis | the rate on which the proposal rests |
-| bucket, broker | the bucket that had this rate, and the broker on which it had it; null for a limit of the cluster |
-| note | what else there is to know |
-| day, is_weekly | the day (UTC) of this rate, and whether its weekday is the busiest of each week |
-"""
+"""Which quotas would fit; docs/usage-recommend.md says what each column is."""
 
 
 def first_columns(schema: StructType) -> list[str]:

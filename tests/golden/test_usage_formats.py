@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Final
 
 import pytest
+from msgspec.structs import asdict
 
 from quotaform.desired.tree import SourceFile
 from quotaform.usage.format import FORMATS

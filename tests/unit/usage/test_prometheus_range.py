@@ -14,10 +14,10 @@ from quotaform.cli.command.usage.ingest import PrometheusRange
 from quotaform.http.message import Url
 from quotaform.model.errors import MetricsError
 from quotaform.usage.format.prometheus import parse_prometheus
-from quotaform.usage.ingest import input
 from quotaform.usage.ingest.input import RangeQuery, save_answers
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.record.reader import PrometheusLogin
+from quotaform.usage.record import reader
+from quotaform.usage.record.reader import Prometheus, PrometheusLogin
 from quotaform.usage.sample import Sample
 from tests.http_server import HttpServer, Received, answer
 
@@ -41,9 +41,8 @@ def recorded(request: Received) -> bytes:
     return answer(200, {"status": "success", "data": result})
 
 
-def query(server: HttpServer, **others: object) -> RangeQuery:
-    values: dict[str, object] = {"url": Url.parse(server.url), "since": START, "until": START + 3600 * 24, "step": 60.0}
-    return RangeQuery(**(values | others))  # type: ignore[arg-type]
+def query(server: HttpServer) -> RangeQuery:
+    return RangeQuery(server=Prometheus(Url.parse(server.url), LOGIN), since=START, until=START + 3600 * 24, step=60.0)
 
 
 def times_in(folder: Path) -> list[float]:
@@ -55,7 +54,7 @@ def times_in(folder: Path) -> list[float]:
 def test_slices_have_every_point_once(tmp_path: Path) -> None:
     steps: list[tuple[int, int]] = []
     with HttpServer(recorded) as server:
-        save_answers(query(server, login=LOGIN), tmp_path, lambda done, total: steps.append((done, total)))
+        save_answers(query(server), tmp_path, lambda done, total: steps.append((done, total)))
     assert times_in(tmp_path) == [START + 60 * number for number in range(1441)]
     assert steps[-1] == (1441, 1441)
     assert all(request.headers["authorization"] == "Bearer hidden" for request in server.received)
@@ -81,7 +80,7 @@ def test_what_is_too_much_is_asked_for_in_halves(tmp_path: Path, status: int) ->
 
 
 def test_an_answer_that_is_too_large_is_asked_for_in_halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(input, "BODY_LIMIT", 3000)
+    monkeypatch.setattr(reader, "BODY_LIMIT", 3000)
     with HttpServer(recorded) as server:
         save_answers(query(server), tmp_path, lambda done, total: None)
     assert times_in(tmp_path) == [START + 60 * number for number in range(1441)]
@@ -99,7 +98,7 @@ def test_an_answer_that_is_too_large_is_asked_for_in_halves(tmp_path: Path, monk
 )
 def test_what_cannot_be_answered_is_one_sentence(tmp_path: Path, reply: bytes, message: str) -> None:
     with HttpServer(lambda request: reply) as server, pytest.raises(MetricsError) as error:
-        save_answers(query(server, login=LOGIN), tmp_path, lambda done, total: None)
+        save_answers(query(server), tmp_path, lambda done, total: None)
     assert message in str(error.value)
     assert "hidden" not in str(error.value)
     assert "\n" not in str(error.value)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from threading import Event
 from time import sleep
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -23,7 +22,7 @@ from quotaform.model.quotas import Quotas, Snapshot
 from quotaform.model.records.validator import gate
 from quotaform.report.format import schema_builder
 from quotaform.system.clock import SYSTEM_CLOCK
-from quotaform.usage.record.reader import PrometheusLogin, PrometheusReader, Reading
+from quotaform.usage.record.reader import Prometheus, PrometheusLogin, PrometheusReader, Reading
 from quotaform.usage.top.run import TopReader
 from quotaform.usage.top.top import BucketState, render_top
 from tests.golden.usage_example import QUOTAS, row, top
@@ -166,19 +165,16 @@ def vector(*series: dict[str, str]) -> bytes:
 RATE = {"__name__": "kafka_server_quota_byte_rate", "quota_type": "Produce", "user": "alice", "instance": "b1:7071"}
 
 
-def ask(reply: bytes, **options: Any) -> tuple[Reading, Received]:
+def ask(reply: bytes, labels: Mapping[str, str] | None = None) -> tuple[Reading, Received]:
+    login = PrometheusLogin.from_environment({"QUOTAFORM_PROMETHEUS_TOKEN": "hidden"})
     with HttpServer(lambda _: reply) as server:
-        reading = PrometheusReader(Url.parse(f"{server.url}/prom/"), "lab", **options).read(5.0)
+        reading = PrometheusReader(Prometheus(Url.parse(f"{server.url}/prom/"), login), "lab", labels or {}).read(5.0)
         return reading, server.received[0]
 
 
 def test_prometheus_is_asked_for_the_series_of_a_cluster() -> None:
     labels = {"cluster": 'a"b\\'}
-    reading, request = ask(
-        vector(RATE | {"cluster": "other"}),
-        labels=labels,
-        login=PrometheusLogin.from_environment({"QUOTAFORM_PROMETHEUS_TOKEN": "hidden"}),
-    )
+    reading, request = ask(vector(RATE | {"cluster": "other"}), labels)
     assert [item.series.cluster for item in reading.items] == ["lab"]  # type: ignore[union-attr]
     assert request.target.startswith("/prom/api/v1/query?query=%7B__name__%3D~%22")
     assert request.target.endswith("%2C+cluster%3D%22a%5C%22b%5C%5C%22%7D")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from json import loads
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+from msgspec import Struct, field
 
 from quotaform.model.entity import desanitize
 from quotaform.model.moment import read_moment
@@ -87,17 +88,17 @@ class TimeUnit(StrEnum):
 _UNITS_PER_SECOND: Final = {TimeUnit.S: 1.0, TimeUnit.MS: 1e3, TimeUnit.US: 1e6, TimeUnit.NS: 1e9}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableMapping:
+class TableMapping(Struct, frozen=True, kw_only=True):
     """Which columns of a table hold what."""
 
     columns: Mapping[str, str]  # The column of each field, by field
-    constants: Mapping[str, str] = field(default_factory=dict)  # What a field is in all rows, by field
-    labels: Mapping[str, str] = field(default_factory=dict)  # The column of each label that has one, by label
-    factors: Mapping[str, float] = field(default_factory=dict)
+    constants: Mapping[str, str] = {}  # What a field is in all rows, by field
+    labels: Mapping[str, str] = {}  # The column of each label that has one, by label
+    factors: Mapping[str, float] = {}
     """By what a number is multiplied to be in the unit of the table of usage, by field."""
     time_unit: TimeUnit | None = None  # What a number in the column of the time counts; `None` goes by its size
-    has_sanitized_users: bool = False  # Whether users in rows of buckets are percent-encoded, as metrics have them
+    has_sanitized_users: bool = field(default=False, name="sanitized_users")
+    """Whether users in rows of buckets are percent-encoded, as metrics have them."""
 
     @property
     def is_of_metrics(self) -> bool:

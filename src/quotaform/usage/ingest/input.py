@@ -14,19 +14,21 @@ from json import loads
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import convert
+
 from quotaform.desired.file_report import FileReport, check_shape
 from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.yaml.document import StopReadingError
 from quotaform.desired.yaml.reader import read_document
-from quotaform.http.client import Limits, send
-from quotaform.http.message import Request, Response, Url
+from quotaform.http.client import Limits
+from quotaform.http.message import Response
 from quotaform.model import rule
 from quotaform.model.errors import HttpError, InvalidFilesError, MetricsError, UsageError
 from quotaform.model.finding import Finding
 from quotaform.model.text import MIB, quote
 from quotaform.system.files import read_bytes
-from quotaform.usage.format.table import TableMapping, TimeUnit, mapping_problem
-from quotaform.usage.record.reader import BODY_LIMIT, GIVE, NO_LOGIN, QUERY, PrometheusLogin, read_prometheus
+from quotaform.usage.format.table import TableMapping, mapping_problem
+from quotaform.usage.record.reader import QUERY, Prometheus
 
 _LIMIT: Final = MIB
 
@@ -68,14 +70,7 @@ def read_usage_mapping(source: SourceFile) -> tuple[TableMapping | None, list[Fi
 
 
 def _read(root: Any, report: FileReport) -> TableMapping:
-    mapping = TableMapping(
-        columns=dict(root["columns"]),
-        constants=dict(root.get("constants", {})),
-        labels=dict(root.get("labels", {})),
-        factors={name: float(factor) for name, factor in root.get("factors", {}).items()},
-        time_unit=TimeUnit(root["time_unit"]) if "time_unit" in root else None,
-        has_sanitized_users=root.get("sanitized_users", False),
-    )
+    mapping = convert(root, TableMapping)
     problem = mapping_problem(mapping)
     if problem is not None:
         path, text = problem
@@ -97,37 +92,24 @@ _TOO_MUCH: Final = frozenset({413, 422, 500, 503, 504})
 class RangeQuery:
     """What is asked for."""
 
-    url: Url  # The URL of the Prometheus, without `/api`
+    server: Prometheus
     queries: Sequence[str] = (DEFAULT_QUERY,)  # What to ask, in PromQL
     since: float  # The first time, in seconds since the epoch
     until: float  # The last time
     step: float  # The seconds between two points
-    login: PrometheusLogin = NO_LOGIN
-
-    @property
-    def shown(self) -> str:
-        """Scheme, host and port."""
-        return f"Prometheus at {self.url.origin}"
 
 
 def make_range_query(
-    url: str, queries: Sequence[str], since: datetime, until: datetime, step: float, login: PrometheusLogin
+    server: Prometheus, queries: Sequence[str], since: datetime, until: datetime, step: float
 ) -> RangeQuery:
     """Return what is asked for between two times, at multiples of the step: another ingest asks for the same times.
 
-    Raises `UsageError` if it is no URL, or the step is shorter than a second.
+    Raises `UsageError` if the step is shorter than a second.
     """
     if step < 1:
         raise UsageError("must be 1s or longer", "step")
     begin = -(-since.timestamp() // step) * step
-    return RangeQuery(
-        url=read_prometheus(url),
-        queries=tuple(queries),
-        since=begin,
-        until=max(begin, until.timestamp()),
-        step=step,
-        login=login,
-    )
+    return RangeQuery(server=server, queries=queries, since=begin, until=max(begin, until.timestamp()), step=step)
 
 
 def save_answers(query: RangeQuery, folder: Path, progress: Callable[[int, int], None]) -> None:
@@ -160,28 +142,22 @@ def _answer(query: RangeQuery, text: str, begin: int, end: int) -> bytes | None:
         "end": _spell(query.since + (end - 1) * query.step),
         "step": _spell(query.step),
     }
-    url = query.url.under("/api/v1/query_range").with_query(fields)
-    request = Request(
-        method="GET", url=url, headers=query.login.headers, credentials=query.login.credentials, body_limit=BODY_LIMIT
-    )
     try:
-        response = send(request, _LIMITS)
+        response = query.server.ask("/api/v1/query_range", fields, _LIMITS)
     except HttpError as error:
         if error.status is not None and 200 <= error.status < 300 and is_divisible:
             return None
-        raise MetricsError(query.shown, error.problem) from None
+        raise MetricsError(query.server.shown, error.problem) from None
     if response.status in _TOO_MUCH and is_divisible:
         return None
     if not response.is_success:
-        raise MetricsError(query.shown, _refusal(response))
+        raise MetricsError(query.server.shown, _refusal(response))
     if not response.body.lstrip().startswith(b"{"):
-        raise MetricsError(query.shown, "did not answer as Prometheus does; check the URL")
+        raise MetricsError(query.server.shown, "did not answer as Prometheus does; check the URL")
     return response.body
 
 
 def _refusal(response: Response) -> str:
-    if response.status in (401, 403):
-        return f"refused this with status {response.status}; {GIVE}"
     try:
         answer = loads(response.body)
     except ValueError:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy
 import pyarrow
+from msgspec.structs import replace
 from numpy.typing import NDArray
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, DataType, DateType, MapType, NumericType, StructType, TimestampNTZType

@@ -13,7 +13,7 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Final, Self
 
 from quotaform.http.client import Limits, send
-from quotaform.http.message import Request, Url
+from quotaform.http.message import Request, Response, Url
 from quotaform.model.entity import IP
 from quotaform.model.errors import HttpError, MetricsError, UsageError
 from quotaform.model.outcome import Progress, no_progress
@@ -180,7 +180,7 @@ def readers_of(
     url, login = read_prometheus(text), PrometheusLogin.from_environment(environ)
     if not prometheus:
         require_allowed_metrics(metrics, login=login)
-    reader = PrometheusReader(url, cluster.name, labels or metrics.labels, login)
+    reader = PrometheusReader(Prometheus(url, login), cluster.name, labels or metrics.labels)
     return {reader.shown: reader}
 
 
@@ -316,7 +316,7 @@ _USER: Final = OwnSecret.PROMETHEUS_USER
 _PASSWORD: Final = OwnSecret.PROMETHEUS_PASSWORD
 _TENANT: Final = OwnSecret.PROMETHEUS_TENANT
 
-GIVE: Final = f"give a token in {_TOKEN}, or {_USER} and {_PASSWORD}"
+_GIVE: Final = f"give a token in {_TOKEN}, or {_USER} and {_PASSWORD}"
 """What to do if a Prometheus refuses an answer."""
 
 _TENANT_HEADERS: Final = ("X-Scope-OrgID", "THANOS-TENANT")
@@ -362,6 +362,30 @@ QUERY: Final = (
 """The names of metrics of client quotas, whatever the rules of an exporter make of them, as a regular expression."""
 
 
+@dataclass(frozen=True, slots=True)
+class Prometheus:
+    """A Prometheus, and how to log in to it."""
+
+    url: Url  # Its URL, without `/api`
+    login: PrometheusLogin = NO_LOGIN
+
+    @property
+    def shown(self) -> str:
+        """Scheme, host and port."""
+        return f"Prometheus at {self.url.origin}"
+
+    def ask(self, path: str, fields: Mapping[str, str], limits: Limits) -> Response:
+        """Return an answer, whatever its status. Raises `HttpError`, and `MetricsError` if it wants another login."""
+        url, login = self.url.under(path).with_query(fields), self.login
+        request = Request(
+            method="GET", url=url, headers=login.headers, credentials=login.credentials, body_limit=BODY_LIMIT
+        )
+        response = send(request, limits)
+        if response.status in (401, 403):
+            raise MetricsError(self.shown, f"refused this with status {response.status}; {_GIVE}")
+        return response
+
+
 _MOST_VALUES: Final = 4_000_000
 """The most values of an answer, of which all are read before the first is looked at; a sample has some ten."""
 
@@ -370,32 +394,25 @@ _MOST_VALUES: Final = 4_000_000
 class PrometheusReader(Reader):
     """Asks a Prometheus for the last value of each series."""
 
-    url: Url  # Its URL, without `/api`
+    server: Prometheus
     cluster: str
     labels: Mapping[str, str] = field(default_factory=dict)
     """What labels of its series must be; without any, series with the label of another cluster are left out."""
-    login: PrometheusLogin = NO_LOGIN
 
     @property
     def shown(self) -> str:
         """Scheme, host and port."""
-        return f"Prometheus at {self.url.origin}"
+        return self.server.shown
 
     def fetch(self, timeout: float) -> bytes:
         """Return the answer to an instant query."""
         # JSON spells a text as PromQL does.
         matchers = "".join(f", {name}={dumps(value, ensure_ascii=False)}" for name, value in self.labels.items())
-        url = self.url.under("/api/v1/query").with_query({"query": f'{{__name__=~"{QUERY}"{matchers}}}'})
-        login = self.login
-        request = Request(
-            method="GET", url=url, headers=login.headers, credentials=login.credentials, body_limit=BODY_LIMIT
-        )
+        query = {"query": f'{{__name__=~"{QUERY}"{matchers}}}'}
         try:
-            response = send(request, Limits(connect=timeout, total=timeout))
+            response = self.server.ask("/api/v1/query", query, Limits(connect=timeout, total=timeout))
         except HttpError as error:
             raise MetricsError(self.shown, error.problem) from None
-        if response.status in (401, 403):
-            raise MetricsError(self.shown, f"refused this with status {response.status}; {GIVE}")
         if not response.is_success and response.status not in (400, 422, 503):
             raise MetricsError(self.shown, f"answered with status {response.status}; check the URL")
         if sum(map(response.body.count, (b"{", b"[", b","))) > _MOST_VALUES:

@@ -92,13 +92,11 @@ class PrometheusRange:
         if self.prometheus is None or self.since is None:
             return None
         from quotaform.usage.ingest.input import DEFAULT_QUERY, make_range_query
-        from quotaform.usage.record.reader import PrometheusLogin
+        from quotaform.usage.record.reader import Prometheus, PrometheusLogin, read_prometheus
 
         require_order(self.since, self.until)
-        login = PrometheusLogin.from_environment(os.environ)
-        return make_range_query(
-            self.prometheus, self.query or (DEFAULT_QUERY,), self.since, self.until, self.step, login
-        )
+        server = Prometheus(read_prometheus(self.prometheus), PrometheusLogin.from_environment(os.environ))
+        return make_range_query(server, self.query or (DEFAULT_QUERY,), self.since, self.until, self.step)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,9 +247,9 @@ def ingest(
     with ExitStack() as stack:
         if range_query is not None:
             folder = stack.enter_context(TemporaryDirectory(prefix="quotaform-"))
-            asking = f"Asking {range_query.shown}"
+            asking = f"Asking {range_query.server.shown}"
             save_answers(range_query, Path(folder), lambda done, total: console.progress(asking, done, total))
-            ingest_request = replace(ingest_request, sources=[folder], shown=range_query.url.origin)
+            ingest_request = replace(ingest_request, sources=[folder], shown=range_query.server.url.origin)
         spark, progress = stack.enter_context(spark_job(console, "Ingesting", session))
         result = ingest_recordings(spark, ingest_request, progress=progress)
     return _end(console, format_name, files, result)

@@ -144,8 +144,7 @@ def ingest(spark: SparkSession, request: IngestRequest, *, progress: Progress = 
     if request.shown is not None:
         files = [file._replace(shown=f"{request.shown}/{Path(file.name).name}") for file in files]
     read = [read_parsed_table(spark, table, request.mapping, request.origin) for table in tables]
-    if files:
-        read.append(parsed(recordings(spark, files), request.format_name, request.origin))
+    read += [parsed(each, request.format_name, request.origin) for each in recordings(spark, files)]
     rows = merged(reduce(lambda one, other: one.unionAll(other), read))
     with repeated(progress, "Ingesting"), repeatable_rows(rows) as found:
         counts = counts_of(found)

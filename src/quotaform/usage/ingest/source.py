@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC
 from glob import glob
 from pathlib import Path
+from re import compile as regex
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from py4j.protocol import Py4JError
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 
 RECORDINGS: Final = struct("file string", "at double", "path string", "content binary", "offset long")
 """The fields of a `Recording`."""
-_COMPRESSED: Final = frozenset({".gz", ".bz2", ".xz"})
 CSV: Final = "csv"
+_CSV_NAME = regex(r"(?is).*\.csv(?:\.gz|\.bz2|\.xz)?").fullmatch
 _TABLES: Final = frozenset({".parquet", ".orc", ".avro", ".delta"})
 _TASK_BYTES: Final = 64 * MIB
 """How many bytes of small files a task reads."""
@@ -71,38 +72,30 @@ def find_tables(names: Sequence[str], *, has_tables: bool) -> list[SourceTable]:
     """Return the sources that are tables: those of a format of tables, and CSV that JmxTool has not written."""
     found = []
     for name in names:
-        suffix = Path(name).suffix.lower()
-        if _is_csv(name) and (has_tables or _is_table(name)):
+        path = Path(name)
+        if _csv_files(name) and (has_tables or (path.is_file() and detect_format(_head(path)) == TABLE)):
             found.append(SourceTable(name, CSV))
-        elif has_tables or suffix in _TABLES or _is_table_folder(Path(name)):
+        elif has_tables or path.suffix.lower() in _TABLES or _is_table_folder(path):
             found.append(SourceTable(name, format_of(name)))
     return found
 
 
-def _is_csv(name: str) -> bool:
-    """Whether a name is that of CSV files, compressed or not, or of a directory of them."""
+def _csv_files(name: str) -> list[Path]:
+    """Return the files of CSV that a name is of, compressed or not: it, or those in it."""
     path = Path(name)
-    if path.is_dir():
-        return any(_is_csv(str(child)) for child in path.iterdir() if child.is_file())
-    return Path(path.stem if path.suffix.lower() in _COMPRESSED else path.name).suffix.lower() == f".{CSV}"
+    files = [each for each in sorted(path.glob("*")) if each.is_file()] if path.is_dir() else [path]
+    return [each for each in files if _CSV_NAME(each.name)]
 
 
-def _is_table(name: str) -> bool:
-    path = Path(name)
-    if not path.is_file():
-        return False
-    with opened(Recording(name, 0.0, name)) as stream:
-        return detect_format(head_of(stream)) == TABLE
+def _head(path: Path) -> bytes:
+    with opened(Recording(str(path), 0.0, str(path))) as stream:
+        return head_of(stream)
 
 
 def separator_of(name: str) -> str:
     """Return what separates the cells of CSV: that of the first file, by its first line."""
-    path = Path(name)
-    files = sorted(each for each in path.iterdir() if _is_csv(str(each))) if path.is_dir() else [path]
-    if not files or not files[0].is_file():
-        return ","
-    with opened(Recording(name, 0.0, str(files[0]))) as stream:
-        return csv_separator(head_of(stream))
+    files = _csv_files(name)
+    return csv_separator(_head(files[0])) if files and files[0].is_file() else ","
 
 
 def _is_table_folder(path: Path) -> bool:
@@ -190,34 +183,27 @@ def _contents(spark: SparkSession, names: Sequence[str]) -> DataFrame:
     return spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(list(names))
 
 
-def recordings(spark: SparkSession, files: Sequence[SourceFile]) -> DataFrame:
-    """Return `RECORDINGS` of files, in tasks of about equally many bytes."""
-    local = [file for file in files if not is_url(file.name)]
-    task, filled, tasks = 0, 0, []
-    for file in local:
-        if filled and filled + file.size > _TASK_BYTES:
-            task, filled = task + 1, 0
-        filled += file.size
-        tasks.append(task)
-    nothing = [None] * len(local)
-    columns: list[Sequence[object]] = [
-        [file.shown or file.name for file in local],
-        [file.at for file in local],
-        [str(Path(file.name).absolute()) for file in local],
-        nothing,
-        nothing,
-        tasks,
-    ]
-    table = make_table(spark, struct(RECORDINGS, "task integer"), columns)
-    table = table.repartitionById(task + 1, f.col("task")).drop("task")
-    remote = [file.name for file in files if is_url(file.name)]
-    if not remote:
-        return table
-    content = _contents(spark, remote).select(
-        f.col("path").alias("file"),
-        (f.unix_micros("modificationTime") / 1e6).alias("at"),
-        f.lit(None).cast("string").alias("path"),
-        "content",
-        f.lit(None).cast("long").alias("offset"),
-    )
-    return table.unionAll(content) if local else content
+def recordings(spark: SparkSession, files: Sequence[SourceFile]) -> list[DataFrame]:
+    """Return `RECORDINGS` of the files that executors see, in tasks of about equally many bytes, and of the others."""
+    local, remote = ([file for file in files if is_url(file.name) is is_remote] for is_remote in (False, True))
+    parts: list[DataFrame] = []
+    if local:
+        task = filled = 0
+        rows: list[tuple[object, ...]] = []
+        for file in local:
+            if filled and filled + file.size > _TASK_BYTES:
+                task, filled = task + 1, 0
+            filled += file.size
+            rows.append((file.shown or file.name, file.at, str(Path(file.name).absolute()), None, None, task))
+        table = make_table(spark, struct(RECORDINGS, "task integer"), list(zip(*rows, strict=True)))
+        parts.append(table.repartitionById(task + 1, f.col("task")).drop("task"))
+    if remote:
+        content = _contents(spark, [file.name for file in remote]).select(
+            f.col("path").alias("file"),
+            (f.unix_micros("modificationTime") / 1e6).alias("at"),
+            f.lit(None).cast("string").alias("path"),
+            "content",
+            f.lit(None).cast("long").alias("offset"),
+        )
+        parts.append(content)
+    return parts

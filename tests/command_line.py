@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from quotaform.cli.client_quotas.command import build_parser
-from quotaform.cli.root import build_app
+from quotaform.cli.main import build_app
 from tests.builder import PRODUCER
 
 

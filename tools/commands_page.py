@@ -16,8 +16,8 @@ from typing import Any, Final
 import typer
 
 from quotaform.cli.client_quotas.command import build_parser
+from quotaform.cli.main import build_app
 from quotaform.cli.option.output import written_formats
-from quotaform.cli.root import build_app
 from quotaform.model.errors import ExitCode
 from quotaform.report.format import FORMATS
 

@@ -18,8 +18,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from quotaform.cli.main import run
-from quotaform.cli.root import COMMANDS, build_app
+from quotaform.cli.main import COMMANDS, build_app, run
 
 
 def settings() -> tuple[object, ...]:

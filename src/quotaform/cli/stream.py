@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import sys
 from codecs import register_error
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from io import TextIOWrapper
 from re import split
 from select import select
-from typing import Any, Final, TextIO
+from typing import Any, Final, NoReturn, TextIO
 
 from quotaform.model.printable import break_lines, escape, line_end, spell
+from quotaform.system.process import end_on_signals, ignore_signals, interrupt_code
 
 _COLOUR: Final = "(\x1b\\[(?:0|1|2|31|32|33)m)"
 """What `quotaform.report.text` writes."""
@@ -159,7 +160,7 @@ def _escape_unencodable(error: UnicodeError) -> tuple[str, int]:
     return "".join(map(spell, error.object[error.start : error.end])), error.end
 
 
-def open_closed_streams() -> None:
+def _open_closed_streams() -> None:
     """Put something in the place of standard streams that are closed: else the next file would be one of them.
 
     A closed stdout becomes one that cannot be written to, so that this is said when something should be.
@@ -171,7 +172,7 @@ def open_closed_streams() -> None:
             setattr(sys, name, open(descriptor, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115, PTH123
 
 
-def drop_unwritten_output() -> None:
+def _drop_unwritten_output() -> None:
     """Let what could not be written go nowhere, or the interpreter would stumble over it when the process ends."""
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -180,3 +181,17 @@ def drop_unwritten_output() -> None:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, stream.fileno())
             os.close(nowhere)
+
+
+def run_as_process(run_command: Callable[[list[str]], int]) -> NoReturn:
+    """Run a command with the arguments of the process, whatever its streams are and whenever signals come, and exit."""
+    end_on_signals()
+    _open_closed_streams()
+    try:
+        code = run_command(sys.argv[1:])
+    except KeyboardInterrupt as interrupt:
+        # It came when everything was said.
+        code = interrupt_code(interrupt)
+    _drop_unwritten_output()
+    ignore_signals()
+    sys.exit(int(code))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from itertools import chain, count
 from os.path import lexists
 from pathlib import Path
@@ -32,10 +33,25 @@ from quotaform.model.server import parse_servers
 from quotaform.repository.gateway import open_gateway
 from quotaform.repository.repository import Repository
 from quotaform.repository.revision import CONFIG_NAME, QUOTAS_NAME
-from quotaform.review.ci_files import CI_FILES, PROPERTIES_VARIABLE, ci_files
 from quotaform.review.import_text import Import, Initialization
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.system.files import is_folder, is_within, read_text
+
+CI_FILES: Final = {
+    "github": {
+        "github/quotas-plan.yml": ".github/workflows/quotas-plan.yml",
+        "github/quotas-apply.yml": ".github/workflows/quotas-apply.yml",
+        "github/quotas-drift.yml": ".github/workflows/quotas-drift.yml",
+    },
+    "gitlab": {"gitlab/quotaform.gitlab-ci.yml": ".gitlab-ci.yml"},
+    "none": {},
+}
+"""CI system to template to where it goes in a repository."""
+
+PROPERTIES_VARIABLE: Final = "QUOTAFORM_COMMAND_CONFIG"
+"""The environment variable in which they give the path of the client properties."""
+
+_CLUSTERS: Final = "[prod-eu]"
 
 _ALL: Final = "imported"
 _WORD: Final = regex("[A-Za-z0-9]{1,60}").match
@@ -215,7 +231,7 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
     if imported is None:
         contents[f"{QUOTAS_NAME}/{_EMPTY}"] = render_quotas({})[0]
     others = {f"schemas/{name}.schema.json": render_schema(build) for name, build in _SCHEMAS.items()}
-    others |= dict(ci_files(request.ci, spell_scalar(cluster.name)))
+    others |= dict(_ci_files(request.ci, spell_scalar(cluster.name)))
     missing = _missing_ignores(directory)
     if not lexists(directory / _IGNORE):
         others[_IGNORE] = "".join(f"{line}\n" for line in missing)
@@ -288,3 +304,13 @@ def _missing_ignores(directory: Path) -> tuple[str, ...]:
         return _IGNORED
     known = {line.strip().strip("/") for line in read_text(path, _IGNORE_LIMIT, within=directory).split("\n")}
     return tuple(line for line in _IGNORED if line.strip("/") not in known)
+
+
+def _ci_files(system: str, cluster: str) -> Iterator[tuple[str, str]]:
+    """Yield each file of a CI system: where it goes in a repository, and its content.
+
+    `system` is a key of `CI_FILES`. `cluster` is the name of the only cluster, as YAML spells it.
+    """
+    for template, path in CI_FILES[system].items():
+        text = files(__package__).joinpath("template", template).read_text(encoding="utf-8")
+        yield path, text.replace(_CLUSTERS, f"[{cluster}]")

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from quotaform import __version__
 from quotaform.cli.console import Console
-from quotaform.cli.main import run_as_process
 from quotaform.cli.option.value import cut_lines
-from quotaform.cli.stream import GuardedStreams
+from quotaform.cli.stream import GuardedStreams, run_as_process
 from quotaform.model.entity import (
     DEFAULT_WORD,
     ENTITY_TYPES,

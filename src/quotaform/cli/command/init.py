@@ -12,7 +12,7 @@ from quotaform.cli.option.common import argument, choice, flag, option, with_opt
 from quotaform.cli.option.output import Output
 from quotaform.cli.option.value import one_of
 from quotaform.model.errors import UsageError
-from quotaform.review.ci_files import CI_FILES
+from quotaform.review.init import CI_FILES
 from quotaform.system.process import read_typed_line
 
 

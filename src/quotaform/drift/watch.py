@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from functools import cache
 from hashlib import sha256
 from threading import Lock, Semaphore, Thread
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -27,7 +28,6 @@ from quotaform.model.errors import BaseError, ClusterError, FileReadError, Inval
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.quotas import Desired
 from quotaform.plan.base import BaseChoice, read_chosen_base
-from quotaform.plan.check.facts import ClusterBase
 from quotaform.plan.plan import Plan, PlanSource
 from quotaform.plan.receipt_file import is_receipt
 from quotaform.plan.run import PlanRequest, plan_cluster
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config
     from quotaform.desired.loader import LoadedFiles
     from quotaform.desired.tree import Tree
-
-
-_UNREADABLE: Final = b"\0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +76,6 @@ class WatchedFiles:
         self._request = request
         self._choose = choose
         self._key: tuple[object, ...] | None = None
-        self._config_text = _config_text(request.repository)
         self._files: LoadedFiles | None = None
         self._state: WatchedState | None = None
 
@@ -89,11 +85,9 @@ class WatchedFiles:
         Raises `QuotaformError` if quotaform.yaml is invalid, or the baseline cannot be read.
         """
         repository = self._request.repository
-        text = _config_text(repository)
-        if text != self._config_text:
-            config = repository.config()
+        config = repository.config()
+        if config != self._request.config:
             self._request = replace(self._request, config=config, clusters=self._choose(config))
-            self._config_text = text
         tree = repository.revision.read_tree(repository.directory)
         base = self._request.base
         roots = root_trees(repository, self._request.config)
@@ -118,22 +112,14 @@ class WatchedFiles:
             except QuotaformError as error:
                 # A traceback would hold on to this frame, and so to the files as they were before.
                 desired[cluster.name] = error.with_traceback(None)
-        bases: Mapping[str, ClusterBase] = {}
+        bases = None
         if request.base is not None:
-            bases = read_chosen_base(request.repository, config, request.base, request.clusters, today, similar=files)
+            found = read_chosen_base(request.repository, config, request.base, today, similar=files)
+            bases = replace(found, of=cache(found.of))
         claims = read_claims(request.repository, config, today)
         source = Source(PlanSource(directory=request.repository.directory.as_posix()), bases=bases, claims=claims)
         self._files = files
         return WatchedState(request=request, desired=desired, source=source)
-
-
-def _config_text(repository: Repository) -> bytes | str | None:
-    """Return the text of quotaform.yaml, to see whether it changes."""
-    try:
-        source = repository.revision.read_config(repository.config_path)
-    except FileReadError:
-        return _UNREADABLE
-    return None if source is None else source.text
 
 
 def _base_key(repository: Repository, choice: BaseChoice) -> str | None:

@@ -33,7 +33,6 @@ from quotaform.model.entity import parse_address
 from quotaform.model.errors import BaseError
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, no_progress
 from quotaform.model.precedence import level_of
-from quotaform.plan.base import ClusterBases
 from quotaform.plan.blast_radius import (
     BlastRadius,
     LimitChange,
@@ -85,7 +84,7 @@ class PlanWork:
                 )
         finally:
             self.files.release(cluster.name)
-            if isinstance(self.source.bases, ClusterBases):
+            if self.source.bases is not None:
                 self.source.bases.release(cluster.name)
         if not self.is_drift:
             return made

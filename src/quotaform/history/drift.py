@@ -31,6 +31,7 @@ from quotaform.model.moment import spell_moment
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, DeclaredBase, Desired, Entry, Quotas
+from quotaform.plan.base import Bases
 from quotaform.plan.check.facts import ClusterBase
 from quotaform.plan.plan import Plan, PlanSource
 from quotaform.plan.run import PlanRequest, plan_cluster, with_claims
@@ -137,7 +138,7 @@ class HistoryDrift:
                 declared=DeclaredBase(base, desired),
                 findings=() if live_id == held.cluster_id else (rule.CLUSTER_ID.finding(text),),
             )
-            source = replace(self.source, bases={cluster.name: declared})
+            source = replace(self.source, bases=Bases(lambda _: declared))
             return plan_cluster(
                 self.request, cluster, gateway, desired=lambda: desired, source=lambda: source, clock=self.clock
             )

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from quotaform.git.object_store import Commit, GitObjects, find_work_tree, merge_base, open_objects
 from quotaform.git.process import GitError, TimeLeft
@@ -30,61 +29,33 @@ from quotaform.repository.policy import policy_digests
 from quotaform.repository.revision import MOST_BYTES, DiskFolder, Folder
 
 if TYPE_CHECKING:
-    from quotaform.desired.config import Cluster, Config
+    from quotaform.desired.config import Config
     from quotaform.desired.loader import LoadedFiles
     from quotaform.repository.repository import Repository
 
 
-Bases: TypeAlias = Mapping[str, ClusterBase]
+@dataclass(frozen=True, slots=True)
+class Bases:
+    """What the base is for each cluster; threads may share it, and tasks get it."""
 
-
-class ClusterBases(Bases):
-    """What the base is for each cluster, by its name, made when it is asked for. Threads may share this."""
-
-    def __init__(
-        self, names: Sequence[str], make: Callable[[str], ClusterBase], parts: Sequence[Bases | LoadedFiles]
-    ) -> None:
-        """Start with nothing made. `parts` hold what `make` goes by, and let go of it with `release`."""
-        self._names = dict.fromkeys(names)
-        self._make = make
-        self._parts = parts
-        self._made: dict[str, ClusterBase] = {}
-        self._lock = Lock()
+    of: Callable[[str], ClusterBase]  # Returns it for the name of a cluster
+    files: tuple[LoadedFiles, ...] = ()  # What it is made of
 
     def release(self, name: str) -> None:
-        """Let go of what is known of one cluster alone, which is made again when it is needed."""
-        self._made.pop(name, None)
-        for part in self._parts:
-            if hasattr(part, "release"):
-                part.release(name)
+        """Let go of what is known of one cluster alone, which is read again when it is needed."""
+        for each in self.files:
+            each.release(name)
 
-    def __getitem__(self, name: str) -> ClusterBase:
-        if name not in self._names:
-            raise KeyError(name)
-        with self._lock:
-            if name not in self._made:
-                self._made[name] = self._make(name)
-            return self._made[name]
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_made": {}, "_lock": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._lock = Lock()
+def _same_base(found: ClusterBase, name: str) -> ClusterBase:
+    """Return what is the base for every cluster."""
+    return found
 
 
 def _declared_bases(
     repository: Repository,
     config: Config,
     base: Base,
-    names: Sequence[str],
     today: date,
     similar: LoadedFiles | None,
     folder: Folder,
@@ -100,10 +71,11 @@ def _declared_bases(
         earlier = repository.config()
     except InvalidFilesError as error:
         problem = f"at {base.ref} it is invalid: {_first_problem(error)}"
-        return dict.fromkeys(names, replace(_invalid(base, error), safeguards_problem=problem))
+        return Bases(partial(_same_base, replace(_invalid(base, error), safeguards_problem=problem)))
     except UsageError as error:
         text = f"at {base.ref}: {error}"
-        return dict.fromkeys(names, ClusterBase(findings=(rule.BASE_INVALID.finding(text),), safeguards_problem=text))
+        found = ClusterBase(findings=(rule.BASE_INVALID.finding(text),), safeguards_problem=text)
+        return Bases(partial(_same_base, found))
     files = LoadedFiles(repository.layout(earlier), earlier.profiles, today, earlier.scope, similar=similar)
     declared = _Declared(
         base=base,
@@ -116,7 +88,7 @@ def _declared_bases(
         approvals=_approvals(repository, today),
         removed=tuple(_removed_clusters(config, earlier, files, base)),
     )
-    return ClusterBases(names, declared, [files])
+    return Bases(declared, (files,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,7 +209,6 @@ def read_chosen_base(
     repository: Repository,
     config: Config,
     choice: BaseChoice,
-    clusters: Sequence[Cluster],
     today: date,
     *,
     similar: LoadedFiles | None = None,
@@ -247,34 +218,32 @@ def read_chosen_base(
     Raises `BaseError` if a base that was named explicitly does not exist, or cannot be read.
     """
     try:
-        return read_base(repository, config, choice, clusters, today, similar=similar)
+        return read_base(repository, config, choice, today, similar=similar)
     except BaseError as error:
         if choice.found_in is None:
             raise
         text = f"{error} (from {choice.found_in}; --base gives another one, --no-base uses none)"
         found = ClusterBase(findings=(rule.BASE_UNREADABLE.finding(text),), safeguards_problem=str(error))
-        return dict.fromkeys((cluster.name for cluster in clusters), found)
+        return Bases(partial(_same_base, found))
 
 
 def read_base(
     repository: Repository,
     config: Config,
     choice: BaseChoice,
-    clusters: Sequence[Cluster],
     today: date,
     *,
     similar: LoadedFiles | None = None,
 ) -> Bases:
-    """Return what the base declares, by the name of each cluster.
+    """Return what the base declares.
 
     If the commit that is checked out does not contain the base, it is compared with the commit where both parted, as a
     pull request is: what was merged into the base since then is not undone in the name of this change. `similar` holds
     the files of this moment: what is the same at both is read and parsed once. Raises `BaseError` if the base does not
     exist, or cannot be read.
     """
-    names = [cluster.name for cluster in clusters]
     if is_receipt(choice.refs[0]):
-        return _receipt_base(repository, config, choice.refs[0], clusters, today, similar)
+        return _receipt_base(repository, config, choice.refs[0], today, similar)
     top = find_work_tree(repository.directory)
     if top is None:
         raise BaseError(inert(choice.name), f"{_shown(repository.directory)} is not in a git work tree")
@@ -293,9 +262,7 @@ def read_base(
                 )
                 at_base = replace(repository, revision=revision, needs_config=False)
                 files = revision.folder(folder) or DiskFolder(folder)
-                return _declared_bases(
-                    at_base, config, Base(ref=_ref_name(ref), commit=at.id), names, today, similar, files
-                )
+                return _declared_bases(at_base, config, Base(ref=_ref_name(ref), commit=at.id), today, similar, files)
 
             folder = repository.config_path.parent
             found = declared_at(commit)
@@ -304,7 +271,7 @@ def read_base(
                 return found
             behind = _not_contained(inert(_ref_name(ref)), commit, fork)
             at_fork = declared_at(fork)
-            return ClusterBases(names, partial(_forked, behind, at_fork, found), [at_fork, found])
+            return Bases(partial(_forked, behind, at_fork, found), at_fork.files + found.files)
     except GitError as error:
         raise BaseError(inert(choice.name), error.reason) from None
 
@@ -313,7 +280,6 @@ def _receipt_base(
     repository: Repository,
     config: Config,
     path: str,
-    clusters: Sequence[Cluster],
     today: date,
     similar: LoadedFiles | None,
 ) -> Bases:
@@ -322,24 +288,23 @@ def _receipt_base(
     Raises `BaseError` if the receipt cannot be read.
     """
     declared, source = read_receipt_base(path)
-    names = [cluster.name for cluster in clusters]
     if source.commit is None:
         is_known = find_work_tree(repository.directory) is None  # Without git, nothing says what the guards were.
         problem = None if is_known else f"the receipt {inert(path)} does not say from which commit it is"
-        return dict.fromkeys(names, replace(declared, safeguards_problem=problem))
+        return Bases(partial(_same_base, replace(declared, safeguards_problem=problem)))
     try:
         at_commit = read_base(
-            repository, config, BaseChoice(refs=(source.commit,), is_exact=True), clusters, today, similar=similar
+            repository, config, BaseChoice(refs=(source.commit,), is_exact=True), today, similar=similar
         )
     except BaseError as error:
-        return dict.fromkeys(names, replace(declared, safeguards_problem=str(error)))
+        return Bases(partial(_same_base, replace(declared, safeguards_problem=str(error))))
     is_commit = source.dirty is False  # Whether the files that were applied were those of the commit, as far as known
-    return ClusterBases(names, partial(_completed, declared, at_commit, is_commit), [at_commit])
+    return Bases(partial(_completed, declared, at_commit, is_commit), at_commit.files)
 
 
 def _forked(behind: Finding, at_fork: Bases, at_base: Bases, name: str) -> ClusterBase:
     """Return the base where it and the commit that is checked out parted, protected as at the base."""
-    found, base = at_fork[name], at_base[name]
+    found, base = at_fork.of(name), at_base.of(name)
     return replace(
         found,
         findings=(behind, *found.findings),
@@ -350,7 +315,7 @@ def _forked(behind: Finding, at_fork: Bases, at_base: Bases, name: str) -> Clust
 
 def _completed(receipt: ClusterBase, at_commit: Bases, is_commit: bool, name: str) -> ClusterBase:
     """Return what a receipt declares, with the guards of its commit, and the values that the receipt does not hold."""
-    found = at_commit[name]
+    found = at_commit.of(name)
     base = replace(
         receipt,
         safeguards=found.safeguards,

@@ -112,7 +112,7 @@ def make_cluster_plan(
     if problems := check_claims([Claim(cluster.name, reading.cluster_id, desired)], source.claims):
         raise InvalidFilesError(problems)
     claimed = _claimed(source, cluster, reading.cluster_id)
-    base = source.bases.get(cluster.name) or ClusterBase()
+    base = ClusterBase() if source.bases is None else source.bases.of(cluster.name)
     if base.cluster_id not in (None, reading.cluster_id):
         raise OtherClusterError("receipt", base.cluster_id or "", reading.cluster_id)
     pruning = make_pruning(request, cluster.name, reading, desired, base, claimed, clock=clock)
@@ -386,7 +386,7 @@ def read_plan_source(request: PlanRequest, tree: Tree, clock: Clock, files: Load
         return source
     from quotaform.plan.base import read_chosen_base
 
-    bases = read_chosen_base(request.repository, request.config, request.base, request.clusters, day, similar=files)
+    bases = read_chosen_base(request.repository, request.config, request.base, day, similar=files)
     return replace(source, bases=bases)
 
 

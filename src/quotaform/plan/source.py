@@ -19,7 +19,7 @@ from quotaform.model.errors import FileReadError
 from quotaform.model.finding import APPROVALS_NAME
 from quotaform.model.quotas import Cause, Entry
 from quotaform.model.text import MIB
-from quotaform.plan.check.facts import ClusterBase, NotSearched, Removal, RemovalSearch
+from quotaform.plan.check.facts import NotSearched, Removal, RemovalSearch
 from quotaform.plan.plan import PlanSource
 from quotaform.repository.revision import WORK_TREE, DiskFolder
 from quotaform.system.files import POLICY_LIMIT
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Config
     from quotaform.desired.quotas_file import Profiles
     from quotaform.desired.tree import Tree
+    from quotaform.plan.base import Bases
     from quotaform.repository.repository import Repository
 
 
@@ -38,8 +39,7 @@ class Source:
     plan_source: PlanSource  # The directory, its commit and whether the files differ from it, as a plan says it
     problem: str | None = None  # Why the commit is not known although the files are in a git work tree
     history: Removals | None = None  # What earlier commits declared, if they can be asked
-    # What the base declares, by the name of each cluster; empty without a base.
-    bases: Mapping[str, ClusterBase] = field(default_factory=dict)
+    bases: Bases | None = None  # What the base declares, if there is one
     claims: tuple[Claim, ...] = ()
     missing: str | None = None  # Why there are no files, if there are none
 

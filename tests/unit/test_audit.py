@@ -9,19 +9,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from json import loads
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from jsonschema import Draft7Validator
 
+from quotaform.apply.applier import Applier
 from quotaform.apply.audit import AppendedFile, AuditFile
-from quotaform.apply.records import Auditor
 from quotaform.model.entity import Entity
 from quotaform.model.errors import NotApprovedError, QuotaformError
 from quotaform.model.finding import Allowance
 from quotaform.plan.receipt import Receipt, Result, Run
 from tests.builder import CONSUMER, PRODUCER, plan_of, result_of
 from tests.loading import load_schema
+from tests.scripted_gateway import Clock
 
 ALICE, ODD = Entity(user="alice"), Entity(user="x\n::error::\x1b[31m")
 PLAN = plan_of(
@@ -40,16 +42,23 @@ RECEIPT = Receipt(
     started_at="2026-11-20T09:13:00Z",
     finished_at="2026-11-20T09:13:01Z",
 )
-RUN = Run(system="github", url="https://github.example/acme/quotas/actions/runs/42", actor="ann")
-AUDITOR = Auditor(applied_by="ann", run=RUN)
-TIME = "2026-11-20T09:13:00Z"
-LINES = (
-    AUDITOR.start(DIGEST, TIME),
-    *AUDITOR.changes(RECEIPT),
-    AUDITOR.end(RECEIPT),
-    Auditor(applied_by="ann").refused(DIGEST, TIME, "not approved"),
-    AUDITOR.end(replace(RECEIPT, interrupted_by="SIGTERM")),
-)
+
+
+def told(run: Run | None) -> list[str]:
+    """Return the lines about an apply, one that was interrupted, and one that was refused."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "audit.jsonl")
+        log = AuditFile(path, Clock(), Applier("ann", run))
+        log.start(DIGEST)
+        for receipt in (RECEIPT, replace(RECEIPT, interrupted_by="SIGTERM")):
+            assert log.finish(receipt) is None
+        with pytest.raises(NotApprovedError), log.refusals([replace(DIGEST, cluster_name="other")]):
+            raise NotApprovedError(["other"])
+        log.close()
+        return path.read_text().splitlines(keepends=True)
+
+
+LINES = (*told(Run(system="github", url="https://github.example/acme/runs/42", actor="ann")), *told(None))
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -120,7 +129,7 @@ def test_what_was_done_is_not_refused_afterwards(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     log = AuditFile(path)
     log.start(DIGEST)
-    log.finish("lab", AUDITOR.ended(RECEIPT))
+    log.finish(RECEIPT)
     with pytest.raises(KeyboardInterrupt), log.refusals([DIGEST]):
         raise KeyboardInterrupt
     assert [line["event"] for line in read(path)] == ["start", "change", "change", "change", "end"]
@@ -132,5 +141,5 @@ def test_a_full_disk_stops_an_apply_that_has_not_begun_and_is_told_of_one_that_i
     log = AuditFile(Path("/dev/full"))
     with pytest.raises(QuotaformError, match="/dev/full cannot be written: No space left on device; nothing was"):
         log.start(DIGEST)
-    problem = log.finish("lab", AUDITOR.ended(RECEIPT))
+    problem = log.finish(RECEIPT)
     assert "what was done is in the receipt" in str(problem)

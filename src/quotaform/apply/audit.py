@@ -1,35 +1,125 @@
-"""The file that every apply appends to: who changed what, when, and what was refused."""
+"""The audit log: the file that every apply appends to, one JSON object per line for what it did or was refused.
+
+| event | written | additional fields |
+| --- | --- | --- |
+| `start` | before the connection to the cluster | `changes`, `allowances` |
+| `change` | for each quota key of the plan, after the apply | `address` to `message` |
+| `end` | last | `outcome`, `reason`, `summary` |
+
+A `start` without an `end` means that the apply was killed. Lines are ASCII, so no name can move the cursor of a
+terminal or start a new line.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from quotaform.apply.applier import Applier
-from quotaform.apply.records import Auditor
 from quotaform.model.errors import QuotaformError
+from quotaform.model.quotas import Action
+from quotaform.model.records.document import AUDIT, json_number, spell
+from quotaform.model.records.field import Address, ClusterRecord, Names, QuotaKeyName
+from quotaform.model.records.record import UNSET, Count, Digest, Record, Timestamp, UnsetType, Value, about
+from quotaform.model.records.schema import Node, document_of
 from quotaform.plan.plan import PlanDigest
+from quotaform.plan.receipt import Receipt, Result, Run
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.system.files import require_no_way_out
 from quotaform.system.process import signal_name
+
+_LONGEST_TEXT: Final = 1_000
+"""The limit on characters of a message in a line."""
+
+
+class AuditOutcome(StrEnum):
+    """How an apply ended.
+
+    | outcome | the cluster |
+    | --- | --- |
+    | complete | holds what the plan says |
+    | incomplete | does not hold all of it |
+    | refused | was not changed |
+    """
+
+    COMPLETE = "complete"
+    INCOMPLETE = "incomplete"
+    REFUSED = "refused"
+
+
+class AuditRecord(Record, document=AUDIT):
+    """One line of the file that quotaform apply --audit appends to: an apply begins, changes a quota key, or ends.
+    A start without an end means that the apply was killed.
+    """
+
+    event: Annotated[Literal["start", "change", "end"], about("The kind of line.")]
+    time: Annotated[Timestamp, about("When it was written, as ISO 8601 in UTC.")]
+    cluster: ClusterRecord
+    plan_id: Annotated[Digest, about("The id of the plan.")]
+    commit: Annotated[str | None, about("The git commit of the files, or null outside of git.")]
+    applied_by: Annotated[str, about("The user, according to the operating system.")]
+    run: Annotated[Run | None, about("The CI job, or null outside CI.")]
+    changes: Annotated[Count | UnsetType, about("For start: the number of quota keys that the plan changes.")] = UNSET
+    allowances: Annotated[list[str] | UnsetType, about("For start: the rules allowed for the plan.")] = UNSET
+    address: Address | UnsetType = UNSET
+    entity: Names | UnsetType = UNSET
+    key: QuotaKeyName | UnsetType = UNSET
+    action: Annotated[
+        Action | UnsetType,
+        about("create: no value before; update: another value before; delete: no value after."),
+    ] = UNSET
+    before: Annotated[Value | UnsetType | None, about("For change: the live value before the apply, or null.")] = UNSET
+    after: Annotated[
+        Value | UnsetType | None, about("For change: the value after the apply, or null if the key is removed.")
+    ] = UNSET
+    result: Annotated[Result | UnsetType, about("For change: the result for the entity, as in receipts.")] = UNSET
+    message: Annotated[
+        str | UnsetType | None, about("For change: the message of the broker or the reason; null on success.")
+    ] = UNSET
+    outcome: Annotated[
+        AuditOutcome | UnsetType,
+        about("For end: complete: all changes are in effect; incomplete: not all are; refused: nothing was written."),
+    ] = UNSET
+    reason: Annotated[str | UnsetType | None, about("For end: why it was refused or interrupted, or null.")] = UNSET
+    summary: Annotated[
+        dict[Result, Count] | UnsetType | None,
+        about("For end: the number of entities per result; null if nothing was written."),
+    ] = UNSET
+
+
+_FIELDS: Final = {
+    "start": ["changes", "allowances"],
+    "change": ["address", "entity", "key", "action", "before", "after", "result", "message"],
+    "end": ["outcome", "reason", "summary"],
+}
+
+
+def audit() -> tuple[Node, dict[str, Node]]:
+    """Return the schema of a line of the audit log and its definitions."""
+    schema, definitions = document_of(AuditRecord)
+    rules: list[Node] = [
+        {"if": {"properties": {"event": {"const": event}}}, "then": {"required": names}}
+        for event, names in _FIELDS.items()
+    ]
+    return {**schema, "allOf": rules}, definitions
 
 
 class AuditFile:
     """Appends the lines about one run; without a file it does nothing."""
 
-    def __init__(self, path: Path | None, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, path: Path | None, clock: Clock = SYSTEM_CLOCK, applier: Applier | None = None) -> None:
         """Open the file, before anything else is done.
 
-        `path` is the file; `None` when nobody asked for one. Raises `QuotaformError` if it cannot be opened.
+        `path` is the file; `None` when nobody asked for one. `applier` is who applies, if not who runs this process.
+        Raises `QuotaformError` if it cannot be opened.
         """
         self._path = path
         self._clock = clock
-        applier = Applier.current()
-        self.auditor = Auditor(applied_by=applier.name, run=applier.run)
-        """Creates the lines."""
+        self._applier = applier or Applier.current()
         self._ended: set[str] = set()
         try:
             self._file = None if path is None else AppendedFile(path)
@@ -45,7 +135,8 @@ class AuditFile:
             reason = str(error) if isinstance(error, QuotaformError) else f"interrupted by {signal_name(error)}"
             for plan in plans:
                 if plan.cluster_name not in self._ended:
-                    self._end(plan.cluster_name, [self.auditor.refused(plan, timestamp(self._clock), reason)])
+                    end = {"outcome": AuditOutcome.REFUSED, "reason": _cut(reason), "summary": None}
+                    self._end(plan, [("end", timestamp(self._clock), end)])
             raise
 
     def start(self, plan: PlanDigest) -> None:
@@ -53,37 +144,84 @@ class AuditFile:
 
         Raises `QuotaformError` if that cannot be written, so that nothing must be applied.
         """
+        start = {"changes": plan.rows, "allowances": list(plan.allowances)}
         try:
-            self._append([self.auditor.start(plan, timestamp(self._clock))])
+            self._append(plan, [("start", timestamp(self._clock), start)])
         except OSError as error:
             raise QuotaformError(f"{self._problem(error)}; nothing was written to the cluster") from error
 
-    def finish(self, cluster: str, lines: Iterable[str]) -> QuotaformError | None:
-        """Note what was done; return why that could not be written, since what is done stays done.
-
-        `cluster` is what the plan calls the cluster. `lines` is what `Auditor.ended` made of the receipt.
-        """
-        return self._end(cluster, lines)
+    def finish(self, receipt: Receipt) -> QuotaformError | None:
+        """Note what was done to each key, and the outcome; return why that could not be written: it stays done."""
+        return self._end(receipt.plan.digest, _ended(receipt))
 
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
             self._file.close()
 
-    def _end(self, cluster: str, lines: Iterable[str]) -> QuotaformError | None:
-        self._ended.add(cluster)
+    def _end(self, plan: PlanDigest, lines: Iterable[_Line]) -> QuotaformError | None:
+        self._ended.add(plan.cluster_name)
         try:
-            self._append(lines)
+            self._append(plan, lines)
         except OSError as error:
             return QuotaformError(f"{self._problem(error)}; what was done is in the receipt")
         return None
 
-    def _append(self, lines: Iterable[str]) -> None:
-        if self._file is not None:
-            self._file.append(lines)
+    def _append(self, plan: PlanDigest, lines: Iterable[_Line]) -> None:
+        if self._file is None:
+            return
+        records = (
+            AuditRecord(
+                event=event,
+                time=time,
+                cluster=ClusterRecord(name=plan.cluster_name, id=plan.cluster_id),
+                plan_id=plan.plan_id,
+                commit=plan.commit,
+                applied_by=self._applier.name,
+                run=self._applier.run,
+                **fields,
+            )
+            for event, time, fields in lines
+        )
+        self._file.append(f"{spell(record)}\n" for record in records)
 
     def _problem(self, error: OSError) -> str:
         return f"{self._path} cannot be written: {error.strerror or error}"
+
+
+_Line: TypeAlias = tuple[Literal["start", "change", "end"], str, dict[str, Any]]
+"""An event, its time and its own fields."""
+
+
+def _ended(receipt: Receipt) -> Iterator[_Line]:
+    """Yield the lines about what was done: one for each key that the plan changes, and the outcome."""
+    for item in receipt.saved().results:
+        for row in item.rows:
+            yield (
+                "change",
+                receipt.finished_at,
+                {
+                    "address": item.entity.address,
+                    "entity": item.entity.names,
+                    "key": row.key,
+                    "action": row.action,
+                    "before": json_number(row.before),
+                    "after": json_number(row.after),
+                    "result": item.result,
+                    "message": _cut(item.message or ""),
+                },
+            )
+    tally = receipt.digest.tally
+    end = {
+        "outcome": AuditOutcome.COMPLETE if receipt.is_complete else AuditOutcome.INCOMPLETE,
+        "reason": _cut(f"interrupted by {receipt.interruption}") if receipt.interruption else None,
+        "summary": {result: tally.get(result, 0) for result in Result},
+    }
+    yield "end", receipt.finished_at, end
+
+
+def _cut(text: str) -> str | None:
+    return text[:_LONGEST_TEXT] or None
 
 
 _FLAGS: Final = (

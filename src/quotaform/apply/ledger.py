@@ -184,5 +184,5 @@ class Ledger:
             keeper.saved = saved
         if keeper.unsaved is None and done.is_complete:
             note_end(entry.lock, self._repository, done.cluster_id, done.options)
-        unaudited = self.audit.finish(done.cluster_name, self.audit.auditor.ended(receipt))
+        unaudited = self.audit.finish(receipt)
         return Applied(receipt, keeper.saved, keeper.unsaved, () if unaudited is None else (unaudited,))

@@ -4,12 +4,10 @@ summary.
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from heapq import nsmallest
-from io import StringIO
 from json.encoder import encode_basestring as quoted
 from typing import Final
 
@@ -22,11 +20,10 @@ from quotaform.model.outcome import ClusterOutcome, values_of
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Action, Base, Cause, Change
 from quotaform.model.text import inert
-from quotaform.model.units import UNLIMITED, is_unlimited, plain
+from quotaform.model.units import UNLIMITED, is_unlimited
 from quotaform.plan.blast_radius import (
     CHANGE_COLUMNS,
     BlastRadius,
-    Cell,
     LimitChange,
     LimitDirection,
     RadiusCounts,
@@ -36,7 +33,7 @@ from quotaform.plan.change import EntityChange, Origin
 from quotaform.plan.plan import Plan, PlanDigest, Unmanaged
 from quotaform.report.annotation import Problems
 from quotaform.report.finding import FEW, render_findings, render_removed
-from quotaform.report.text import PLAIN, Style, cluster_text, clusters_line, counted, csv_cell, reading_text
+from quotaform.report.text import PLAIN, Style, cluster_text, clusters_line, counted, csv_lines, reading_text
 from quotaform.resolve.effect import DIRECTIONS, Direction, Effect, effect_text, fallback_text, ratio_text, value_text
 from quotaform.resolve.request import NO_LIMIT, Effective
 
@@ -132,24 +129,8 @@ def all_changes(radius: RadiusCounts) -> int:
 
 
 def render_limit_changes_csv(plan: Plan) -> Iterator[str]:
-    """Yield the table in pieces of whole rows: the names of the columns, then one piece per change."""
-    buffer = StringIO(newline="")
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(CHANGE_COLUMNS)
-    for change in plan.limit_changes:
-        yield buffer.getvalue()
-        buffer.seek(0)
-        buffer.truncate()
-        writer.writerow(map(_cell, change_row(change).values()))
-    yield buffer.getvalue()
-
-
-def _cell(cell: Cell) -> str:
-    if cell is None:
-        return ""
-    if isinstance(cell, str):
-        return csv_cell(cell) or '""'
-    return plain(cell)
+    """Yield the table row by row."""
+    return csv_lines(CHANGE_COLUMNS, (change_row(change).values() for change in plan.limit_changes))
 
 
 DRIFTED: Final = (Origin.DRIFT, Origin.BOTH)

@@ -208,7 +208,7 @@ def _joined(pieces: Iterable[str]) -> Iterator[str]:
 SCHEMAS: Final = {
     "alter": "cluster.records:AlteredRecord",
     "approvals": "desired.schema:approvals",
-    "audit": "apply.records:audit",
+    "audit": "apply.audit:audit",
     "config": "desired.schema:config",
     "describe": "cluster.records:Described",
     "doctor": "cluster.checkup:Checkup",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from csv import writer
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import unified_diff
+from io import StringIO
 from re import compile as regex
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +19,7 @@ from quotaform.model.printable import printable
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import SnapshotFile
 from quotaform.model.text import inert, listed, quote
-from quotaform.model.units import is_decimal, is_unlimited, render_measured, render_value
+from quotaform.model.units import is_decimal, is_unlimited, plain, render_measured, render_value
 
 if TYPE_CHECKING:
     from quotaform.model.quotas import Action
@@ -111,6 +113,21 @@ def csv_cell(text: str) -> str:
     """
     is_plain = not text.startswith('"') and text != DEFAULT_WORD and not _IS_FORMULA(text)
     return inert(text) if is_plain else quote(text, len(text))
+
+
+def csv_lines(columns: Iterable[str], rows: Iterable[Iterable[str | float | None]]) -> Iterator[str]:
+    """Yield a table of comma-separated values, a row at a time: an empty text is `""`, and `None` an empty field."""
+    buffer = StringIO(newline="")
+    table = writer(buffer, lineterminator="\n")
+    table.writerow(columns)
+    for row in rows:
+        yield buffer.getvalue()
+        buffer.seek(0)
+        buffer.truncate()
+        table.writerow(
+            ["" if cell is None else csv_cell(cell) or '""' if isinstance(cell, str) else plain(cell) for cell in row]
+        )
+    yield buffer.getvalue()
 
 
 _COLOURS: Final = {"+": "green", "-": "red", "@": "dim"}

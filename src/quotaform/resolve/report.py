@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Iterator
-from io import StringIO
 from typing import Final
 
 from quotaform.model.entity import CLIENT_ID, ENTITY_TYPES, KNOWN_TYPES, USER, Entity, spell_name
@@ -14,11 +12,12 @@ from quotaform.model.quotas import Cause
 from quotaform.model.text import inert
 from quotaform.model.units import UNLIMITED, is_unlimited, plain
 from quotaform.report.finding import render_findings
+from quotaform.report.render import text_lines
 from quotaform.report.report import Cell, Number, Report, Section, Table
-from quotaform.report.text import PLAIN, Style, csv_cell, reading_text
+from quotaform.report.text import PLAIN, Style, counted, csv_lines, reading_text
 from quotaform.resolve.effect import differs_text, size_and_direction, value_text
 from quotaform.resolve.explain import Explained, ExplainedKey, ExplainedText, Explanation, Giver, Step
-from quotaform.resolve.request import Effective, Resolved, shared_by
+from quotaform.resolve.request import NOT_LIMITED, Effective, Resolved, shared_by
 from quotaform.resolve.resolve import Detail, KeyResolution, Resolution, ResolveHeader, TableReport
 
 
@@ -161,31 +160,16 @@ def _ladder(resolution: Resolution, row: KeyResolution) -> Iterator[tuple[Cell, 
 
 def render_resolve_table(report: TableReport, style: Style = PLAIN) -> str:
     """Return the text: what was resolved, where the rows are, and how many of them limit anything."""
-    return "".join(f"{line}\n" for line in _lines(report, style))
-
-
-def _lines(report: TableReport, style: Style) -> Iterator[str]:
-    yield header_text(report.header, style)
-    parts = [f"{report.clients:,} client{'' if report.clients == 1 else 's'}"] if report.clients else []
-    parts += [f"{report.ips:,} address{'' if report.ips == 1 else 'es'}"] if report.ips else []
-    rows = f"{report.rows:,} row{'' if report.rows == 1 else 's'}"
-    yield f"Resolved {' and '.join(parts)}: {rows} in {inert(report.target)}"
-    if not report.keys:
-        return
-    yield ""
-    has_changes = any(each.changed is not None for each in report.keys)
-    headings = ["key", "limited", "unlimited", *(["changed"] if has_changes else [])]
-    cells = [
-        [
-            spell_name(each.key),
-            *(f"{number:,}" for number in (each.limited, each.unlimited, each.changed) if number is not None),
-        ]
-        for each in report.keys
-    ]
-    widths = [max(len(line[column]) for line in (headings, *cells)) for column in range(len(headings))]
-    for line in (headings, *cells):
-        first, *others = zip(line, widths, strict=True)
-        yield f"  {first[0]:<{first[1]}}" + "".join(f"  {text:>{width}}" for text, width in others)
+    parts = [counted(report.clients, "client")] if report.clients else []
+    parts += [counted(report.ips, "address", "addresses")] if report.ips else []
+    written = f"Resolved {' and '.join(parts)}: {counted(report.rows, 'row')} in {inert(report.target)}"
+    about = (*header_text(report.header, style).splitlines(), written)
+    rows = [(each.key, each.limited, each.unlimited, each.changed) for each in report.keys]
+    has_changes = any(changed is not None for *_, changed in rows)
+    columns = ("key", "limited", "unlimited", *(["changed"] * has_changes))
+    cells = tuple((spell_name(key), *(f"{each:,}" for each in numbers if each is not None)) for key, *numbers in rows)
+    shown = Report(title="", about=about, sections=(Section(Table("Rows by key", columns, cells)),))
+    return "".join(f"{line}\n" for line in (text_lines(shown, style) if rows else about))
 
 
 # What limits requests, as a table: one row per request and quota key.
@@ -201,7 +185,7 @@ COLUMNS: Final = (
 
 
 def render_resolve_csv(resolutions: Iterable[Resolution]) -> Iterator[str]:
-    """Yield the table in pieces of whole rows: the names of the columns, then one piece per request.
+    """Yield the table row by row.
 
     What is not there is an empty field: the value and the source of a key that nothing limits, and what was
     before where no plan is asked about. Overridden entries are `address=value` in order of precedence, with `; `
@@ -209,59 +193,37 @@ def render_resolve_csv(resolutions: Iterable[Resolution]) -> Iterator[str]:
     quota mentions was resolved for it, with the number of names that have another limit in `differing_...`; an empty
     client-id is `""`.
     """
-    buffer = StringIO(newline="")
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for resolution in resolutions:
-        yield buffer.getvalue()
-        buffer.seek(0)
-        buffer.truncate()
-        names = resolution.entity.names
-        asked = [_name_cell(names.get(entity_type)) for entity_type in ENTITY_TYPES]
-        unmentioned = ",".join(resolution.unmentioned)
-        writer.writerows(
-            [*asked, *_csv_cells(row, resolution.entity), unmentioned, *_differing(row.resolved)]
-            for row in resolution.keys
-        )
-    yield buffer.getvalue()
+    return csv_lines(COLUMNS, (_csv_row(each, row) for each in resolutions for row in each.keys))
 
 
-def _name_cell(name: str | None) -> str:
-    """Return a name, `""` for an empty one, and an empty field for one that is left out."""
-    return "" if name is None else csv_cell(name) or '""'
-
-
-def _csv_cells(row: KeyResolution, asked: Entity) -> Iterator[str]:
-    resolved, known = row.resolved, QUOTA_KEYS.get(row.key)
-    level = resolved.level
-    value, source, source_name = _limit_cells(resolved)
-    yield csv_cell(row.key)
-    yield value
-    yield "true" if is_unlimited(known, resolved.value) else "false"
-    yield source
-    yield source_name
-    yield str(level.number) if level else ""
-    yield known.per if known else ""
-    yield ",".join(level.bucket) if level else ""
-    yield csv_cell(shared_by(level, asked)) if level else ""
-    yield "; ".join(
+def _csv_row(resolution: Resolution, row: KeyResolution) -> tuple[str | float | None, ...]:
+    asked, resolved, known = resolution.entity, row.resolved, QUOTA_KEYS.get(row.key)
+    level, names = resolved.level, asked.names
+    overridden = "; ".join(
         f"{entry.source.address}={plain(entry.value)}"
         for entry in resolved.overridden
         if entry.source is not None and entry.value is not None
     )
-    yield from _limit_cells(row.before) if row.before else ("", "", "")
+    return (
+        *(names.get(entity_type) for entity_type in ENTITY_TYPES),
+        row.key,
+        resolved.value,
+        "true" if is_unlimited(known, resolved.value) else "false",
+        *_source_cells(resolved),
+        level.number if level else None,
+        known.per if known else None,
+        ",".join(level.bucket) if level else None,
+        shared_by(level, asked) if level else None,
+        overridden or None,
+        *(row.before or NOT_LIMITED)[:1],
+        *_source_cells(row.before or NOT_LIMITED),
+        ",".join(resolution.unmentioned) or None,
+        *(resolved.differs.get(entity_type) for entity_type in (USER, CLIENT_ID)),
+    )
 
 
-def _differing(resolved: Resolved) -> Iterator[str]:
-    for entity_type in (USER, CLIENT_ID):
-        count = resolved.differs.get(entity_type)
-        yield str(count) if count else ""
-
-
-def _limit_cells(resolved: Resolved) -> tuple[str, str, str]:
-    if resolved.value is None or resolved.source is None:
-        return "", "", ""
-    return plain(resolved.value), csv_cell(resolved.source.address), resolved.source_name or ""
+def _source_cells(resolved: Resolved) -> tuple[str | None, str | None]:
+    return None if resolved.source is None else resolved.source.address, resolved.source_name
 
 
 _COMMON = "common"

@@ -4,7 +4,7 @@ in words, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -121,26 +121,6 @@ def make_effects(
             limit = effective(then, key)
             effects.append(Effect(effective(now, key), limit, differing.count(request, key, limit)))
         yield tuple(effects)
-
-
-def changed_limits(actual: Quotas, planned: Quotas, entities: Iterable[Entity]) -> Iterator[tuple[Entity, str, Effect]]:
-    """Yield each effective limit that a plan changes for those that entity matches are for, whichever entry does it.
-
-    `planned` holds the quotas that will be other ones, as they will be; empty for an entity that will be gone.
-    """
-    before = QuotaIndex(actual)
-    after = before.altered(planned)
-    for entity in entities:
-        request = representative(entity)
-        if request is None:
-            continue
-        now, then = before.entries(request), after.entries(request)
-        if now == then:
-            continue
-        for key in QUOTA_KEYS:
-            effect = Effect(effective(now, key), effective(then, key))
-            if effect.before.value != effect.after.value:
-                yield entity, key, effect
 
 
 DIRECTIONS: Final = {

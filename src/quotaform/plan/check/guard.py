@@ -41,11 +41,12 @@ from quotaform.model.scope import is_glob
 from quotaform.model.settings import GuardLimits
 from quotaform.model.text import inert
 from quotaform.model.units import UNLIMITED, is_unlimited, plain_fraction, render_value
+from quotaform.plan.blast_radius import ChangedLimits, changed_values
 from quotaform.plan.change import EntityChange
 from quotaform.plan.check.facts import Facts
 from quotaform.plan.plan import Plan
-from quotaform.resolve.effect import Direction, Effect, changed_limits
-from quotaform.resolve.request import Effective
+from quotaform.resolve.effect import Direction, Effect
+from quotaform.resolve.request import Effective, representative
 
 Check: TypeAlias = Callable[[Plan, Facts], Iterable[Finding]]
 ChangeGuard: TypeAlias = Callable[[Plan, GuardLimits], Iterable[Finding]]
@@ -148,11 +149,16 @@ def check_protected(plan: Plan, facts: Facts) -> Iterator[Finding]:
         return
     own = {(row.entity, row.key) for change in plan.changes for row in change.changes}
     gone = {change.entity for change in plan.changes if change.action is Action.DELETE}
-    planned = {change.entity: change.after for change in plan.changes}
-    for entity, key, effect in changed_limits(facts.actual, planned, _protected(facts)):
-        if entity not in gone and (entity, key) not in own and is_halved(key, effect):
-            source = effect.after.source
-            yield _halved(entity, key, effect, f" by {source.address}" if source is not None else "")
+    limits = ChangedLimits(facts.actual, changed_values(plan.changes))
+    for entity in _protected(facts):
+        request = representative(entity)
+        if request is None or entity in gone:
+            continue
+        for limit in limits.of(entity, request):
+            effect = Effect(limit.before, limit.after)
+            if (entity, limit.key) not in own and is_halved(limit.key, effect):
+                source = effect.after.source
+                yield _halved(entity, limit.key, effect, f" by {source.address}" if source is not None else "")
 
 
 def _protected(facts: Facts) -> Iterator[Entity]:

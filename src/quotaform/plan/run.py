@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from concurrent.futures import Future
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
@@ -271,47 +270,31 @@ def plan(
     progress: Progress = no_progress,
     connect: Connect = open_gateway,
 ) -> Iterator[ClusterOutcome[Plan]]:
-    """Plan clusters in this process, all at a time: the files are read while the brokers answer.
+    """Plan clusters in this process, all at a time, once the files are read.
 
     Files that are invalid for a cluster are its outcome, whether or not it could be read. An interrupt (Ctrl-C) is
     raised again after the outcomes of all clusters that are finished were yielded.
 
     Raises `InvalidFilesError` or `BaseError`.
     """
-    declared: dict[str, Future[Desired]] = {cluster.name: Future() for cluster in request.clusters}
-    context: Future[Source] = Future()
+    files = request.repository.load(request.config, today(clock), may_be_empty=request.is_guarded)
+    declared: dict[str, Desired] = {}
+    invalid: dict[str, InvalidFilesError] = {}
+    for cluster in request.clusters:
+        try:
+            declared[cluster.name] = files.desired(cluster.name, request.policies.problems)
+        except InvalidFilesError as error:
+            invalid[cluster.name] = error
+    source = read_plan_source(request, files.layout.tree, clock, files)
     steps = Steps(progress)
     step = steps if len(request.clusters) == 1 else no_progress
 
     def work(cluster: Cluster, gateway: Gateway) -> Plan:
-        return plan_cluster(
-            request,
-            cluster,
-            gateway,
-            desired=declared[cluster.name].result,
-            source=context.result,
-            clock=clock,
-            progress=step,
-        )
+        if cluster.name in invalid:
+            raise invalid[cluster.name]
+        return plan_cluster(request, cluster, gateway, declared[cluster.name], source, clock=clock, progress=step)
 
     with ClusterWork(request.clusters, work, connect) as working:
-        invalid: dict[str, InvalidFilesError] = {}
-        try:
-            files = request.repository.load(request.config, today(clock), may_be_empty=request.is_guarded)
-            for cluster in request.clusters:
-                try:
-                    declared[cluster.name].set_result(files.desired(cluster.name, request.policies.problems))
-                except InvalidFilesError as error:
-                    invalid[cluster.name] = error
-                    declared[cluster.name].set_exception(error)
-            context.set_result(read_plan_source(request, files.layout.tree, clock, files))
-        except BaseException as error:
-            # In a process that goes on, threads that wait for the files would pile up.
-            waited: list[Future[Any]] = [*declared.values(), context]
-            for future in waited:
-                if not future.done():
-                    future.set_exception(error)
-            raise
         outcomes = working.outcomes(invalid, steps)
         yield from with_same_clusters(outcomes) if request.is_guarded else outcomes
 
@@ -345,31 +328,19 @@ def plan_cluster(
     request: PlanRequest,
     cluster: Cluster,
     gateway: Gateway,
+    desired: Desired,
+    source: Source,
     *,
-    desired: Callable[[], Desired],
-    source: Callable[[], Source],
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
 ) -> Plan:
-    """Plan one cluster.
-
-    `desired`: returns what the files declare for it; called after the first read was asked for. Raises `ClusterError`:
-    the cluster could not be read.
-    """
+    """Plan one cluster of what the files declare for it. Raises `ClusterError` if it could not be read."""
     cluster_id = gateway.cluster_id()
     principals = request.principals_of(cluster)
 
     def make(actual: Quotas) -> Plan:
-        declared = desired()
-        return make_cluster_plan(
-            request,
-            cluster,
-            Reading(cluster_id, actual, gateway.snapshot, principals),
-            diff(declared, actual),
-            declared,
-            source=source(),
-            clock=clock,
-        )
+        reading = Reading(cluster_id, actual, gateway.snapshot, principals)
+        return make_cluster_plan(request, cluster, reading, diff(desired, actual), desired, source=source, clock=clock)
 
     return read_settled(gateway, make, bulk_of_plan, clock=clock, progress=progress)
 

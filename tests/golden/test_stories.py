@@ -63,7 +63,7 @@ TOKEN = "T0K3N"
 TODAY = f"{datetime.now(UTC):%Y%m%d}"
 ALLOWED = "--allow=delete=9 --allow=to-unlimited --allow=change-factor --allow=update=9"
 MOMENTS = {
-    "receipt": "quotaform.apply.ledger.Ledger.keep",
+    "receipt": "quotaform.apply.ledger.ClusterLedger.keep",
     "replace": "pathlib.Path.replace",
     "settle": "quotaform.apply.ledger.note_end",
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from quotaform.apply.ledger import ReceiptKeeper
 from quotaform.apply.run import apply_plan
 from quotaform.model.entity import Entity
 from quotaform.model.errors import FileReadError, StaleError
@@ -83,16 +84,17 @@ def test_the_started_receipt_is_kept_before_the_first_change_is_sent() -> None:
     gateway = ScriptedGateway({**BEFORE, BOB: {PRODUCER: 2.0}})
     started: list[Receipt] = []
 
-    def start(receipt: Receipt) -> None:
-        assert gateway.log == ["describe", "validate", "describe"]
-        started.append(receipt)
+    class Keeper(ReceiptKeeper):
+        def start(self, receipt: Receipt) -> None:
+            assert gateway.log == ["describe", "validate", "describe"]
+            started.append(receipt)
 
-    receipt = applied(PLAN, gateway, start=start)
+    receipt = applied(PLAN, gateway, keeper=Keeper(None))
     assert [[each.result for each in one.results] for one in started] == [
         [Result.UNKNOWN, Result.UNKNOWN, Result.ALREADY_APPLIED]
     ]
     assert [each.is_started for each in (*started, receipt)] == [True, False]
-    applied(PLAN, ScriptedGateway(AFTER), start=started.append)
+    applied(PLAN, ScriptedGateway(AFTER), keeper=Keeper(None))
     assert len(started) == 1, "without a change to send there is nothing to start"
 
 

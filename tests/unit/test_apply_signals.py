@@ -20,7 +20,7 @@ from quotaform.apply import ledger
 from quotaform.apply import run as apply
 from quotaform.apply import write as apply_run
 from quotaform.apply.audit import AuditFile
-from quotaform.apply.ledger import Applied, ClusterPlan
+from quotaform.apply.ledger import Applied, ClusterPlan, ReceiptKeeper
 from quotaform.apply.lock import cluster_lock
 from quotaform.apply.run import apply_cluster, apply_plans
 from quotaform.desired.config import Cluster
@@ -77,24 +77,26 @@ class Signals:
         return False
 
 
-class Run:
+class Run(ReceiptKeeper):
     """One apply, with what was kept and shown."""
 
     def __init__(self, writes: Sequence[Answer], *lines: int) -> None:
+        super().__init__(None)
         self.gateway = ScriptedGateway({}, writes=writes, chunk_size=1)
         self.kept: list[Receipt] = []
         self.shown: list[Receipt] = []
         self.signals = Signals(*lines)
         cluster = Cluster(name="lab", bootstrap_servers=())
         self.is_interrupted = self.signals.run(
-            lambda: apply_cluster(
-                ClusterPlan(cluster, PLAN),
-                self.kept.append,
-                self.shown.append,
-                clock=Clock(),
-                connect=lambda _: self.gateway,
-            )
+            lambda: apply_cluster(ClusterPlan(cluster, PLAN), self, clock=Clock(), connect=lambda _: self.gateway)
         )
+
+    def keep(self, receipt: Receipt) -> None:
+        super().keep(receipt)
+        self.kept.append(receipt)
+
+    def show(self) -> None:
+        self.shown += self.kept
 
     def require_truth(self) -> None:
         sent = {address for request in self.gateway.sent for address in request}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -65,8 +66,9 @@ class ReceiptKeeper:
 
     path: Path | None  # Where it is wanted; `None` if it is not to be kept
     started: Path | None = None  # Where the started receipt is, which that of what was done replaces
-    saved: Path | None = None  # Where the receipt of what was done is
-    unsaved: QuotaformError | None = None  # Why that could not be written
+    receipt: Receipt | None = None  # That of what was done, once it is known
+    saved: Path | None = None  # Where it is
+    unsaved: QuotaformError | None = None  # Why it could not be written
 
     def start(self, receipt: Receipt) -> None:
         """Write the started receipt; raises `QuotaformError` if it cannot be written.
@@ -85,8 +87,9 @@ class ReceiptKeeper:
 
     def keep(self, receipt: Receipt) -> None:
         """Write the receipt of what was done, if anything was; raise nothing, as it stays done."""
+        self.receipt = receipt
         path = self.started or self.path
-        if path is None or not receipt.results:
+        if path is None or self.saved is not None or not receipt.results:
             return
         try:
             self.saved = write_receipt(path, receipt, is_started=self.started is not None)
@@ -95,14 +98,50 @@ class ReceiptKeeper:
         except QuotaformError as error:
             self.unsaved = error
 
+    def show(self) -> None:
+        """Show what was done."""
+
+
+def show_nothing(*arguments: object) -> None:
+    """Do nothing with what was applied."""
+
 
 @dataclass(slots=True)
-class _Entry:
-    """One cluster whose apply is running."""
+class ClusterLedger(ReceiptKeeper):
+    """Keeps on record what is done to one cluster."""
 
-    path: Path  # Where the receipt is wanted
-    keeper: ReceiptKeeper
+    path: Path
+    repository: Repository = field(kw_only=True)
+    audit: AuditFile = field(kw_only=True)
+    show_applied: Callable[[Applied[Receipt]], None] = show_nothing
     lock: HeldLock = field(default_factory=lambda: HeldLock(None))
+    late: tuple[QuotaformError, ...] = ()
+
+    @property
+    def applied(self) -> Applied[Receipt]:
+        """What was done, once it is."""
+        if self.receipt is None:
+            raise ValueError("nothing was applied")
+        return Applied(self.receipt, self.saved, self.unsaved, self.late)
+
+    def start(self, receipt: Receipt) -> None:
+        """Write the started receipt, and note where it is."""
+        ReceiptKeeper.start(self, receipt)
+        if self.started is not None and self.started != self.path:
+            note_start(self.lock, self.repository, receipt.plan.header.cluster_id, self.started)
+
+    def keep(self, receipt: Receipt) -> None:
+        """Write the receipt of what was done, and to the audit log that it has ended; raise nothing."""
+        ReceiptKeeper.keep(self, receipt)
+        done = receipt.digest
+        if self.unsaved is None and done.is_complete:
+            note_end(self.lock, self.repository, done.cluster_id, done.options)
+        if (unaudited := self.audit.finish(receipt)) is not None:
+            self.late = (unaudited,)
+
+    def show(self) -> None:
+        """Show what was done."""
+        self.show_applied(self.applied)
 
 
 class Ledger:
@@ -114,23 +153,26 @@ class Ledger:
         plans: Sequence[ClusterPlan[Any]],
         receipts: Mapping[str, Path] | None = None,
         audit: AuditFile | None = None,
+        show: Callable[[Cluster, Applied[Receipt]], None] = show_nothing,
         *,
         makes_folders: bool = True,
     ) -> None:
         """Make sure that the receipts can be written.
 
-        `receipts` is where each goes, by the name of the cluster; by default in `.quotaform/receipts`.
+        `receipts` is where each goes, by the name of the cluster; by default in `.quotaform/receipts`. `show` is called
+        with what was done to a cluster once it is on record.
 
         Raises `UsageError` if a receipt is there already, since it overwrites nothing, and `QuotaformError` if a folder
         cannot be written to.
         """
         self.audit = AuditFile(None) if audit is None else audit
         self._repository = repository
-        self._entries: dict[str, _Entry] = {}
+        self._records: dict[str, ClusterLedger] = {}
         for each in plans:
             name = each.cluster.name
             path = receipt_path(each.digest, repository) if receipts is None else receipts[name]
-            self._entries[name] = _Entry(path, ReceiptKeeper(path))
+            shown = partial(show, each.cluster)
+            self._records[name] = ClusterLedger(path, repository=repository, audit=self.audit, show_applied=shown)
             if not each.is_written:
                 continue
             require_writable(path, makes_folder=makes_folders)
@@ -140,9 +182,9 @@ class Ledger:
                     "give another name"
                 )
 
-    def path(self, cluster: Cluster) -> Path:
-        """Return where the receipt of a cluster is wanted."""
-        return self._entries[cluster.name].path
+    def of(self, cluster: Cluster) -> ClusterLedger:
+        """Return what is on record of one cluster."""
+        return self._records[cluster.name]
 
     @contextmanager
     def entered(self, each: ClusterPlan[Any]) -> Iterator[None]:
@@ -150,39 +192,15 @@ class Ledger:
 
         Raises `ApplyRunningError`, or `QuotaformError` if the audit log cannot be written: nothing must be applied.
         """
-        cluster, plan, entry = each.cluster, each.digest, self._entries[each.cluster.name]
+        cluster, plan, record = each.cluster, each.digest, self.of(each.cluster)
         # A plan without changes settles what an apply that was killed had begun.
         is_locked = each.is_written or (
             plan.is_applyable and started_receipt(self._repository, cluster.name, plan.cluster_id) is not None
         )
         folder, nothing = self._repository.config_path.parent, nullcontext(HeldLock(None))
         lock = cluster_lock(folder, cluster.name, plan.cluster_id) if is_locked else nothing
-        with self.audit.refusals([plan]), lock as entry.lock:
+        with self.audit.refusals([plan]), lock as record.lock:
             if each.is_written:
-                note_start(entry.lock, self._repository, plan.cluster_id, entry.path)
+                note_start(record.lock, self._repository, plan.cluster_id, record.path)
             self.audit.start(plan)
             yield
-
-    def start(self, cluster: Cluster, receipt: Receipt) -> None:
-        """Write the started receipt of a cluster; raises `QuotaformError` if it cannot be written."""
-        entry = self._entries[cluster.name]
-        entry.keeper.start(receipt)
-        started = entry.keeper.started
-        if started is not None and started != entry.path:
-            note_start(entry.lock, self._repository, receipt.plan.header.cluster_id, started)
-
-    def keep(self, cluster: Cluster, receipt: Receipt, saved: Path | None = None) -> Applied[Receipt]:
-        """Write the receipt of what was done, and to the audit log that it has ended; raise nothing, as it stays done.
-
-        `saved` is where the receipt is already, if it is.
-        """
-        entry, done = self._entries[cluster.name], receipt.digest
-        keeper = entry.keeper
-        if saved is None:
-            keeper.keep(receipt)
-        else:
-            keeper.saved = saved
-        if keeper.unsaved is None and done.is_complete:
-            note_end(entry.lock, self._repository, done.cluster_id, done.options)
-        unaudited = self.audit.finish(receipt)
-        return Applied(receipt, keeper.saved, keeper.unsaved, () if unaudited is None else (unaudited,))

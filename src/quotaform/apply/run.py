@@ -14,14 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import date, timedelta
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quotaform.apply.applier import Applier
 from quotaform.apply.audit import AuditFile
 from quotaform.apply.freshness import Freshness, check_fresh, require_fresh
-from quotaform.apply.ledger import Applied, ClusterPlan, Ledger
+from quotaform.apply.ledger import Applied, ClusterPlan, Ledger, ReceiptKeeper, show_nothing
 from quotaform.apply.lock import cluster_lock
 from quotaform.apply.write import ApplyRun
 from quotaform.cluster.broker import with_alter_remedy
@@ -176,17 +175,13 @@ def require_approved(
             approve([each for each in plans if each.is_written])
 
 
-def _nothing(*arguments: object) -> None:
-    """Do nothing with a receipt."""
-
-
 def apply_plans(
     repository: Repository,
     plans: Sequence[ClusterPlan[Plan]],
     *,
     receipts: Mapping[str, Path] | None = None,
     audit: AuditFile | None = None,
-    show: Callable[[Cluster, Applied[Receipt]], None] = _nothing,
+    show: Callable[[Cluster, Applied[Receipt]], None] = show_nothing,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
     connect: Connect = open_gateway,
@@ -202,42 +197,26 @@ def apply_plans(
     Raises `UsageError` or `QuotaformError` if a receipt could not be written (see `Ledger`), and `KeyboardInterrupt` if
     it came before anything was sent to the cluster whose turn it was.
     """
-    ledger = Ledger(repository, plans, receipts, audit)
+    ledger = Ledger(repository, plans, receipts, audit, show)
     for each in plans:
-        kept: list[Applied[Receipt]] = []
-
-        def keep(receipt: Receipt, cluster: Cluster = each.cluster, kept: list[Applied[Receipt]] = kept) -> None:
-            kept.append(ledger.keep(cluster, receipt))
-
-        def show_kept(_: Receipt, cluster: Cluster = each.cluster, kept: list[Applied[Receipt]] = kept) -> None:
-            show(cluster, kept[0])
-
+        record, around = ledger.of(each.cluster), ledger.entered(each)
         try:
             receipt, problem = apply_cluster(
-                each,
-                keep,
-                show_kept,
-                start=partial(ledger.start, each.cluster),
-                around=ledger.entered(each),
-                clock=clock,
-                progress=progress,
-                connect=connect,
+                each, record, around=around, clock=clock, progress=progress, connect=connect
             )
         except QuotaformError as error:
             yield ClusterOutcome(each.cluster.name, error=error)
             continue
-        late = kept[0].late if problem is None else (*kept[0].late, problem)
-        yield ClusterOutcome(each.cluster.name, replace(kept[0], receipt=receipt, late=late))
+        late = record.late if problem is None else (*record.late, problem)
+        yield ClusterOutcome(each.cluster.name, replace(record.applied, receipt=receipt, late=late))
         if receipt.interruption is not None:
             break
 
 
 def apply_cluster(
     each: ClusterPlan[Plan],
-    keep: Callable[[Receipt], None],
-    show: Callable[[Receipt], None] = _nothing,
+    keeper: ReceiptKeeper,
     *,
-    start: Callable[[Receipt], None] = _nothing,
     around: AbstractContextManager[object] | None = None,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
@@ -246,40 +225,29 @@ def apply_cluster(
 ) -> tuple[Receipt, QuotaformError | None]:
     """Connect to a cluster and apply its plan; return the receipt, and the error that came when all was done.
 
-    The callbacks are those of `apply_plan`. `around` is entered before the connection is made and left when it is
-    closed; if that raises, nothing is sent to the cluster.
+    `around` is entered before the connection is made and left when it is closed; if that raises, nothing is sent to the
+    cluster.
 
     Raises as `apply_plan` does, and only if nothing was sent.
     """
-    kept: list[Receipt] = []
-
-    def keep_it(receipt: Receipt) -> None:
-        kept.append(receipt)
-        keep(receipt)
-
+    interrupted_by: str | None = None
+    problem: QuotaformError | None = None
     try:
         with around or nullcontext(), _connected(each.cluster, each.plan, connect) as gateway:
-            apply_plan(
-                each.plan,
-                gateway,
-                progress,
-                pinned_id=each.cluster.cluster_id,
-                clock=clock,
-                start=start,
-                keep=keep_it,
-                show=show,
-                applier=applier,
-            )
+            pinned_id = each.cluster.cluster_id
+            apply_plan(each.plan, gateway, progress, pinned_id=pinned_id, clock=clock, keeper=keeper, applier=applier)
     except QuotaformError as error:
-        if not kept:
+        if keeper.receipt is None:
             raise
-        return kept[0], error
+        problem = error
     except KeyboardInterrupt as interrupt:
-        if not kept:
+        if keeper.receipt is None:
             raise
-        # It came when all was done.
-        return replace(kept[0], interrupted_by=kept[0].interrupted_by or signal_name(interrupt)), None
-    return kept[0], None
+        interrupted_by = signal_name(interrupt)  # It came when all was done.
+    receipt = keeper.receipt
+    if receipt is None:
+        raise AssertionError("an apply that does not raise has a receipt")
+    return replace(receipt, interrupted_by=receipt.interrupted_by or interrupted_by), problem
 
 
 def _connected(cluster: Cluster, plan: Plan, connect: Connect) -> Gateway:
@@ -321,9 +289,7 @@ def apply_plan(
     *,
     pinned_id: str | None = None,
     clock: Clock = SYSTEM_CLOCK,
-    start: Callable[[Receipt], None] = _nothing,
-    keep: Callable[[Receipt], None] = _nothing,
-    show: Callable[[Receipt], None] = _nothing,
+    keeper: ReceiptKeeper | None = None,
     applier: Applier | None = None,
 ) -> Receipt:
     """Apply a plan and say what became of every entity.
@@ -332,10 +298,9 @@ def apply_plan(
     whatever happens: a lost connection, an interrupt, an internal error. Signals are held back meanwhile, but where
     the cluster is waited for.
 
-    `pinned_id`: the id that quotaform.yaml pins the cluster to, if it does. `start`: called with the started receipt
-    before the first change is sent, to save it; its error ends the apply. `keep`: called with the receipt, to save it;
-    no signal interrupts it. `show`: called with it afterwards; a second signal interrupts it. `applier`: who applies
-    it; by default the user who runs this process.
+    `pinned_id`: the id that quotaform.yaml pins the cluster to, if it does. `keeper`: saves the started receipt before
+    the first change is sent, which may end the apply, then that of what was done, which no signal interrupts, and shows
+    it, which a second signal interrupts. `applier`: who applies it; by default the user who runs this process.
 
     Raises `BlockedError` if something in the plan blocks it; `StaleError` if the cluster is another one, or no longer
     holds what the plan says; `RefusedError` if the broker's dry run refused entities; `ClusterError` if the cluster
@@ -343,14 +308,14 @@ def apply_plan(
     when the receipt was made already, and it was kept.
     """
     at = timestamp(clock)
-    applier = applier or Applier.current()
+    applier, keeper = applier or Applier.current(), keeper or ReceiptKeeper(None)
     freshness = check_plan(plan, gateway, progress, pinned_id=pinned_id, clock=clock)
     applied = {change.entity for change in freshness.applied}
     receipt = Receipt.started(plan, applied=applied, applied_by=applier.name, at=at, run=applier.run)
     pending = sorted(freshness.pending, key=lambda change: change.action is Action.DELETE)
     with held_signals(holds_all=True) as signals:
         if pending:
-            start(receipt)
+            keeper.start(receipt)
         run = ApplyRun(gateway, progress, freshness.applied, clock, signals)
         interrupted_by, internal_error = run.apply(pending)
         receipt = replace(
@@ -361,9 +326,9 @@ def apply_plan(
             internal_error=internal_error,
             is_started=False,
         )
-        keep(receipt)
+        keeper.keep(receipt)
         signals.let_second_through()
-        show(receipt)
+        keeper.show()
     return receipt
 
 

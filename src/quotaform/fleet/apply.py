@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.apply.applier import Applier
 from quotaform.apply.audit import AuditFile
-from quotaform.apply.ledger import Applied, ClusterPlan, Ledger, ReceiptKeeper
+from quotaform.apply.ledger import Applied, ClusterPlan, Ledger, ReceiptKeeper, show_nothing
 from quotaform.apply.run import apply_cluster, require_applyable
 from quotaform.fleet.bundle import Bundle
 from quotaform.fleet.job import ShippedJob, new_bundle, run_job, ship_job
@@ -96,9 +96,7 @@ class ApplyWork:
         # A pipe and `/dev/stdout` are those of the driver, which writes also what cannot be saved here.
         is_here = Path(self.home).exists() and (own.receipt.is_file() or not own.receipt.exists())
         keeper = ReceiptKeeper(own.receipt if is_here and os.access(own.receipt.parent, os.W_OK) else None)
-        receipt, late = apply_cluster(
-            ClusterPlan(cluster, plan), keeper.keep, start=keeper.start, clock=self.clock, applier=self.applier
-        )
+        receipt, late = apply_cluster(ClusterPlan(cluster, plan), keeper, clock=self.clock, applier=self.applier)
         return Done(receipt, keeper.saved, late)
 
 
@@ -110,17 +108,13 @@ _AT_ONCE: Final = 100
 """How many clusters one job applies: their locks are open files of the driver."""
 
 
-def _nothing(*arguments: object) -> None:
-    """Do nothing with what was applied."""
-
-
 def apply_plans(
     repository: Repository,
     plans: Sequence[AnyPlan],
     *,
     receipts: Mapping[str, Path] | None = None,
     audit: AuditFile | None = None,
-    show: Show = _nothing,
+    show: Show = show_nothing,
     session: SessionOptions = LOCAL_SESSION,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
@@ -142,7 +136,7 @@ def apply_plans(
                 each.cluster.name: PlanToApply(
                     file=bundle.add(packed(loaded(each.plan))),
                     plan_id=each.digest.plan_id,
-                    receipt=ledger.path(each.cluster),
+                    receipt=ledger.of(each.cluster).path,
                 )
                 for each in plans
             },
@@ -213,7 +207,7 @@ def _applied(
         except KeyboardInterrupt as came:
             interrupt, why = came, "the run was interrupted while executors were at work"
         for place in entered:
-            path = ledger.path(plans[place].cluster)
+            path = ledger.of(plans[place].cluster).path
             lost = ApplyLostError(why, str(path) if path.is_file() else None)
             outcomes[place] = ClusterOutcome(plans[place].cluster.name, error=lost)
     try:
@@ -234,8 +228,10 @@ def _kept(cluster: Cluster, outcome: ClusterOutcome[Kept[Done]], entered: ExitSt
         with entered:
             kept = outcome.require()
             done = kept.load()
-            saved = done.saved if done.saved is not None and done.saved.is_file() else None
-            applied: Applied[Any] = ledger.keep(cluster, done.receipt, saved)
+            record = ledger.of(cluster)
+            record.saved = done.saved if done.saved is not None and done.saved.is_file() else None
+            record.keep(done.receipt)
+            applied: Applied[Any] = record.applied
     except QuotaformError as error:
         return ClusterOutcome(cluster.name, error=error)
     late = applied.late if done.late is None else (*applied.late, done.late)

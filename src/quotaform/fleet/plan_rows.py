@@ -102,7 +102,7 @@ class PlanWriter(DataSourceArrowWriter):
                 if cluster.folder is not None and cluster.folder.is_dir():
                     stack.enter_context(cluster_lock(cluster.folder, cluster.name, plan.header.cluster_id))
                 work = ClusterPlan(cluster, plan)
-                receipt, _ = apply_cluster(work, keeper.keep, start=keeper.start, applier=self._applier)
+                receipt, _ = apply_cluster(work, keeper, applier=self._applier)
         except QuotaformError as error:
             for _ in {row["entity_key"] for row in rows}:
                 written.add(name, Result.NOT_ATTEMPTED, str(error))

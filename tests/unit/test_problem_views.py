@@ -20,7 +20,7 @@ from quotaform.model.rule import RULES
 from quotaform.plan.report import render_plan
 from quotaform.plan.report_markdown import render_plan_markdown
 from quotaform.report.format import render
-from quotaform.report.validation import Validation, render_validation, render_validation_markdown
+from quotaform.report.validation import DeclaredEntities, Validation, render_validation, render_validation_markdown
 from tests.builder import plan_of
 from tests.golden.example import example_plan
 
@@ -33,7 +33,9 @@ def rendered(subject: str, format_name: str, value: object, **options: Any) -> s
 
 
 def validation(*problems: Finding) -> Validation:
-    return Validation(directory="quotas.d", files=1, entities={None: 1}, problems=problems)
+    return Validation(
+        directory="quotas.d", files=1, entities=(DeclaredEntities(cluster=None, count=1),), problems=problems
+    )
 
 
 def finding(

@@ -21,14 +21,14 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, Desired, Quotas
 from quotaform.model.records import document as documents
 from quotaform.model.records.document import DocumentKind
+from quotaform.model.records.record import dump_record
 from quotaform.model.records.schema import render_schema
 from quotaform.model.units import _FACTORS, UNLIMITED, parse_value
 from quotaform.plan.difference import diff, make_plan
 from quotaform.plan.plan import PlanOptions
 from quotaform.plan.receipt import Result
-from quotaform.plan.validate import dump_validation
 from quotaform.report.format import schema_builder, schema_names
-from quotaform.report.validation import Validation
+from quotaform.report.validation import DeclaredEntities, Validation
 from tests import builder
 from tests.builder import receipt_of
 from tests.dumped import dumped_plan, dumped_receipt
@@ -49,7 +49,12 @@ ALLOWANCES = (Allowance("delete", 12), Allowance("to-unlimited"))
 
 PROBLEM = Finding(rule="unknown-key", message="no", location=Location("quotas.d/a.yaml", 3, 5))
 WARNING = Finding(rule="ip-alias", message="two", severity=Severity.WARNING, address="ip=::1", key="k", override="--x")
-VALIDATED = Validation(directory="quotas.d", files=2, entities={"prod-eu": 3, None: 1}, problems=(PROBLEM, WARNING))
+VALIDATED = Validation(
+    directory="quotas.d",
+    files=2,
+    entities=(DeclaredEntities(cluster="prod-eu", count=3), DeclaredEntities(cluster=None, count=1)),
+    problems=(PROBLEM, WARNING),
+)
 
 
 def validator(name: str) -> Draft7Validator:
@@ -60,7 +65,7 @@ def example(name: str) -> dict[str, Any]:
     """A document with everything in it: the golden file, or for a validation a report that is written here."""
     is_golden = name != "validation"
     document: dict[str, Any] = loads(
-        (GOLDEN / f"{name}.json").read_text("utf-8") if is_golden else dump_validation(VALIDATED)
+        (GOLDEN / f"{name}.json").read_text("utf-8") if is_golden else dump_record(VALIDATED)
     )
     if name == "plan":
         document["blast_radius"] = loads((GOLDEN / "plan-principals.json").read_text("utf-8"))["blast_radius"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from re import compile as regex
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
+
+from msgspec import structs
 
 from quotaform.cluster.scram import ScramGateway
 from quotaform.desired.config import Config
@@ -20,13 +22,11 @@ from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.finding_list import MAX_PROBLEMS, FindingList, first_findings
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.quotas import Desired, Entry
-from quotaform.model.records.document import VALIDATION, indented
-from quotaform.model.records.record import Count, Record, about, builtins
 from quotaform.model.settings import Capacity, Ignore
 from quotaform.model.text import inert, nearest
 from quotaform.plan.check.approval import expired_approval
 from quotaform.plan.check.lint import Linted, LintFacts, check_lints, declared_quotas, unused_ignores, with_address
-from quotaform.report.validation import Validation
+from quotaform.report.validation import DeclaredEntities, Validation
 from quotaform.repository.cluster_work import ClusterWork
 from quotaform.repository.policy import load_policies
 from quotaform.repository.repository import Repository, read_claims
@@ -64,7 +64,7 @@ def validate_files(
         report = Validation(
             directory=repository.directory.as_posix(),
             files=0,
-            entities={},
+            entities=(),
             problems=tuple(first_findings(problems)),
         )
         return ValidatedFiles(report=report, config=Config(), files=None)
@@ -103,7 +103,7 @@ def validate_files(
     report = Validation(
         directory=repository.directory.as_posix(),
         files=len(files),
-        entities=entities,
+        entities=_counted(entities),
         problems=tuple(first_findings(problems)),
     )
     return ValidatedFiles(report=report, config=config, files=loaded)
@@ -124,7 +124,7 @@ def validate_together(
     for repository in repositories:
         checked = validate_files(repository, patterns, clock=clock)
         problems.update(checked.report.problems)
-        entities.update(checked.report.entities)
+        entities.update({each.cluster: each.count for each in checked.report.entities})
         count += checked.report.files
         if checked.files is not None:
             own = _claims(checked.config, checked.files)
@@ -133,9 +133,13 @@ def validate_together(
     return Validation(
         directory=", ".join(repository.directory.as_posix() for repository in repositories),
         files=count,
-        entities=dict(entities),
+        entities=_counted(entities),
         problems=tuple(first_findings(problems)),
     )
+
+
+def _counted(entities: Mapping[str | None, int]) -> tuple[DeclaredEntities, ...]:
+    return tuple(DeclaredEntities(cluster=name, count=count) for name, count in entities.items())
 
 
 def _claims(config: Config, files: LoadedFiles) -> list[Claim]:
@@ -165,35 +169,6 @@ def _approval_problems(repository: Repository, clock: Clock) -> Sequence[Finding
     except InvalidFilesError as error:
         return error.problems
     return [expired_approval(approval) for approval in approvals if approval.expires <= day]
-
-
-class DeclaredEntities(Record):
-    """The entities of one cluster."""
-
-    cluster: Annotated[str | None, about("The cluster name, or null if quotaform.yaml has no clusters.")]
-    count: Annotated[Count, about("The number of entities.")]
-
-
-class ValidationRecord(Record, document=VALIDATION):
-    """The result of validating the files, as quotaform validate writes it."""
-
-    valid: Annotated[bool, about("Whether there are no errors.")]
-    directory: Annotated[str, about("The quotas directory, as given.")]
-    files: Annotated[Count, about("The number of files.")]
-    entities: Annotated[list[DeclaredEntities], about("The number of declared entities per cluster.")]
-    problems: Annotated[list[Finding], about("All problems and warnings of all files.")]
-
-
-def dump_validation(validation: Validation) -> str:
-    """Return a validation as JSON."""
-    record = ValidationRecord(
-        valid=validation.is_valid,
-        directory=validation.directory,
-        files=validation.files,
-        entities=[DeclaredEntities(cluster=name, count=count) for name, count in validation.entities.items()],
-        problems=list(validation.problems),
-    )
-    return indented(builtins(record))
 
 
 _ELSEWHERE: Final = regex(r"ANONYMOUS|[A-Za-z][A-Za-z0-9.-]*=.*").fullmatch
@@ -229,7 +204,7 @@ def check_clusters_users(
 def add_user_findings(report: Validation, outcomes: Iterable[ClusterOutcome[tuple[Finding, ...]]]) -> Validation:
     """Return a report together with what was found on each cluster that could be asked."""
     found = [finding for outcome in outcomes if outcome.error is None for finding in outcome.require()]
-    return replace(report, problems=(*report.problems, *found))
+    return structs.replace(report, problems=(*report.problems, *found))
 
 
 def check_users(cluster: str, desired: Desired, known: Collection[str]) -> Iterator[Finding]:

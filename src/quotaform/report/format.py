@@ -57,7 +57,6 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     ),
     "validation": _formats(
         "report.validation:render_validation",
-        "plan.validate:dump_validation",
         markdown="report.validation:render_validation_markdown",
         **ANNOTATIONS,
     ),
@@ -237,7 +236,7 @@ SCHEMAS: Final = {
     "usage-recommend": "usage.recommend.recommendation:Recommendations",
     "usage-record": "usage.record.recording:Recording",
     "usage-stream": "usage.ingest.ingest:Streamed",
-    "validation": "plan.validate:ValidationRecord",
+    "validation": "report.validation:Validation",
 }
 """What builds each schema, as `module:function` of quotaform."""
 

@@ -1,15 +1,16 @@
-"""What came of checking the files, as text and as Markdown."""
+"""What came of checking the files: as JSON, as text and as Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Annotated, Final
 
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import ExitCode
 from quotaform.model.finding import Finding, Severity
+from quotaform.model.records.document import VALIDATION
+from quotaform.model.records.record import Count, Record, about, derived
 from quotaform.model.text import inert
 from quotaform.report.annotation import Problems
 from quotaform.report.comment import COMMENT_BYTES, Marker, Place, part, render_comment, unchanged_place
@@ -18,20 +19,23 @@ from quotaform.report.markdown import code, code_cell, table, words_cell
 from quotaform.report.text import PLAIN, Style, counted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Validation:
-    """What came of checking the files."""
+class DeclaredEntities(Record):
+    """The entities of one cluster."""
 
-    directory: str
-    files: int  # how many files were read
-    # How many entities they declare, per cluster; the key is `None` without clusters
-    entities: Mapping[str | None, int]
-    problems: tuple[Finding, ...]  # all problems and warnings of all files, by place
+    cluster: Annotated[str | None, about("The cluster name, or null if quotaform.yaml has no clusters.")]
+    count: Annotated[Count, about("The number of entities.")]
 
-    @property
-    def is_valid(self) -> bool:
-        """Whether nothing is wrong; warnings are not."""
-        return not any(problem.severity is Severity.ERROR for problem in self.problems)
+
+class Validation(Record, document=VALIDATION):
+    """The result of validating the files, as quotaform validate writes it."""
+
+    is_valid: Annotated[bool, about("Whether there are no errors.")] = derived(
+        lambda validation: not validation.counts["problems"], name="valid"
+    )
+    directory: Annotated[str, about("The quotas directory, as given.")]
+    files: Annotated[Count, about("The number of files.")]
+    entities: Annotated[tuple[DeclaredEntities, ...], about("The number of declared entities per cluster.")]
+    problems: Annotated[tuple[Finding, ...], about("All problems and warnings of all files.")]
 
     @property
     def exit_code(self) -> ExitCode:
@@ -57,14 +61,18 @@ def _lines(validation: Validation, style: Style, shows_warnings: bool) -> Iterat
         colour = "red" if problem.severity is Severity.ERROR else "yellow"
         yield f"{where}: {style.paint(problem.severity, colour)}: {problem.message} [{problem.rule}]"
     if not validation.is_valid:
-        errors = sum(problem.severity is Severity.ERROR for problem in validation.problems)
-        yield style.paint(f"{counted(errors, 'problem')} found.", "bold")
+        yield style.paint(f"{counted(validation.counts['problems'], 'problem')} found.", "bold")
         return
-    each = ", ".join(
-        f"{counted(count, 'entity', 'entities')}{f' for {spell_name(name)}' if name else ''}"
-        for name, count in validation.entities.items()
+    declared = _declared(validation.entities, spell_name)
+    where = inert(validation.directory)
+    yield style.paint(f"Valid: {counted(validation.files, 'file')} in {where}, {declared}.", "green")
+
+
+def _declared(entities: Sequence[DeclaredEntities], spell: Callable[[str], str]) -> str:
+    return ", ".join(
+        counted(each.count, "entity", "entities") + (f" for {spell(each.cluster)}" if each.cluster else "")
+        for each in entities
     )
-    yield style.paint(f"Valid: {counted(validation.files, 'file')} in {inert(validation.directory)}, {each}.", "green")
 
 
 def validation_problems(validation: Validation) -> Problems:
@@ -94,16 +102,12 @@ def render_validation_markdown(
         each for each in first_of_each_rule(validation.problems) if shows_warnings or each.severity is Severity.ERROR
     ]
     problems = part(partial(_problems, shown), (len(shown), _FEW))
-    errors = sum(problem.severity is Severity.ERROR for problem in validation.problems)
-    what = counted(errors, "problem") if errors else "valid"
-    each = ", ".join(
-        f"{counted(count, 'entity', 'entities')}{f' for {code(spell_name(name), 60)}' if name else ''}"
-        for name, count in list(validation.entities.items())[:_FEW]
-    )
+    what = "valid" if validation.is_valid else counted(validation.counts["problems"], "problem")
+    declared = _declared(validation.entities[:_FEW], lambda name: code(spell_name(name), 60))
     return render_comment(
         Marker(MARKER, "", validation.directory),
         f"Kafka quota files in {code(validation.directory, 100)}: {what}",
-        [f"{counted(validation.files, 'file')}, {each}."] if each else [],
+        [f"{counted(validation.files, 'file')}, {declared}."] if declared else [],
         [problems],
         [problems],
         limit=limit,

@@ -12,7 +12,6 @@ from quotaform.model.quotas import Cause
 from quotaform.model.text import inert
 from quotaform.model.units import UNLIMITED, is_unlimited, plain
 from quotaform.report.finding import render_findings
-from quotaform.report.render import text_lines
 from quotaform.report.report import Cell, Number, Report, Section, Table
 from quotaform.report.text import PLAIN, Style, counted, csv_lines, reading_text
 from quotaform.resolve.effect import differs_text, size_and_direction, value_text
@@ -158,18 +157,21 @@ def _ladder(resolution: Resolution, row: KeyResolution) -> Iterator[tuple[Cell, 
         )  # fmt: skip
 
 
-def render_resolve_table(report: TableReport, style: Style = PLAIN) -> str:
-    """Return the text: what was resolved, where the rows are, and how many of them limit anything."""
+def resolve_table_report(report: TableReport, style: Style = PLAIN) -> Report:
+    """Return what was resolved, where the rows are, and how many of them limit anything."""
     parts = [counted(report.clients, "client")] if report.clients else []
     parts += [counted(report.ips, "address", "addresses")] if report.ips else []
     written = f"Resolved {' and '.join(parts)}: {counted(report.rows, 'row')} in {inert(report.target)}"
-    about = (*header_text(report.header, style).splitlines(), written)
     rows = [(each.key, each.limited, each.unlimited, each.changed) for each in report.keys]
     has_changes = any(changed is not None for *_, changed in rows)
     columns = ("key", "limited", "unlimited", *(["changed"] * has_changes))
     cells = tuple((spell_name(key), *(f"{each:,}" for each in numbers if each is not None)) for key, *numbers in rows)
-    shown = Report(title="", about=about, sections=(Section(Table("Rows by key", columns, cells)),))
-    return "".join(f"{line}\n" for line in (text_lines(shown, style) if rows else about))
+    return Report(
+        title="Resolved principals",
+        about=(*header_text(report.header, style).splitlines(), written),
+        sections=(Section(Table("Rows by key", columns, cells)),) if rows else (),
+        nothing="Nothing was resolved.",
+    )
 
 
 # What limits requests, as a table: one row per request and quota key.

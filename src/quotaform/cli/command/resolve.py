@@ -111,7 +111,8 @@ def resolve(
     from quotaform.apply.freshness import AsIfApplied
     from quotaform.model.quota_key import key_order
     from quotaform.plan.plan_file import load_plan_file
-    from quotaform.resolve.report import render_resolve_table
+    from quotaform.report.render import render_report
+    from quotaform.resolve.report import resolve_table_report
     from quotaform.resolve.resolve import Detail, TableReport
     from quotaform.resolve.run import ResolveRequest, ResolveRun
 
@@ -132,7 +133,8 @@ def resolve(
             raise UsageError("--engine spark resolves requests on one cluster; choose one with --cluster")
         found = _resolve_on_spark(console, engine, str(source), clusters[0], table, assumed, detail)
         if isinstance(found, TableReport):
-            console.echo(render_resolve_table(found, console.style()))
+            style = console.style()
+            console.echo(render_report(resolve_table_report(found, style), "text", style))
             return ExitCode.DONE
         request = ResolveRequest.of(found, assumed, detail)
     results = Results(console, "resolve", format_name)

@@ -71,8 +71,6 @@ def write_quotas(spark: SparkSession, path: Path) -> None:
         Entity(user=name): {KEY: LIMIT} for name in (None, "nobody", *(f"svc-{n:04}" for n in range(0, BUCKETS, 10)))
     }
     rows = [list(column) for column in zip(*quota_rows("prod", "id", held), strict=True)]
-    place = QUOTAS.names.index("entity")
-    rows[place] = [list(names.items()) for names in rows[place]]
     make_table(spark, QUOTAS, rows).write.parquet(str(path))
 
 

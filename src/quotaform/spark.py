@@ -40,8 +40,7 @@ from quotaform.resolve.spark import BEFORE, RESOLVED, held_quotas, resolved
 from quotaform.resolve.spark_quotas import PRINCIPALS, QUOTAS
 from quotaform.system.clock import SYSTEM_CLOCK
 from quotaform.usage.bucket.spark import buckets, numbered
-from quotaform.usage.headroom.run import headroom as bucket_headroom
-from quotaform.usage.headroom.run import unused
+from quotaform.usage.headroom.run import headroom as headroom_of
 from quotaform.usage.recommend.recommendation import RecommendSettings
 from quotaform.usage.recommend.run import recommendations
 from quotaform.usage.recommend.spark import bucket_use
@@ -118,9 +117,8 @@ def headroom(usage: DataFrame, quotas: DataFrame) -> DataFrame:
     """
     usage, held = _usage(usage), as_quotas("quotas", quotas)
     series = recorded(usage).localCheckpoint()
-    found = numbered(series, buckets(series, held)).localCheckpoint()
-    use = bucket_headroom(usage, found).localCheckpoint()
-    return use.unionByName(unused(held, found, use))
+    use, idle = headroom_of(usage, series, held, lambda rows: rows.localCheckpoint())
+    return use.unionByName(idle)
 
 
 def backtest(usage: DataFrame, before: DataFrame, after: DataFrame) -> DataFrame:

@@ -72,8 +72,6 @@ def quota_table(spark: SparkSession, clusters: Mapping[str, Quotas]) -> DataFram
 
     rows = [row for cluster, quotas in clusters.items() for row in quota_rows(cluster, f"id-{cluster}", quotas)]
     columns: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in QUOTAS]
-    place = QUOTAS.names.index("entity")
-    columns[place] = [None if names is None else list(names.items()) for names in columns[place]]
     return make_table(spark, QUOTAS, columns)
 
 

@@ -63,15 +63,11 @@ def whole_table(spark: SparkSession, recordings: Mapping[str, Sequence[Sample]])
 
 def test_headroom_of_a_group_of_consumers_is_that_of_all_of_them(spark: SparkSession) -> None:
     """The rate of one consumer at a time was taken for that of all."""
-    from quotaform.usage.bucket.spark import buckets, numbered
-    from quotaform.usage.headroom.run import headroom
-    from quotaform.usage.table.table import recorded
+    from quotaform.spark import headroom
 
     usage = whole_table(spark, MEASURED).persist()
     held = {name: {Entity(user="alice"): {CONSUMER: 8 * MB}} if name == "alice" else LIMIT for name in MEASURED}
-    series = recorded(usage).persist()
-    found = numbered(series, buckets(series, quota_table(spark, held))).persist()
-    rows = headroom(usage, found).toArrow().to_pylist()
+    rows = headroom(usage, quota_table(spark, held)).where("bucket IS NOT NULL").toArrow().to_pylist()
     assert len(rows) == len(MEASURED)
     headroom_of = {row.pop("cluster"): row for row in rows}
     row = headroom_of["group"]

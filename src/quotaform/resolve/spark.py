@@ -25,7 +25,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.request import PRECEDENCE_OF, UNMENTIONED, Request
-from quotaform.resolve.spark_quotas import CLUSTER, PRINCIPALS, RANKS, arrow_schema, struct
+from quotaform.resolve.spark_quotas import CLUSTER, PRINCIPALS, arrow_schema, struct
 from quotaform.system.process import rare_collections
 
 if TYPE_CHECKING:
@@ -185,6 +185,8 @@ def _limits(content: bytes, keys: tuple[str, ...], inherited: bool) -> _Limits:
     return _Limits(unpacked(content), keys, inherited)
 
 
+_RANKS: Final = {level.source: rank for rank, level in enumerate(LEVELS)}
+"""A number of its own for each level, whichever precedence has it."""
 _OWN: Final = {level.named: rank for rank, level in enumerate(LEVELS) if not level.defaults}
 """The level on which a request has entries of its own, by the types that it names."""
 _NO_RANK: Final = len(LEVELS)
@@ -208,7 +210,7 @@ class _Side:
         entries = [entry for level in LEVELS for entry in self._index.entries_of(level).values()]
         self._numbers = {entry: number for number, entry in enumerate(entries)}
         self.nothing = nothing = len(entries)
-        self.ranks = numpy.array([*(RANKS[entry.level.source] for entry in entries), _NO_RANK, _NO_RANK], "int8")
+        self.ranks = numpy.array([*(_RANKS[entry.level.source] for entry in entries), _NO_RANK, _NO_RANK], "int8")
         self._addresses = pyarrow.array([*(entry.entity.address for entry in entries), None, None], "string")
         columns = {key: column for column, key in enumerate(keys)}
         places, values = array("q"), array("d")

@@ -1,4 +1,4 @@
-"""The tables of quotas and of principals: their columns, and the level of precedence that an entity is on."""
+"""The tables of quotas and of principals: their columns."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import MapType, StringType, StructField, StructType
 
-from quotaform.model.precedence import LEVELS, Level
-
 if TYPE_CHECKING:
     import pyarrow
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 
 # Tables of the Spark engine are in long format: one row per cluster, entity and quota key. An entity is identified by
@@ -90,29 +88,3 @@ PRINCIPALS: Final = struct("user client_id ip string")
 
 Null is a name that no quota mentions, and "" an empty client-id. A table may also have the column `cluster`.
 """
-
-
-RANKS: Final = {level.source: rank for rank, level in enumerate(LEVELS)}
-"""A number of its own for each level, whichever precedence has it."""
-
-
-def source_of(entity: Column) -> Column:
-    """Return the source of the level that an entity (`entity` of `QUOTAS`) is on; null for none."""
-    found = f.when(is_on(entity, LEVELS[0]), LEVELS[0].source)
-    for level in LEVELS[1:]:
-        found = found.when(is_on(entity, level), level.source)
-    return found
-
-
-def is_on(entity: Column, level: Level) -> Column:
-    """Return whether an entity is on a level; it is not if no request meets it because a name is empty."""
-    holds = f.size(entity) == len(level.entity_types)
-    for entity_type in level.entity_types:
-        holds &= f.map_contains_key(entity, entity_type)
-    for entity_type in level.named:
-        holds &= entity[entity_type].isNotNull()
-        if entity_type in level.non_empty:
-            holds &= entity[entity_type] != ""
-    for entity_type in level.defaults:
-        holds &= entity[entity_type].isNull()
-    return holds

@@ -14,12 +14,13 @@ from pyspark.sql import functions as f
 
 from quotaform.fleet.job import table_rows
 from quotaform.fleet.table import bad_table
-from quotaform.model.entity import spell_name
+from quotaform.model.entity import Entity, spell_name
 from quotaform.model.errors import QuotaformError
+from quotaform.model.precedence import level_of
 from quotaform.model.quota_key import QUOTA_WINDOW_S
 from quotaform.model.records.record import made_of
 from quotaform.model.text import listed
-from quotaform.resolve.spark_quotas import completed, source_of, struct
+from quotaform.resolve.spark_quotas import completed, struct
 from quotaform.usage.bucket.rows import RECORDED_LIMIT, BucketRows, Floats, per_bucket
 from quotaform.usage.bucket.spark import buckets, finite_limit, member_number, numbered
 from quotaform.usage.headroom.headroom import (
@@ -80,11 +81,20 @@ _USES: Final = struct(
 """What the samples of a bucket on a broker say; times are in microseconds since 1970."""
 
 
-def headroom(usage: DataFrame, found: DataFrame) -> DataFrame:
-    """Return the rows of `HEADROOM` about buckets. The usage is shuffled once, by bucket.
+def headroom(
+    usage: DataFrame, series: DataFrame, quotas: DataFrame, kept: Callable[[DataFrame], DataFrame]
+) -> tuple[DataFrame, DataFrame]:
+    """Return the rows of `HEADROOM` about buckets, and those about values that limited nothing.
 
-    `found`: `quotaform.usage.bucket.spark.numbered` of its series, persisted: it is read several times.
+    `series`: `RECORDED` of the usage. `kept`: makes rows that are read several times.
     """
+    found = kept(numbered(series, buckets(series, quotas)))
+    use = kept(_headroom(usage, found))
+    return use, kept(_unused(quotas, found, use))
+
+
+def _headroom(usage: DataFrame, found: DataFrame) -> DataFrame:
+    """Return the rows of `HEADROOM` about buckets. The usage is shuffled once, by bucket."""
     limited = found.withColumn(RECORDED_LIMIT, finite_limit())
     use = per_bucket(usage, limited, (RECORDED_LIMIT,), _bucket_use, _USES)
     names = ("cluster", "key", "bucket", "limit", "source", "entity_key")
@@ -138,7 +148,7 @@ def _rank(rates: Floats, share: float) -> float | None:
     return float(rates[ceil(share * len(rates)) - 1]) if len(rates) else None
 
 
-def unused(quotas: DataFrame, found: DataFrame, use: DataFrame) -> DataFrame:
+def _unused(quotas: DataFrame, found: DataFrame, use: DataFrame) -> DataFrame:
     """Return the rows of `HEADROOM` about values that limited nothing, of keys that were recorded.
 
     The usage is taken to be recorded under these quotas: a broker then has no bucket of an entity that no request met.
@@ -159,9 +169,16 @@ def unrecorded(quotas: DataFrame, use: DataFrame) -> DataFrame:
 
 
 def _values(quotas: DataFrame) -> DataFrame:
-    return quotas.where(f.col("value").isNotNull()).select(
-        "cluster", "entity_key", "key", f.col("value").alias("limit"), source_of(f.col("entity")).alias("source")
-    )
+    # Spark takes annotations of the function for kinds of data.
+    source = f.udf(lambda names: _source(names), "string")
+    values = quotas.where(f.col("value").isNotNull()).withColumnRenamed("value", "limit")
+    return values.select("cluster", "entity_key", "key", "limit", source("entity").alias("source"))
+
+
+def _source(names: dict[str, str | None]) -> str | None:
+    """Return the source of the level that an entity is on; `None` if no request meets it, as where a name is empty."""
+    level = level_of(Entity(names))
+    return None if level is None or any(names[kind] == "" for kind in level.non_empty) else level.source
 
 
 def _recorded(use: DataFrame) -> DataFrame:
@@ -220,9 +237,7 @@ def measured_headroom(
         if request.only_chosen:
             usage = usage.where(f.col("cluster").isNull() | f.col("cluster").isin([*known, *dict(failures)]))
         usage, series = _named(usage, kept(recorded(usage)), known, failures, request, warn)
-        found = kept(numbered(series, buckets(series, quotas)))
-        use = kept(headroom(usage, found))
-        idle = kept(unused(quotas, found, use))
+        use, idle = headroom(usage, series, quotas, kept)
         rows = use.unionByName(idle).orderBy("cluster", "key", "bucket", "broker", "entity_key")
         yield HeadroomResult(_report(request, quotas, use, idle, known), rows, failures)
 

@@ -77,12 +77,11 @@ def plan(
     """
     from quotaform.plan.base import choose_base
 
-    config = repository.config()
     request = make_request(
         repository,
-        config,
-        choose_clusters(repository, clusters, config),
-        selection=make_selection(select, exclude),
+        clusters,
+        select=select,
+        exclude=exclude,
         base=None if base is None else choose_base(base),
         prune=prune,
         allow=allow,
@@ -132,12 +131,11 @@ def drift(
     """
     from quotaform.plan.base import choose_base
 
-    config = repository.config()
     request = make_request(
         repository,
-        config,
-        choose_clusters(repository, clusters, config),
-        selection=make_selection(select, exclude),
+        clusters,
+        select=select,
+        exclude=exclude,
         base=None if baseline is None else choose_base(baseline, "baseline"),
         prune=PruneMode.REPORT,
         is_guarded=False,
@@ -374,10 +372,11 @@ def make_selection(select: Sequence[str], exclude: Sequence[str]) -> Selection:
 
 def make_request(
     repository: Repository,
-    config: Config,
-    clusters: tuple[Cluster, ...],
+    clusters: Clusters,
+    config: Config | None = None,
     *,
-    selection: Selection,
+    select: Sequence[str] = (),
+    exclude: Sequence[str] = (),
     base: BaseChoice | None = None,
     prune: str | None = None,
     allow: Sequence[str] = (),
@@ -385,7 +384,7 @@ def make_request(
     is_guarded: bool = True,
     clock: Clock = SYSTEM_CLOCK,
 ) -> PlanRequest:
-    """Return what is to be planned.
+    """Return what is to be planned. `config` is quotaform.yaml, if it is read already.
 
     `is_guarded` says whether guards, policies and lints are checked: not so when only drift is read from the plan.
     Raises `InvalidFilesError` if approvals.yaml is invalid, or quotaform.yaml does not allow the mode of pruning.
@@ -394,6 +393,8 @@ def make_request(
     from quotaform.plan.run import PlanRequest
     from quotaform.repository.policy import NO_POLICIES, load_policies
 
+    selection = make_selection(select, exclude)
+    config = repository.config() if config is None else config
     allowances = read_allowances(allow) if allow else ()
     mode = None if prune is None else _prune_mode(prune)
     if mode is not None:
@@ -401,7 +402,7 @@ def make_request(
     return PlanRequest(
         repository=repository,
         config=config,
-        clusters=clusters,
+        clusters=choose_clusters(repository, clusters, config),
         selection=selection,
         base=base,
         prune=mode,

@@ -6,7 +6,7 @@ from typing import Final
 
 from quotaform.cli.client_quotas import command as lists
 from quotaform.cli.command.alter import read_ops
-from quotaform.cli.option.entity import read_entity, read_filter
+from quotaform.cli.option.entity import Filters, read_entity
 from quotaform.cluster.client.reader import load_client_config
 from quotaform.cluster.sasl.jaas import parse_jaas, render_jaas
 from quotaform.model.entity import Entity, parse_address
@@ -37,10 +37,8 @@ def _read_names(document: bytes) -> None:
     lines = text_of(document).split("\n")[:50]
     readers = (
         lambda: read_entity(lines, None),
-        lambda: read_filter(
-            names=lines[:1], prefixes=lines[1:2], others=lines[2:3], any_names=lines[3:], is_strict=True
-        ),
-        lambda: read_filter(prefixes=lines[:1]).matches(_ENTITIES[0]),
+        lambda: Filters(name=lines[:1], prefix=lines[1:2], other=lines[2:3], any_name=lines[3:], strict=True).read(),
+        lambda: Filters(prefix=lines[:1]).read().matches(_ENTITIES[0]),
         lambda: lists.read_parts(lines, []),
         lambda: lists.read_parts([], lines),
     )

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from quotaform.cli.option.entity import read_entity, read_filter, read_pair
+from quotaform.cli.option.entity import Filters, read_entity, read_pair
 from quotaform.model.entity import Entity, desanitize, parse_address, read_name, sanitize, spell_name
 from quotaform.model.errors import UsageError
 from quotaform.model.filter import EntityFilter, FilterComponent, Rule
@@ -119,16 +119,16 @@ def test_a_literal_default_needs_quotes() -> None:
 
 
 def test_an_address_is_one_entity() -> None:
-    assert read_filter(entity=ALICE) == EntityFilter.contains_only(user="alice")
+    assert Filters(entity=ALICE).read() == EntityFilter.contains_only(user="alice")
     assert read_entity(None, entity=ALICE) == ALICE
     with pytest.raises(UsageError, match=r'^users=a: "users" is not an entity type; did you mean user'):
         read_entity(None, entity=Entity({"users": "a"}))
 
 
 def test_all_filters_add_up_in_canonical_order() -> None:
-    found = read_filter(
-        names=["client-id=x"], defaults=["user"], any_names=["user"], prefixes=["user=a"], others=["user=b=c"]
-    )
+    found = Filters(
+        name=["client-id=x"], default=["user"], any_name=["user"], prefix=["user=a"], other=["user=b=c"]
+    ).read()
     assert found.components == (
         FilterComponent("user", Rule.DEFAULT),
         FilterComponent("client-id", Rule.EXACT, "x"),
@@ -137,5 +137,5 @@ def test_all_filters_add_up_in_canonical_order() -> None:
         FilterComponent("user", Rule.NOT, "b=c"),
     )
     assert not found.is_strict
-    assert read_filter(any_names=["ip"], is_strict=True).is_strict
-    assert read_filter().components == ()
+    assert Filters(any_name=["ip"], strict=True).read().is_strict
+    assert Filters().read().components == ()

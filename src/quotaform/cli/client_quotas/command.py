@@ -213,12 +213,16 @@ _PROPERTY_PIECES: Final = regex(r'(?:[^,"]|"(?:[^"\\]|\\.)*"|")+').findall
 _PROPERTY_NAME: Final = regex(r"[A-Za-z][A-Za-z0-9._-]*").fullmatch
 
 
-def _pieces(option: str, lists: Iterable[str]) -> Iterator[str]:
+def _items(option: str, lists: Iterable[str], problem: str, *, is_pair: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield what is listed: names, each with its value in a pair."""
     for text in lists:
         for piece in text.split(","):
             if not piece:
                 raise UsageError(f"{option} {quote(text)} has an empty item; remove the extra comma")
-            yield piece
+            name, separator, value = piece.partition("=")
+            if not name or bool(separator) is not is_pair:
+                raise UsageError(f"{option}: {quote(piece)} {problem}")
+            yield desanitize(name), value
 
 
 def read_parts(names: Iterable[str], defaults: Iterable[str]) -> dict[str, str | None]:
@@ -236,20 +240,15 @@ def read_parts(names: Iterable[str], defaults: Iterable[str]) -> dict[str, str |
             raise UsageError(f"{option}: the entity type {quote(entity_type)} is given twice. {COMMA}")
         parts[entity_type] = name
 
-    for piece in _pieces("--names", names):
-        entity_type, separator, name = piece.partition("=")
-        if not separator or not entity_type:
-            raise UsageError(f"--names: {quote(piece)} is not type=name. {COMMA}")
+    for entity_type, name in _items("--names", names, f"is not type=name. {COMMA}", is_pair=True):
         if name == DEFAULT_WORD:
             raise UsageError(
                 f"--names: for the default write --defaults={entity_type}; a literal name {DEFAULT_WORD} is "
                 f"written {sanitize(name)}"
             )
-        put("--names", desanitize(entity_type), desanitize(name))
-    for entity_type in _pieces("--defaults", defaults):
-        if "=" in entity_type:
-            raise UsageError(f"--defaults: {quote(entity_type)} is not an entity type; names go into --names")
-        put("--defaults", desanitize(entity_type), None)
+        put("--names", entity_type, desanitize(name))
+    for entity_type, _ in _items("--defaults", defaults, "is not an entity type; names go into --names"):
+        put("--defaults", entity_type, None)
     return parts
 
 
@@ -270,18 +269,13 @@ def read_ops(added: Iterable[str], deleted: Iterable[str]) -> dict[str, float | 
             raise UsageError(f"{option}: {quote(key)} is given twice")
         ops[key] = value
 
-    for piece in _pieces("--add", added):
-        key, separator, text = piece.partition("=")
-        if not separator or not key:
-            raise UsageError(f"--add: {quote(piece)} is not key=value")
+    for key, text in _items("--add", added, "is not key=value", is_pair=True):
         try:
-            put("--add", desanitize(key), parse_number(text))
+            put("--add", key, parse_number(text))
         except ValueError as error:
             raise UsageError(f"--add: {error} (quotaform alter takes units, too)") from error
-    for key in _pieces("--delete", deleted):
-        if "=" in key:
-            raise UsageError(f"--delete: {quote(key)} is not the name of a quota key; leave the value out")
-        put("--delete", desanitize(key), None)
+    for key, _ in _items("--delete", deleted, "is not the name of a quota key; leave the value out"):
+        put("--delete", key, None)
     return ops
 
 

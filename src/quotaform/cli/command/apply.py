@@ -91,24 +91,17 @@ def apply(
 
     given = sources or []
     is_saved = bool(given) and not any(map(is_folder, given))
-    if is_saved and selecting.is_given:
+    if is_saved and (selecting.is_given or comparison.is_given or allow):
         raise UsageError(
-            "--select and --exclude limit what is planned; a saved plan is applied completely, so leave them out"
-        )
-    if is_saved and comparison.is_given:
-        raise UsageError("--base, --no-base and --prune say what is planned; leave them out with a saved plan")
-    if is_saved and allow:
-        raise UsageError(
-            "--allow is recorded in a plan and covered by its id, so a saved plan takes none; plan again with --allow, "
-            "and apply that plan"
+            "a saved plan is applied as it is; plan again with --select, --exclude, --base, --no-base, --prune and "
+            "--allow, and apply that plan"
         )
     if not is_saved and len(given) > 1:
         raise UsageError("give one quotas directory, or saved plans")
     expected_id = None if expect_plan_id is None else read_plan_id(expect_plan_id)
     repository = target.repository(None if is_saved or not given else given[0])
-    results = output.results(
-        console, "receipt", format_name, repository, report=report, missing="not checked" if dry_run else "not applied"
-    )
+    missing = "not checked" if dry_run else "not applied"
+    results = Results(console, "receipt", format_name, ci=output.ci(repository), report=report, missing=missing)
     has_written = Event()
     with (
         noting_nothing_written(has_written.is_set),

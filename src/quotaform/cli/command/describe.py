@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.common import SnapshotOption, flag, option, with_options
-from quotaform.cli.option.entity import DefaultOption, EntityArgument, NameOption
+from quotaform.cli.option.common import SnapshotOption, option, with_options
+from quotaform.cli.option.entity import Filters
 from quotaform.cli.option.output import Output, format_option
-from quotaform.cli.option.value import complete_entity_type, complete_quota_key
+from quotaform.cli.option.value import complete_quota_key
 from quotaform.cli.present import Results
 from quotaform.model.errors import UnknownKeyError, UsageError
 from quotaform.model.filter import Rule
@@ -25,17 +25,7 @@ if TYPE_CHECKING:
 @with_options
 def describe(
     *,
-    entity: EntityArgument = None,
-    name: NameOption = None,
-    default: DefaultOption = None,
-    any_name: list[str] | None = option(
-        "--any TYPE", "Any name of an entity type, including its default. Repeatable.", complete=complete_entity_type
-    ),
-    prefix: list[str] | None = option("--prefix TYPE=TEXT", "Names with this prefix. Repeatable."),
-    other: list[str] | None = option(
-        "--not TYPE=NAME", "All names except this one, including the default. Repeatable."
-    ),
-    strict: bool = flag("--strict", "Only entities without other entity types."),
+    filters: Filters,
     quota_type: list[str] | None = option(
         "--quota-type KEY", "Only this quota key, and entities that have it. Repeatable.", complete=complete_quota_key
     ),
@@ -61,18 +51,9 @@ def describe(
       quotaform describe --all --name user=svc-orders
     """
     from quotaform.api import describe as describe_clusters
-    from quotaform.cli.option.entity import read_filter
 
     console = output.console()
-    entity_filter = read_filter(
-        entity=entity,
-        names=name,
-        defaults=default,
-        any_names=any_name,
-        prefixes=prefix,
-        others=other,
-        is_strict=strict,
-    )
+    entity_filter, entity = filters.read(), filters.entity
     keys = tuple(dict.fromkeys(quota_type or ()))
     repository = target.repository()
     clusters = target.choose(repository, snapshot=snapshot, needs_name=False)

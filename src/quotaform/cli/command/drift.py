@@ -16,7 +16,7 @@ from quotaform.cli.option.common import DirectoryArgument, SnapshotOption, flag,
 from quotaform.cli.option.engine import SPARK, Engine, job_progress
 from quotaform.cli.option.output import ReportOutput, format_option, out_option, report_option
 from quotaform.cli.option.value import cut_lines, read_moment, read_seconds, shorten
-from quotaform.cli.present import PLACEHOLDER, cluster_paths, file_name
+from quotaform.cli.present import PLACEHOLDER, Results, cluster_paths, file_name
 from quotaform.model.errors import QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.server import Server, parse_server
@@ -194,7 +194,7 @@ def drift(
     agreed = None if baseline is None else choose_base(baseline, "baseline")
     started = SYSTEM_CLOCK.monotonic()
     repository = target.repository(directory)
-    results = output.results(console, "drift", format_name, repository, out, report)
+    results = Results(console, "drift", format_name, ci=output.ci(repository), out=out, report=report)
     try:
         with results.covering(target.literal_names):
             request = make_request(

@@ -33,6 +33,7 @@ from quotaform.cli.option.value import one_of, shorten
 from quotaform.cli.present import (
     PLACEHOLDER,
     OutFile,
+    Results,
     cluster_paths,
     digests,
     print_result,
@@ -171,13 +172,13 @@ def plan(
         engine = Engine()
     base = comparison.choose_base(console) if revert is None else None
     repository = target.repository(directory)
-    results = output.results(
+    results = Results(
         console,
         "plan",
         format_name,
-        repository,
-        out,
-        report,
+        ci=output.ci(repository),
+        out=out,
+        report=report,
         shows_unchanged=show_unchanged,
         shows_unmanaged=show_unmanaged,
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import argument, flag, with_options
 from quotaform.cli.option.output import ReportOutput, format_option, out_option
-from quotaform.cli.present import report_failures
+from quotaform.cli.present import Results, report_failures
 from quotaform.model.errors import UsageError
 from quotaform.model.outcome import ClusterOutcome, exit_code
 
@@ -55,7 +55,8 @@ def validate(
 
     console = output.console()
     repository = target.repository(directories[0] if directories else None)
-    results = output.results(console, "validation", format_name, repository, out, shows_warnings=not output.quiet)
+    ci, shows_warnings = output.ci(repository), not output.quiet
+    results = Results(console, "validation", format_name, ci=ci, out=out, shows_warnings=shows_warnings)
     results.open([_ALL])
     if directories and len(directories) > 1:
         if target.config is not None or check_principals:

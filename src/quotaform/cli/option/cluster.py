@@ -18,7 +18,6 @@ from quotaform.model.text import listed, quote
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
     from quotaform.desired.config import Cluster, Config
-    from quotaform.model.scope import Selection
     from quotaform.plan.base import BaseChoice
     from quotaform.plan.run import PlanRequest
     from quotaform.repository.repository import Repository, Target
@@ -221,12 +220,6 @@ class Selecting:
         """Whether there is any of them."""
         return bool(self.select or self.exclude)
 
-    def selection(self) -> Selection:
-        """Return the entities that are left. Raises `UsageError` if a pattern cannot be used."""
-        from quotaform.api import make_selection
-
-        return make_selection(self.select or (), self.exclude or ())
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
@@ -286,7 +279,6 @@ def make_request(
     from quotaform import api
     from quotaform.plan.run import load_revertible
 
-    selection = selecting.selection()
     config = repository.config()
     receipt = None
     if revert is None:
@@ -297,5 +289,12 @@ def make_request(
         name = next(pinned, receipt.cluster.name)
         clusters = (target.choose_for_plan(repository, revert, name, noun="receipt"),)
     return api.make_request(
-        repository, config, clusters, selection=selection, allow=allow or (), revert=receipt, **options
+        repository,
+        clusters,
+        config,
+        select=selecting.select or (),
+        exclude=selecting.exclude or (),
+        allow=allow or (),
+        revert=receipt,
+        **options,
     )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
 
-from quotaform.cli.option.common import argument, option
+from quotaform.cli.option.common import argument, flag, option
 from quotaform.cli.option.value import complete_entity_type, complete_name
 from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, IP, Entity, ip_problem, meant_type, read_name
 from quotaform.model.errors import UsageError
@@ -43,18 +44,6 @@ EntitiesArgument: TypeAlias = Annotated[
         parser=read_address,
         complete=complete_name,
     ),
-]
-NameOption: TypeAlias = Annotated[
-    list[str] | None,
-    option(
-        "--name TYPE=NAME",
-        "Entities with this name of an entity type (user, client-id or ip). Repeatable, once per type.",
-        complete=complete_name,
-    ),
-]
-DefaultOption: TypeAlias = Annotated[
-    list[str] | None,
-    option("--default TYPE", "Entities with the default of an entity type. Repeatable.", complete=complete_entity_type),
 ]
 FormerNameOption: TypeAlias = Annotated[list[str] | None, option("--name", "", hidden=True)]
 FormerDefaultOption: TypeAlias = Annotated[list[str] | None, option("--default", "", hidden=True)]
@@ -159,31 +148,44 @@ def _read_type(option: str, text: str) -> str:
     return text
 
 
-def read_filter(
-    *,
-    entity: Entity | None = None,
-    names: Iterable[str] | None = None,
-    defaults: Iterable[str] | None = None,
-    any_names: Iterable[str] | None = None,
-    prefixes: Iterable[str] | None = None,
-    others: Iterable[str] | None = None,
-    is_strict: bool = False,
-) -> EntityFilter:
-    """Read a filter: what all options ask for together, or one entity alone.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """The entities that a command is about: one, or those that all options ask for together."""
 
-    Raises `UsageError` if an option cannot be read, or a type has two names, which no entity has.
-    """
-    try:
-        components = [
-            FilterComponent(entity_type, Rule.DEFAULT if name is None else Rule.EXACT, name)
-            for entity_type, name in read_entity(names, defaults, entity=entity).parts
-        ]
-        components += [FilterComponent(_read_type("--any", text), Rule.ANY) for text in any_names or ()]
-        for option, rule, texts in (("--prefix", Rule.PREFIX, prefixes), ("--not", Rule.NOT, others)):
-            for entity_type, name in (read_pair(option, text) for text in texts or ()):
-                components.append(FilterComponent(entity_type, rule, name))
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    if is_strict and not components:
-        raise UsageError("--strict leaves out entities with other types than the given ones; give at least one type")
-    return EntityFilter(tuple(components), is_strict or entity is not None)
+    entity: EntityArgument = None
+    name: list[str] | None = option(
+        "--name TYPE=NAME",
+        "Entities with this name of an entity type (user, client-id or ip). Repeatable, once per type.",
+        complete=complete_name,
+    )
+    default: list[str] | None = option(
+        "--default TYPE", "Entities with the default of an entity type. Repeatable.", complete=complete_entity_type
+    )
+    any_name: list[str] | None = option(
+        "--any TYPE", "Any name of an entity type, including its default. Repeatable.", complete=complete_entity_type
+    )
+    prefix: list[str] | None = option("--prefix TYPE=TEXT", "Names with this prefix. Repeatable.")
+    other: list[str] | None = option("--not TYPE=NAME", "All names except this one, including the default. Repeatable.")
+    strict: bool = flag("--strict", "Only entities without other entity types.")
+
+    def read(self) -> EntityFilter:
+        """Return the filter.
+
+        Raises `UsageError` if an option cannot be read, or a type has two names, which no entity has.
+        """
+        try:
+            components = [
+                FilterComponent(entity_type, Rule.DEFAULT if name is None else Rule.EXACT, name)
+                for entity_type, name in read_entity(self.name, self.default, entity=self.entity).parts
+            ]
+            components += [FilterComponent(_read_type("--any", text), Rule.ANY) for text in self.any_name or ()]
+            for option_name, rule, texts in (("--prefix", Rule.PREFIX, self.prefix), ("--not", Rule.NOT, self.other)):
+                for entity_type, name in (read_pair(option_name, text) for text in texts or ()):
+                    components.append(FilterComponent(entity_type, rule, name))
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+        if self.strict and not components:
+            raise UsageError(
+                "--strict leaves out entities with other types than the given ones; give at least one type"
+            )
+        return EntityFilter(tuple(components), self.strict or self.entity is not None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
@@ -14,7 +13,7 @@ from quotaform.model.errors import UsageError
 from quotaform.report.format import FORMATS, REPORT, REPORTED
 
 if TYPE_CHECKING:
-    from quotaform.cli.present import Results
+    from quotaform.cli.ci import Ci
     from quotaform.repository.repository import Repository
 
 
@@ -42,22 +41,11 @@ class ReportOutput(Output):
 
     no_github: bool = flag("--no-github", "In GitHub Actions, write no annotations, job summary or outputs.")
 
-    def results(
-        self,
-        console: Console,
-        subject: str,
-        format_name: str,
-        repository: Repository,
-        out: Sequence[str] | None = None,
-        report: Sequence[str] | None = None,
-        **shown: Any,
-    ) -> Results:
-        """Return where the results of this run go; see `Results`."""
+    def ci(self, repository: Repository) -> Ci:
+        """Return the run of a CI system that this one is part of."""
         from quotaform.cli.ci import Ci
-        from quotaform.cli.present import Results
 
-        ci = Ci(repository.directory, is_enabled=not self.no_github)
-        return Results(console, subject, format_name, ci=ci, out=out, report=report, **shown)
+        return Ci(repository.directory, is_enabled=not self.no_github)
 
 
 DrawnOutOption: TypeAlias = Annotated[

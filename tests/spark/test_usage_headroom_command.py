@@ -131,7 +131,7 @@ def test_what_is_missing_is_said(repository: Repository, recording: Path) -> Non
         ),
         ((*usage, "--quotas", recording / "usage"), 3, "the table lacks the columns entity_key, entity, value"),
         ((*usage, *quotas, "--since", "1d", "--until", "2d"), 64, "--since must be before --until"),
-        ((*usage, *quotas, "--snapshot", "lab.json"), 64, "--quotas is of the clusters that it holds"),
+        ((*usage, *quotas, "--snapshot", "lab.json"), 64, "--quotas and --snapshot cannot be combined"),
         (usage, 64, "no cluster is given"),
     ]
     for arguments, code, text in cases:

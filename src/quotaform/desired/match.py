@@ -156,30 +156,19 @@ def _read_names(match: dict[str, Any], entity_type: str, report: FileReport) -> 
 def _read_name(container: Any, key: str | int, entity_type: str, report: FileReport) -> tuple[str | None, bool]:
     """Return one name, `None` for the default, and whether it may be used."""
     name = container[key]
-    if type(name) is str and report.document.oddity(container, key) is None:
-        if name == DEFAULT_WORD:
-            return None, True
-    elif isinstance(name, dict):
-        return _read_literal(container, key, name, entity_type, report)
-    else:
+    is_literal = isinstance(name, dict)
+    if is_literal:
+        if list(name) != ["name"]:
+            text = f'{entity_type} must be a name, or {{name: "..."}} without other fields'
+            report.add(rule.BAD_NAME, text, container, key)
+            return None, False
+        container, key, name = name, "name", name["name"]
+    if type(name) is not str or report.document.oddity(container, key) is not None:
         _refuse_name(container, key, entity_type, name, report)
         return None, False
+    if name == DEFAULT_WORD and not is_literal:
+        return None, True
     return name, _check_name(container, key, entity_type, name, report)
-
-
-def _read_literal(
-    container: Any, key: str | int, node: dict[str, Any], entity_type: str, report: FileReport
-) -> tuple[str | None, bool]:
-    if list(node) != ["name"]:
-        report.add(
-            rule.BAD_NAME, f'{entity_type} must be a name, or {{name: "..."}} without other fields', container, key
-        )
-        return None, False
-    name = node["name"]
-    if type(name) is not str or report.document.oddity(node, "name") is not None:
-        _refuse_name(node, "name", entity_type, name, report)
-        return None, False
-    return name, _check_name(node, "name", entity_type, name, report)
 
 
 def _check_name(container: Any, key: str | int, entity_type: str, name: str, report: FileReport) -> bool:

@@ -20,7 +20,7 @@ from shlex import quote as quote_for_shell
 from types import NoneType
 from typing import Any, Final, NoReturn
 
-from quotaform.model.text import quote, require_names, require_type
+from quotaform.model.text import quote, require_type
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
@@ -88,7 +88,8 @@ ENTITY_TYPES: Final = tuple(KNOWN_TYPES)
 _RANK: Final = {entity_type: rank for rank, entity_type in enumerate(ENTITY_TYPES)}
 _UNKNOWN_RANK: Final = len(ENTITY_TYPES)
 _PLAIN_NAME: Final = regex(r"[A-Za-z0-9._@:/*-]+").fullmatch
-_ABSENT: Final[Any] = object()
+ABSENT: Final[Any] = object()
+"""Stands for an entity type that is not given, as `None` is its default."""
 
 Part = tuple[str, str | None]
 """An entity type and its name; `None` is the default entity of that type."""
@@ -129,17 +130,11 @@ class Entity:
         names: Mapping[str, str | None] | None = None,
         /,
         *,
-        user: str | None = _ABSENT,
-        client_id: str | None = _ABSENT,
-        ip: str | None = _ABSENT,
+        user: str | None = ABSENT,
+        client_id: str | None = ABSENT,
+        ip: str | None = ABSENT,
     ) -> None:
-        require_names(names, "Entity()")
-        named = dict(names or {})
-        for entity_type, name in ((USER, user), (CLIENT_ID, client_id), (IP, ip)):
-            if name is not _ABSENT:
-                if entity_type in named:
-                    raise TypeError(f"{entity_type} is given twice in Entity()")
-                named[entity_type] = name
+        named = given_names("Entity()", names, user, client_id, ip)
         for entity_type, name in named.items():
             require_type(name, (str, NoneType), spell_name(entity_type), "a string, or None for the default")
         self._fill(tuple(sorted(named.items(), key=_order)))
@@ -209,6 +204,25 @@ class Entity:
             address = ",".join(spelled)
             object.__setattr__(self, "_address", address)
         return address
+
+
+def given_names(caller: str, names: object, *known: Any) -> dict[str, Any]:
+    """Return what a call says of each entity type: in a mapping, and of the known ones as arguments of their own.
+
+    Raises `TypeError` if the mapping is none of entity types, or a type is given twice.
+    """
+    if names is None:
+        names = {}
+    require_type(names, Mapping, f"the argument of {caller}", "a mapping of entity type to name")
+    given: dict[str, Any] = dict(names)  # type: ignore[call-overload]
+    for entity_type in given:
+        require_type(entity_type, str, f"an entity type in {caller}", "a string")
+    for entity_type, name in zip(ENTITY_TYPES, known, strict=True):
+        if name is not ABSENT:
+            if entity_type in given:
+                raise TypeError(f"{entity_type} is given twice in {caller}")
+            given[entity_type] = name
+    return given
 
 
 def can_combine(types: Collection[str]) -> bool:

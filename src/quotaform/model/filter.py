@@ -19,11 +19,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import NoneType
-from typing import Any, Final
+from typing import Final
 
-from quotaform.model.entity import CLIENT_ID, IP, MAX_NAME_BYTES, USER, Entity, is_sendable, spell_name
+from quotaform.model.entity import ABSENT, MAX_NAME_BYTES, Entity, given_names, is_sendable, spell_name
 from quotaform.model.quotas import Quotas
-from quotaform.model.text import quote, require_names, require_type
+from quotaform.model.text import quote, require_type
 
 
 class Rule(StrEnum):
@@ -47,7 +47,6 @@ class _Any:
 ANY: Final = _Any()
 """In a filter: every name of the type, and its default."""
 
-_ABSENT: Final[Any] = object()
 FilterName = str | None | _Any
 
 
@@ -126,15 +125,15 @@ class EntityFilter:
         names: Mapping[str, FilterName] | None = None,
         /,
         *,
-        user: FilterName = _ABSENT,
-        client_id: FilterName = _ABSENT,
-        ip: FilterName = _ABSENT,
+        user: FilterName = ABSENT,
+        client_id: FilterName = ABSENT,
+        ip: FilterName = ABSENT,
     ) -> EntityFilter:
         """Select entities that have at least these types: a name, `None` for the default, or `ANY`.
 
         Raises `TypeError` if a name is something else, or a type is given twice.
         """
-        return cls(_components("EntityFilter.contains()", names, user, client_id, ip))
+        return cls._of(given_names("EntityFilter.contains()", names, user, client_id, ip), is_strict=False)
 
     @classmethod
     def contains_only(
@@ -142,12 +141,16 @@ class EntityFilter:
         names: Mapping[str, FilterName] | None = None,
         /,
         *,
-        user: FilterName = _ABSENT,
-        client_id: FilterName = _ABSENT,
-        ip: FilterName = _ABSENT,
+        user: FilterName = ABSENT,
+        client_id: FilterName = ABSENT,
+        ip: FilterName = ABSENT,
     ) -> EntityFilter:
         """Select entities that have exactly these types (strict); see `contains`."""
-        return cls(_components("EntityFilter.contains_only()", names, user, client_id, ip), is_strict=True)
+        return cls._of(given_names("EntityFilter.contains_only()", names, user, client_id, ip), is_strict=True)
+
+    @classmethod
+    def _of(cls, asked: Mapping[str, FilterName], *, is_strict: bool) -> EntityFilter:
+        return cls(tuple(_component(entity_type, name) for entity_type, name in asked.items()), is_strict)
 
     def matches(self, entity: Entity) -> bool:
         """Whether the filter selects an entity."""
@@ -219,17 +222,6 @@ def _rule(written: object) -> Rule:
     if found is not None:
         return found
     raise ValueError(f"rule must be one of {', '.join(f'Rule.{name}' for name in Rule.__members__)}")
-
-
-def _components(caller: str, names: Mapping[str, FilterName] | None, *known: FilterName) -> tuple[FilterComponent, ...]:
-    require_names(names, caller)
-    asked = dict(names or {})
-    for entity_type, name in zip((USER, CLIENT_ID, IP), known, strict=True):
-        if name is not _ABSENT:
-            if entity_type in asked:
-                raise TypeError(f"{entity_type} is given twice in {caller}")
-            asked[entity_type] = name
-    return tuple(_component(entity_type, name) for entity_type, name in asked.items())
 
 
 def _component(entity_type: str, name: FilterName) -> FilterComponent:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from json import JSONDecodeError, dumps
@@ -158,15 +158,6 @@ def require_type(value: object, kinds: type[Any] | tuple[type[Any], ...], argume
     is_wrong_bool = isinstance(value, bool) and kinds is not bool
     if is_wrong_bool or not isinstance(value, kinds):
         raise TypeError(f"{argument} must be {expected}, not {spell_type(value)}")
-
-
-def require_names(names: object, caller: str) -> None:
-    """Raise `TypeError` unless an argument is a mapping of entity types, which are strings, or `None` for none."""
-    if names is None:
-        return
-    require_type(names, Mapping, f"the argument of {caller}", "a mapping of entity type to name")
-    for entity_type in names:  # type: ignore[attr-defined]
-        require_type(entity_type, str, f"an entity type in {caller}", "a string")
 
 
 def spell_type(value: object) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from quotaform.desired.policy.policy import LONGEST_TEXT, EntryDocuments, SlowPolicyError, check_policies
+from quotaform.desired.policy.policy import LONGEST_TEXT, SlowPolicyError, check_policies, entry_document
 from quotaform.desired.policy.reader import MOST_SECONDS, Policy, read_policy
 from quotaform.desired.policy.shape import MOST_STEPS
 from quotaform.desired.tree import SourceFile
@@ -60,7 +60,7 @@ def test_the_document_of_an_entry_fits_its_schema() -> None:
         profile=ProfileUse("gold", 0),
     )
 
-    document = EntryDocuments("prod").make(entry)
+    document = entry_document(entry, "prod")
 
     assert document == {
         "address": "user=svc-a,client-id=<default>",
@@ -75,7 +75,7 @@ def test_the_document_of_an_entry_fits_its_schema() -> None:
     }
     Draft7Validator(load_schema("entry")).validate(document)
     Draft7Validator(load_schema("entry")).validate(
-        EntryDocuments(None).make(Entry(Entity(ip=None), {"x": 1.0} and {"connection_creation_rate": 5.0}))
+        entry_document(Entry(Entity(ip=None), {"x": 1.0} and {"connection_creation_rate": 5.0}), None)
     )
 
 

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any, Final
 
 from quotaform.desired.match import MAX_ENTITIES
-from quotaform.desired.quotas_file import EntryReader, LoadedFile, ParsedFiles, Profiles, may_use_profile, read_quotas
+from quotaform.desired.quotas_file import EntryReader, LoadedFile, ParsedFiles, Profiles, read_quotas
 from quotaform.desired.tree import Layout, SourceFile
 from quotaform.desired.writer import spell_scalar
 from quotaform.model import rule
@@ -172,7 +172,6 @@ class LoadedFiles:
 
     __slots__ = (
         "_by_layer",
-        "_has_same_profiles",
         "_lock",
         "_reader",
         "_scope",
@@ -205,8 +204,7 @@ class LoadedFiles:
         self._scope = scope
         self._reader = EntryReader(profiles)
         # Not the other files themselves, which hold on to those that they were similar to, and so on.
-        self._similar: ParsedFiles = {} if similar is None else similar.parsed
-        self._has_same_profiles = similar is None or similar.profiles == profiles
+        self._similar: ParsedFiles = similar.parsed if similar is not None and similar.profiles == profiles else {}
         self._by_layer: dict[str | None, list[LoadedFile]] = {}
         self._lock = Lock()
 
@@ -269,9 +267,7 @@ class LoadedFiles:
 
     def _load(self, source: SourceFile) -> LoadedFile:
         known, file = self._similar.get(source.name, (None, None))
-        if file is not None and known == source and (self._has_same_profiles or not may_use_profile(source)):
-            return file
-        return read_quotas(source, self._reader)
+        return file if file is not None and known == source else read_quotas(source, self._reader)
 
     def _layer(self, name: str | None, below: Sequence[LoadedFile]) -> list[LoadedFile]:
         """Return the files of a layer, given those of the layer below it; parse them the first time."""

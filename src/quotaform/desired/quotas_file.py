@@ -300,9 +300,3 @@ def _read(file: LayerFile, text: str, reader: EntryReader) -> tuple[list[Entry],
     for problem in document.problems:
         findings.add(problem)
     return entries, findings.all()
-
-
-def may_use_profile(source: SourceFile) -> bool:
-    """Whether a file may name a profile: an escape can spell any word."""
-    text = source.text if isinstance(source.text, bytes) else source.text.encode(errors="replace")
-    return b"profile" in text or b"\\" in text

@@ -22,7 +22,7 @@ from quotaform.model import rule
 from quotaform.model.finding import Finding, Location
 from quotaform.model.finding_list import MAX_PROBLEMS
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Cause, Desired, Entry, Values
+from quotaform.model.quotas import Cause, Desired, Entry
 from quotaform.model.scope import ALL, Selection
 from quotaform.model.text import inert
 
@@ -48,46 +48,30 @@ class SlowPolicyError(Exception):
         super().__init__(seconds)
 
 
-class EntryDocuments:
-    """Makes the documents of entries; values that entries share are turned into numbers once."""
+def entry_document(entry: Entry, cluster: str | None) -> dict[str, Any]:
+    """Return the document of an entry that declares values.
 
-    def __init__(self, cluster: str | None) -> None:
-        self._cluster = {} if cluster is None else {"cluster": cluster}
-        self._known: dict[int, tuple[Values, dict[str, float], list[str]]] = {}
-
-    def make(self, entry: Entry) -> dict[str, Any]:
-        """Return the document of an entry that declares values.
-
-        >>> from quotaform.model.entity import Entity
-        >>> EntryDocuments("lab").make(Entry(Entity(user=None), {"request_percentage": 50.0}, owner="team-a"))
-        {'address': 'user=<default>', 'entity': {'user': None}, 'values': {'request_percentage': 50}, 'unlimited': [], \
+    >>> from quotaform.model.entity import Entity
+    >>> entry_document(Entry(Entity(user=None), {"request_percentage": 50.0}, owner="team-a"), "lab")
+    {'address': 'user=<default>', 'entity': {'user': None}, 'values': {'request_percentage': 50}, 'unlimited': [], \
 'owner': 'team-a', 'cluster': 'lab'}
-        """
-        known = self._known.get(id(entry.values))
-        if known is None:
-            # The values are kept, so that their id is not used again.
-            known = self._known[id(entry.values)] = (entry.values, *_numbers(entry.values))
-        document: dict[str, Any] = {
-            "address": entry.entity.address,
-            "entity": dict(entry.entity.parts),
-            "values": known[1],
-            "unlimited": known[2],
-        }
-        if entry.owner is not None:
-            document["owner"] = entry.owner[:LONGEST_TEXT]
-        if entry.reason is not None:
-            document["reason"] = entry.reason[:LONGEST_TEXT]
-        if entry.expires is not None:
-            document["expires"] = entry.expires.isoformat()
-        if entry.profile is not None:
-            document["profile"] = entry.profile.name[:LONGEST_TEXT]
-        return document | self._cluster
-
-
-def _numbers(values: Values) -> tuple[dict[str, float], list[str]]:
-    # A whole number is one for every reader of JSON: 5 and not 5.0.
-    numbers = {key: int(value) if value.is_integer() else value for key, value in values.items()}
-    return numbers, [key for key, value in values.items() if value >= QUOTA_KEYS[key].maximum]
+    """
+    values = entry.values.items()
+    document: dict[str, Any] = {
+        "address": entry.entity.address,
+        "entity": dict(entry.entity.parts),
+        # A whole number is one for every reader of JSON: 5 and not 5.0.
+        "values": {key: int(value) if value.is_integer() else value for key, value in values},
+        "unlimited": [key for key, value in values if value >= QUOTA_KEYS[key].maximum],
+    }
+    optional = {
+        "owner": entry.owner and entry.owner[:LONGEST_TEXT],
+        "reason": entry.reason and entry.reason[:LONGEST_TEXT],
+        "expires": entry.expires and entry.expires.isoformat(),
+        "profile": entry.profile and entry.profile.name[:LONGEST_TEXT],
+        "cluster": cluster,
+    }
+    return document | {name: value for name, value in optional.items() if value is not None}
 
 
 def check_policies(
@@ -112,12 +96,11 @@ def find_violations(
     desired: Desired, policies: Iterable[Policy], cluster: str | None, selection: Selection = ALL
 ) -> Iterator[tuple[Entry, Policy, Violation | SlowPolicyError]]:
     """Yield the violations of policies, and which policies take too long; see `check_policies`."""
-    documents = EntryDocuments(cluster)
     waiting = list(policies)
     for entity, entry in desired.items():
         if entry.cause is not Cause.ENTRY or not selection.contains(entity):
             continue
-        document = documents.make(entry)
+        document = entry_document(entry, cluster)
         slow: list[Policy] = []
         for policy in waiting:
             try:

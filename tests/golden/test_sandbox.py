@@ -68,14 +68,12 @@ class Machine:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
 
-    def jdk(self, folder: str, version: str, by: str = "release") -> None:
-        """`jdk FOLDER VERSION`: it tells its version by its `release` file, or by `-version`."""
+    def jdk(self, folder: str, version: str) -> None:
+        """`jdk FOLDER VERSION`: there is a Java."""
         command = self.folder / folder / "bin" / "java"
         command.parent.mkdir(parents=True)
         command.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
         command.chmod(0o755)
-        if by == "release":
-            (self.folder / folder / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{version}"\n')
 
     def wheel(self, version: str) -> None:
         """`wheel VERSION`: the extra has this Java."""

@@ -181,7 +181,6 @@ def split_alterations(
     """
     chunks: list[range] = []
     seen: set[Entity] = set()
-    sizes: dict[str, int] = {}
     start = ops = size = 0
     for index, alteration in enumerate(alterations):
         if alteration.entity in seen:
@@ -190,7 +189,7 @@ def split_alterations(
             )
         seen.add(alteration.entity)
         own_ops = len(alteration.ops) or 1
-        own_size = _measure(alteration, sizes)
+        own_size = _measure(alteration)
         if index > start and (ops + own_ops > max_ops or size + own_size > max_bytes):
             chunks.append(range(start, index))
             start, ops, size = index, 0, 0
@@ -201,23 +200,17 @@ def split_alterations(
     return chunks
 
 
-def _measure(alteration: Alteration, sizes: dict[str, int]) -> int:
-    """Return an upper bound of the encoded size; `sizes` remembers types and keys, which are few."""
-    parts = alteration.entity.parts
+def _measure(alteration: Alteration) -> int:
+    """Return an upper bound of the encoded size."""
+    parts, ops = alteration.entity.parts, alteration.ops
     if len(parts) > 1 and len(dict(parts)) < len(parts):
         raise ValueError(f"{alteration.entity.address} names an entity type twice")
     total = _ENTRY_BYTES
     for entity_type, name in parts:
-        if (size := sizes.get(entity_type)) is None:
-            size = sizes[entity_type] = _string_size(alteration, entity_type, "entity type")
-        total += size + _STRING_BYTES
-        if name is not None:
-            short = type(name) is str and name.isascii() and len(name) <= MAX_NAME_BYTES
-            total += len(name) if short else _string_size(alteration, name, "name")
-    for key, value in alteration.ops.items():
-        if (size := sizes.get(key)) is None:
-            size = sizes[key] = _string_size(alteration, key, "quota key")
-        total += size + _OP_BYTES
+        total += _string_size(alteration, entity_type, "entity type") + _STRING_BYTES
+        total += 0 if name is None else _string_size(alteration, name, "name")
+    for key, value in ops.items():
+        total += _string_size(alteration, key, "quota key") + _OP_BYTES
         if value is not None:
             _check_value(alteration, key, value)
     return total

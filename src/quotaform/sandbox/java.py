@@ -9,11 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from quotaform.model.errors import FileReadError, SandboxError
+from quotaform.model.errors import SandboxError
 from quotaform.system.executable import JavaCommand, Place, find_java_commands, major_version
-from quotaform.system.files import read_bytes
-
-_RELEASE_LIMIT: Final = 1 << 20
 
 MINIMUM: Final = 17
 """Apache Kafka 4 brokers need Java 17 (KIP-1013)."""
@@ -56,14 +53,6 @@ def _candidates() -> Iterator[JavaCommand]:
 
 
 def _version(java: JavaCommand) -> str | None:
-    """Return the version; every JDK since 9 writes it into a `release` file, which saves a JVM start."""
-    try:
-        path = java.path.resolve(strict=True).parent.parent / "release"
-        release = read_bytes(path, _RELEASE_LIMIT).decode(errors="replace")
-    except (OSError, RuntimeError, FileReadError):
-        release = ""
-    if found := re.search(r'^JAVA_VERSION="([^"]+)"', release, re.MULTILINE):
-        return found[1]
     asked = java.ask("-version")
     printed = re.search(r'version "([^"]+)"', asked.stderr) if asked else None
     return printed[1] if printed else None

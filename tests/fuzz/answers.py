@@ -13,9 +13,9 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.kafka import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.sasl.password import Password, scram
 from quotaform.cluster.wire.broker_connection import BrokerConnection
-from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.wire.connect_error import connect_error
 from quotaform.cluster.wire.failure import (
     CodeError,

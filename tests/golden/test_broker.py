@@ -20,9 +20,8 @@ import pytest
 
 from quotaform.cluster.client.config import ClientConfig, Exchange
 from quotaform.cluster.client.tls import Tls
-from quotaform.cluster.kafka import KafkaGateway
+from quotaform.cluster.kafka import AlterClientQuotas, DescribeClientQuotas, KafkaGateway
 from quotaform.cluster.sasl.password import Password
-from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.cluster.wire.stream import Stream
 from quotaform.model.alteration import Alteration

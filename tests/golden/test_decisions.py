@@ -26,11 +26,10 @@ import yaml
 from quotaform.apply.alter import alter_entity
 from quotaform.apply.applier import read_run
 from quotaform.apply.freshness import AsIfApplied
-from quotaform.cluster.broker import BrokerRelease, service_hint, split_alterations
+from quotaform.cluster.broker import BrokerRelease, Row, service_hint, split_alterations
 from quotaform.cluster.gateway import BrokerConfig, read_actual, read_settled
-from quotaform.cluster.kafka import KafkaGateway, refusal_of
+from quotaform.cluster.kafka import AlterClientQuotas, DescribeClientQuotas, KafkaGateway, refusal_of
 from quotaform.cluster.report import render_altered
-from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas, Row
 from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.cluster.wire.message import Described, MalformedError
 from quotaform.desired.writable import is_removable

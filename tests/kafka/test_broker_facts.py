@@ -13,8 +13,8 @@ import pytest
 
 from quotaform.cluster.broker import BrokerRelease
 from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.kafka import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.wire.broker_connection import BrokerConnection
-from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity

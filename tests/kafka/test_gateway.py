@@ -14,8 +14,7 @@ from typing import Final
 
 import pytest
 
-from quotaform.cluster.kafka import KafkaGateway
-from quotaform.cluster.wire.client_quotas import AlterClientQuotas
+from quotaform.cluster.kafka import AlterClientQuotas, KafkaGateway
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.model.alteration import Alteration, AlterResult, Outcome
 from quotaform.model.entity import Entity

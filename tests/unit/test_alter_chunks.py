@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from quotaform.cluster.broker import MAX_NAME_BYTES, split_alterations
-from quotaform.cluster.kafka import KafkaGateway
-from quotaform.cluster.wire.client_quotas import AlterClientQuotas, Row
+from quotaform.cluster.broker import MAX_NAME_BYTES, Row, split_alterations
+from quotaform.cluster.kafka import AlterClientQuotas, KafkaGateway
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
 from tests.scripted_connection import ScriptedConnection

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.cluster.kafka import DescribeBrokerConfig
+from quotaform.cluster.kafka import AlterClientQuotas, DescribeBrokerConfig, DescribeClientQuotas
 from quotaform.cluster.scram import AlterUserScramCredentials, DescribeUserScramCredentials
 from quotaform.cluster.scram_credential import (
     ScramCredential,
@@ -23,7 +23,6 @@ from quotaform.cluster.scram_credential import (
     ScramUpsertion,
     ScramUser,
 )
-from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.wire.message import (
     ApiVersions,
     BrokerRequest,

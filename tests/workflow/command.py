@@ -22,8 +22,7 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 from unittest import mock
 
-from quotaform.cluster.kafka import KafkaGateway
-from quotaform.cluster.wire.client_quotas import AlterClientQuotas
+from quotaform.cluster.kafka import AlterClientQuotas, KafkaGateway
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, same_value

@@ -166,7 +166,7 @@ _OP_BYTES: Final = 16
 
 ALTER_ACL: Final = f"The principal is not authorised to alter client quotas: {grant_remedy('ALTER_CONFIGS')}"
 
-RawRow = tuple[Iterable[Part], int, str | None]
+Row = tuple[Iterable[Part], int, str | None]
 """A row of a response: the entity's parts in any order, the error code and the broker's message."""
 
 
@@ -251,7 +251,7 @@ def _address(alteration: Alteration) -> str:
     return address if len(address) <= 120 else f"{address[:100]}… ({len(address):,} characters)"
 
 
-def match_rows(chunk: Sequence[Alteration], answer: Iterable[RawRow], hint: str = "") -> tuple[AlterRow, ...]:
+def match_rows(chunk: Sequence[Alteration], answer: Iterable[Row], hint: str = "") -> tuple[AlterRow, ...]:
     """Return one row per alteration of a request, in its order.
 
     The rows of a response and the parts within a row are in any order. An outcome follows from the code alone,

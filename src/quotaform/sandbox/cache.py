@@ -16,6 +16,7 @@ from stat import S_ISREG, S_IWGRP, S_IWOTH
 from typing import BinaryIO, Final
 
 from quotaform.model.errors import SandboxError
+from quotaform.system.files import take_lock
 
 _LONGEST: Final = 200
 
@@ -100,28 +101,13 @@ def _unusable(path: Path, reason: str | None) -> SandboxError:
     )
 
 
-def lock_descriptor(descriptor: int, *, shared: bool = False) -> bool:
-    """Take the exclusive (or a shared) lock of an open file without waiting; return whether it could be had.
-
-    The lock belongs to the open file: it lives in every process that inherited the descriptor and
-    goes with the last of them, however that one ends.
-    """
-    import fcntl
-
-    try:
-        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 @contextmanager
 def locked(path: Path, *, patience: float) -> Iterator[None]:
     """Hold the exclusive lock of a file, waiting up to `patience` seconds for it."""
     make_directory(path.parent)
     deadline = time.monotonic() + patience
     with open_own_file(path, creates=True) as file:
-        while not lock_descriptor(file.fileno()):
+        while not take_lock(file.fileno()):
             if time.monotonic() > deadline:
                 raise SandboxError(
                     f"Another process has held {shown(path)} for {patience:.0f} seconds; end it and try again."

@@ -18,8 +18,9 @@ from typing import BinaryIO
 
 from quotaform.model.errors import SandboxError, UsageError
 from quotaform.model.outcome import Progress, no_progress
-from quotaform.sandbox.cache import cache_directory, lock_descriptor, make_directory, open_own_file
+from quotaform.sandbox.cache import cache_directory, make_directory, open_own_file
 from quotaform.sandbox.sandbox import Sandbox
+from quotaform.system.files import take_lock
 
 _TIMEOUT_SECONDS = 180.0
 _LONGEST = 64
@@ -73,7 +74,7 @@ def start(
     deadline = time.monotonic() + _TIMEOUT_SECONDS
     while time.monotonic() < deadline:
         with open_own_file(path, creates=True) as state:
-            if lock_descriptor(state.fileno()):
+            if take_lock(state.fileno()):
                 state.truncate(0)
                 return _start(state, name, asked, brokers, progress), True
         if found := find(name):
@@ -94,7 +95,7 @@ def find(name: str) -> DetachedSandbox | None:
     """Return the detached sandbox of that name, or `None` if it is not running."""
     try:
         with open_own_file(_state_path(name), creates=False) as state:
-            if lock_descriptor(state.fileno(), shared=True):
+            if take_lock(state.fileno(), shared=True):
                 return None
             found = _load(state)
     except FileNotFoundError:
@@ -112,7 +113,7 @@ def stop(name: str) -> bool:
     deadline = time.monotonic() + _TIMEOUT_SECONDS
     while time.monotonic() < deadline:
         with open_own_file(_state_path(name), creates=True) as state:
-            if lock_descriptor(state.fileno()):
+            if take_lock(state.fileno()):
                 state.truncate(0)
                 return True
         time.sleep(0.05)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
+from contextlib import ExitStack
 from re import compile as regex
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from quotaform.model.errors import SandboxError
 from quotaform.model.outcome import Progress, no_progress
@@ -75,26 +74,15 @@ _CONSUMER: Final = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 _RECORD_BYTES: Final = 10_000
 
 
-class Traffic:
+class Traffic(ExitStack):
     """Producers and consumers of one sandbox; they end with the block."""
 
     def __init__(self, kafka: Sandbox) -> None:
         """Describe it; nothing runs until `produce` or `consume`."""
+        super().__init__()
         self._kafka = kafka
         self._runtime = Runtime(find_java(), find_tool_jars(), kafka.data_dir)
         self._producers: list[subprocess.Popen[str]] = []
-        self._consumers: list[subprocess.Popen[str]] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """End what still runs."""
-        for process in (*self._producers, *self._consumers):
-            process.kill()
-            process.communicate()
 
     def produce(self, topic: str, client_id: str, *, rate: int, seconds: int) -> None:
         """Start a producer that has records for a rate, whether it is throttled or not.
@@ -123,13 +111,11 @@ class Traffic:
 
     def consume(self, topic: str, client_id: str) -> None:
         """Start a consumer that reads a topic from where its group has read to, or from its beginning on."""
-        self._consumers.append(
-            self._start(
-                _CONSUMER,
-                *("--bootstrap-server", self._kafka.bootstrap_servers),
-                *("--topic", topic, "--group", client_id, "--from-beginning"),
-                *("--command-property", f"client.id={client_id}"),
-            )
+        self._start(
+            _CONSUMER,
+            *("--bootstrap-server", self._kafka.bootstrap_servers),
+            *("--topic", topic, "--group", client_id, "--from-beginning"),
+            *("--command-property", f"client.id={client_id}"),
         )
 
     def wait(self, timeout: float = 120.0) -> None:
@@ -143,12 +129,14 @@ class Traffic:
                 raise SandboxError(f"A producer of the sandbox failed: {errors.strip()[-400:]}")
 
     def _start(self, main_class: str, *arguments: str) -> subprocess.Popen[str]:
-        command: Sequence[str] = self._runtime.command(main_class, *arguments)
-        return subprocess.Popen(  # noqa: S603 (a class of Kafka's)
-            command,
+        process = subprocess.Popen(  # noqa: S603 (a class of Kafka's)
+            self._runtime.command(main_class, *arguments),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
             env=java_environment(),
         )
+        self.callback(process.communicate)
+        self.callback(process.kill)
+        return process

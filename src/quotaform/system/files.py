@@ -460,11 +460,14 @@ _MOST_SECONDS: Final = 10.0
 _PAUSE: Final = 0.02
 
 
-def take_lock(descriptor: int) -> bool:
-    """Lock an open file until its descriptor is closed; return whether no other process holds the lock."""
+def take_lock(descriptor: int, *, shared: bool = False) -> bool:
+    """Lock an open file, or share its lock, and return whether no other process holds it.
+
+    The lock lives in every process that inherited the descriptor, and goes with the last of them.
+    """
     if fcntl is not None:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         except OSError:  # A file system without locks.

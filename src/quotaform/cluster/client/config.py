@@ -40,11 +40,6 @@ class ClientConfig:
         return self.security_protocol.startswith("SASL_")
 
     @property
-    def has_truststore(self) -> bool:
-        """Whether the client properties say which certificates are trusted."""
-        return self.tls is not None and self.tls.ca is not None
-
-    @property
     def has_certificate(self) -> bool:
         """Whether a client certificate is shown."""
         return self.tls is not None and self.tls.key_store is not None

@@ -211,7 +211,7 @@ def _certificate_case(config: ClientConfig, error: CertificateError, facts: dict
         facts["state"] = _NOT_NOW[error.code]
         return "NotNow"
     give = "give {} with ssl.truststore.type=PEM and ssl.truststore.location"
-    if config.has_truststore:
+    if config.tls is not None and config.tls.ca is not None:
         give = "add {} to the truststore of the client properties, which does not contain it"
     facts |= {"give_it": give.format("it"), "give_issuer": give.format("the CA that issued it")}
     return "SelfSigned" if error.code == _SELF_SIGNED else "Untrusted"

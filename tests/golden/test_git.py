@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from quotaform.git.object_store import DamagedObjectError, merge_base, open_objects, parse_commit, parse_tree
-from quotaform.git.process import TimeLeft
+from quotaform.git.object_store import merge_base, open_objects, parse_commit, parse_tree
+from quotaform.git.process import GitError, TimeLeft
 from quotaform.plan.base import choose_base
 from tests.git_repository import GitRepository
 from tests.golden.conftest import Golden
@@ -23,8 +23,8 @@ def of_object(content: bytes) -> Lines:
             entries = parse_tree(content.removeprefix(b"folder "), 20)
             return [f"{name}: {mode:o} {identity}" for name, (mode, identity) in entries.items()]
         return [f"{parse_commit('ID', content)}"]
-    except DamagedObjectError:
-        return ["is damaged"]
+    except GitError as error:
+        return [error.reason]
 
 
 def of_ref(text: Text) -> Lines:

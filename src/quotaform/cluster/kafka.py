@@ -62,10 +62,8 @@ def send_in_turn(
 ) -> Iterator[tuple[RowT, ...]]:
     """Yield the rows of each chunk that is sent, until the outcome of one is unknown; those of the rest are not sent.
 
-    An interrupt while an answer is awaited is raised when all rows were yielded.
-
-    Raises:
-        ClusterError: While the first rows are asked for: nothing at all was sent.
+    An interrupt while an answer is awaited is raised when all rows were yielded. Raises `ClusterError` while the first
+    rows are asked for: nothing at all was sent.
     """
     reason, interrupt = "", None  # type: str, BaseException | None
     for number, chunk in enumerate(chunks):
@@ -121,10 +119,8 @@ class BrokerGateway:
         Servers are `host:port`, several with commas or as a list; without any, those of the client config.
         `timeout` is in seconds; most problems are certain, and reported, much earlier.
 
-        Raises:
-            ConnectError: No server could be used; the message says why and what to do.
-            AuthenticationError: A server did not accept the credentials; no other was tried.
-            UsageError: There is no server, or one is not `host:port`.
+        Raises `ConnectError` if no server could be used, `AuthenticationError` if one did not accept the credentials
+        (no other was tried then), and `UsageError` if there is none, or one is not `host:port`.
         """
         config = client_config or ClientConfig()
         try:

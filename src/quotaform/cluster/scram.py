@@ -134,11 +134,8 @@ class ScramGateway(BrokerGateway):
 
         A broker takes a user once per request, so several mechanisms of one user go in several requests, in the
         given order. Nothing is sent after a request of unknown outcome. An interrupt is not raised but returned, with
-        what was done until then.
-
-        Raises:
-            ClusterError: Nothing at all was sent.
-            ValueError: One credential twice, or a name that Kafka's protocol cannot carry; nothing was sent.
+        what was done until then. If nothing at all was sent, raises `ClusterError`; or `ValueError` for one credential
+        twice, or a name that Kafka's protocol cannot carry.
         """
         rows: dict[int, ScramRow] = {}
         interrupt: BaseException | None = None

@@ -36,10 +36,6 @@ _is_id: Final = regex(rb"[0-9a-f]{40}|[0-9a-f]{64}").fullmatch
 _is_mode: Final = regex(rb"[0-7]{1,6}").fullmatch
 
 
-class DamagedObjectError(Exception):
-    """The content of an object is not of the form of its kind."""
-
-
 class TreeEntry(NamedTuple):
     """What a tree says of a name: the mode, as of a file, and the id of the object."""
 
@@ -74,20 +70,20 @@ class Commit:
 def parse_commit(commit_id: str, content: bytes) -> Commit:
     """Read the content of a commit: a header of `KEY VALUE` lines, an empty line, the message.
 
-    Raises `DamagedObjectError` if there is no tree, or an id is none.
+    Raises `GitError` if there is no tree, or an id is none.
     """
     header = [line.partition(b" ") for line in content.partition(b"\n\n")[0].split(b"\n")]
     trees = [value for key, _, value in header if key == b"tree"]
     parents = [value for key, _, value in header if key == b"parent"]
     if not trees or not all(map(_is_id, (*trees, *parents))):
-        raise DamagedObjectError
+        raise GitError("a commit of the repository is damaged")
     return Commit(commit_id, trees[0].decode(), tuple(parent.decode() for parent in parents))
 
 
 def parse_tree(content: bytes, width: int) -> Mapping[str, TreeEntry]:
     """Read the content of a tree: `MODE NAME NUL ID` again and again, with ids of `width` bytes.
 
-    Raises `DamagedObjectError` if a mode is none, or the content ends early.
+    Raises `GitError` if a mode is none, or the content ends early.
     """
     entries: dict[str, TreeEntry] = {}
     start = 0
@@ -96,7 +92,7 @@ def parse_tree(content: bytes, width: int) -> Mapping[str, TreeEntry]:
         mode, _, name = content[start:end].partition(b" ")
         start = end + 1 + width
         if end < 0 or start > len(content) or not _is_mode(mode):
-            raise DamagedObjectError
+            raise GitError("a folder of the repository is damaged")
         entries[name.decode(errors="surrogateescape")] = TreeEntry(int(mode, 8), content[end + 1 : start].hex())
     return entries
 
@@ -169,10 +165,7 @@ class GitObjects:
     def commit(self, name: str) -> Commit | None:
         """Return a commit by its id or a revision that names it; `None` when there is none."""
         found = self._content(name, "commit", _MAX_OBJECT_BYTES)
-        try:
-            return None if found is None else parse_commit(*found)
-        except DamagedObjectError:
-            raise GitError("a commit of the repository is damaged") from None
+        return None if found is None else parse_commit(*found)
 
     def blob(self, blob_id: str, limit: int) -> bytes | None:
         """Return the content of a file; `None` when it is not there.
@@ -188,10 +181,7 @@ class GitObjects:
             found = self._content(tree_id, "tree", _MAX_OBJECT_BYTES)
             if found is None:
                 raise GitError("a folder is not in this clone")
-            try:
-                tree = parse_tree(found[1], len(tree_id) // 2)
-            except DamagedObjectError:
-                raise GitError("a folder of the repository is damaged") from None
+            tree = parse_tree(found[1], len(tree_id) // 2)
             self._cached_entries += len(tree)
             if self._cached_entries > _MAX_CACHED_ENTRIES:
                 self._trees.clear()

@@ -112,11 +112,8 @@ def send(
 ) -> Response:
     """Send a request once and return the answer, whatever its status.
 
-    `context` says what is trusted and shown, instead of `ca_file`.
-
-    Raises:
-        HttpError: There is no answer, or none that can be used.
-        QuotaformError: The CA file cannot be read.
+    `context` says what is trusted and shown, instead of `ca_file`. Raises `HttpError` if there is no answer, or none
+    that can be used, and `QuotaformError` if the CA file cannot be read.
     """
     _require_sendable(request)
     context = context or _tls(ca_file) if request.url.scheme == "https" else None

@@ -68,11 +68,8 @@ def make_directory(path: Path) -> Path:
 def open_own_file(path: Path, *, creates: bool) -> BinaryIO:
     """Open a file of the cache; never waits for what is no regular file.
 
-    With `creates` it is made if it is not there, to be appended to; otherwise it is only read.
-
-    Raises:
-        FileNotFoundError: It is not there.
-        SandboxError: It is something else than a regular file of this user, or cannot be opened.
+    With `creates` it is made if it is not there, to be appended to; otherwise it is only read, and raises
+    `FileNotFoundError`. Raises `SandboxError` for something else than a regular file of this user.
     """
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT if creates else os.O_RDONLY
     try:

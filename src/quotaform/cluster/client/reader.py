@@ -75,10 +75,8 @@ def load_client_config(
 
     The file is UTF-8 or else ISO 8859-1; `overrides` win over its properties. Links must not lead out of
     `repository`, the folder of the repository that names the file (`None`: the operator names it). `named_at` is
-    the field that names it, if that is in another file.
-
-    Raises:
-        InvalidFilesError: It cannot be read or used; with all its problems, each with its line.
+    the field that names it, if that is in another file. Raises `InvalidFilesError` with all its problems, each with its
+    line, if it cannot be read or used.
     """
     file, problems = name or str(path), list[Finding]()
     try:

@@ -57,6 +57,14 @@ def openssl_name(suite: str) -> str | None:
     return name
 
 
+class StoreError(ValueError):
+    """A store cannot be used; the message goes on after naming it."""
+
+
+class KeyStoreError(StoreError):
+    """The client's key or certificate cannot be used."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
     """What is trusted and what is shown."""
@@ -88,7 +96,7 @@ class Tls:
             try:
                 context.load_verify_locations(cadata=self.ca)
             except (SSLError, ValueError, TypeError):
-                raise TrustError("it contains no readable PEM certificate") from None
+                raise StoreError("it contains no readable PEM certificate") from None
         if self.key_store is not None:
             self._show(context, self.key_store)
         return context
@@ -142,14 +150,6 @@ def _in_a_file(text: str) -> Iterator[str]:
             kept.unlink(missing_ok=True)
 
 
-class TrustError(ValueError):
-    """The trusted certificates cannot be read; the message goes on after naming them."""
-
-
-class KeyStoreError(ValueError):
-    """The client's key or certificate cannot be used; the message goes on after naming them."""
-
-
 CONVERT: Final = "keytool -importkeystore -srckeystore STORE -srcstoretype TYPE -destkeystore NEW -deststoretype PKCS12"
 _IS_PKCS12: Final = regex(rb"\x30(?:[\x00-\x80]|\x81.|\x82..|\x83...|\x84....)\x02\x01\x03", DOTALL).match
 _SALTS: Final = regex(rb"\x30([\x00-\x7f])\x04([\x00-\x7f])").finditer
@@ -160,10 +160,6 @@ _MASKED_KEY: Final = regex(
     rb"\x06\x0a\x2b\x06\x01\x04\x01\x2a\x02\x11\x01\x01(?:\x05\x00)?\x04(?:[\x00-\x7f]|\x81.|\x82..|\x83...)", DOTALL
 ).search
 """What is before a key in DER: the object identifier 1.3.6.1.4.1.42.2.17.1.1, and the head of an OCTET STRING."""
-
-
-class StoreError(ValueError):
-    """A store cannot be used; the message goes on after naming it."""
 
 
 class _Store(NamedTuple):
@@ -334,8 +330,8 @@ def read_tls(reader: ClientProperties) -> Tls:
     if len(reader.problems) == before and (tls.ca is not None or tls.key_store is not None):
         try:
             tls.context()
-        except (TrustError, KeyStoreError) as error:
-            store = "truststore" if isinstance(error, TrustError) else "keystore"
+        except StoreError as error:
+            store = "keystore" if isinstance(error, KeyStoreError) else "truststore"
             key = next(key for key in (f"ssl.{store}.location", _INLINE[store][0]) if reader.has(key))
             reader.report(key, f"{key} cannot be used: {error}")
     return tls

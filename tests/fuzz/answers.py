@@ -16,7 +16,6 @@ from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.kafka import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.sasl.password import Password, scram
 from quotaform.cluster.wire.broker_connection import BrokerConnection
-from quotaform.cluster.wire.connect_error import connect_error
 from quotaform.cluster.wire.failure import (
     CodeError,
     Failure,
@@ -24,6 +23,7 @@ from quotaform.cluster.wire.failure import (
     NotKafkaError,
     TooOldError,
     UnprovenError,
+    connect_error,
     unanswered,
 )
 from quotaform.cluster.wire.message import (

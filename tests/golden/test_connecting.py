@@ -31,12 +31,12 @@ from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.sasl.password import Password
-from quotaform.cluster.wire.connect_error import connect_error
 from quotaform.cluster.wire.failure import (
     CertificateError,
     Failure,
     LoginError,
     Stage,
+    connect_error,
     read_validity,
 )
 from quotaform.model.errors import AuthenticationError, ClusterError, ConnectError

@@ -9,8 +9,7 @@ import pytest
 
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.sasl.password import Password
-from quotaform.cluster.wire.connect_error import connect_error
-from quotaform.cluster.wire.failure import Failure, Stage
+from quotaform.cluster.wire.failure import Failure, Stage, connect_error
 from quotaform.desired.config import Cluster
 from quotaform.model.server import HiddenServer, Server
 from quotaform.model.text import Secret

@@ -18,8 +18,7 @@ from quotaform.cluster.gateway import Gateway, read_actual
 from quotaform.cluster.kafka import CONNECT_TIMEOUT, KafkaGateway
 from quotaform.cluster.scram import ScramGateway
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
-from quotaform.cluster.wire.connect_error import certificate_validity
-from quotaform.cluster.wire.failure import Failure, LookupTimeoutError, Stage, UnlistedError
+from quotaform.cluster.wire.failure import Failure, LookupTimeoutError, Stage, UnlistedError, certificate_validity
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
 from quotaform.model.errors import BlockedError, ClusterError, ClusterIdError, InvalidFilesError, UsageError

@@ -28,8 +28,7 @@ from quotaform.cluster.sasl.token_source import (
     get_token,
     mask,
 )
-from quotaform.cluster.wire.connect_error import SASL_FAILED
-from quotaform.cluster.wire.failure import CodeError, LoginError, RefusedError
+from quotaform.cluster.wire.failure import SASL_FAILED, CodeError, LoginError, RefusedError
 from quotaform.http.client import DEFAULT_LIMITS, Limits
 from quotaform.http.message import Url, file_of, form_value
 from quotaform.model.errors import ConnectError, QuotaformError

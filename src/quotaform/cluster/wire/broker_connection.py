@@ -9,8 +9,8 @@ from typing import Final
 
 from quotaform import __version__
 from quotaform.cluster.client.config import ClientConfig
-from quotaform.cluster.wire.connect_error import SASL_FAILED
 from quotaform.cluster.wire.failure import (
+    SASL_FAILED,
     CertificateError,
     CodeError,
     LoginError,

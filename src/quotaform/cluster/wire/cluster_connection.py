@@ -16,7 +16,6 @@ from typing import Final
 from quotaform.cluster.broker import NEEDS_CLIENT_QUOTAS, BrokerRelease, service_hint
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.wire.broker_connection import BrokerConnection
-from quotaform.cluster.wire.connect_error import connect_error
 from quotaform.cluster.wire.failure import (
     CodeError,
     Failure,
@@ -25,6 +24,7 @@ from quotaform.cluster.wire.failure import (
     Stage,
     TooOldError,
     UnprovenError,
+    connect_error,
     unanswered,
 )
 from quotaform.cluster.wire.message import BrokerRequest, ResponseT

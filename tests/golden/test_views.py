@@ -14,7 +14,7 @@ import pytest
 from msgspec import structs
 
 from quotaform.apply.report import render_receipt, render_receipt_markdown
-from quotaform.cluster.checkup import Checkup
+from quotaform.cluster.records import Checkup
 from quotaform.cluster.report import render_checkup
 from quotaform.drift.drift import make_drift
 from quotaform.drift.metric import merge_run

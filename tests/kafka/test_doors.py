@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from quotaform.cluster.checkup import Step, StepStatus
+from quotaform.cluster.records import Step, StepStatus
 from quotaform.cluster.report import render_checkup
 from quotaform.desired.config import Cluster
 from quotaform.model.records.record import dump_record

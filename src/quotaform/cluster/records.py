@@ -1,21 +1,22 @@
-"""The JSON of described and altered quotas and of SCRAM credentials; the record of outcomes."""
+"""The JSON of described and altered quotas and of SCRAM credentials; the records of outcomes and of checkups."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Annotated, Any
 
 from msgspec import convert, field
 
-from quotaform.cluster.checkup import ReachedCluster
 from quotaform.cluster.scram_credential import ScramResult, ScramRow, ScramUser
 from quotaform.model.alteration import Altered
+from quotaform.model.errors import ExitCode
 from quotaform.model.filter import EntityFilter, Rule
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Quotas, SnapshotFile
-from quotaform.model.records.document import ALTER, DESCRIBE, OUTCOMES, SCRAM, SCRAM_RESULT, indented
+from quotaform.model.records.document import ALTER, DESCRIBE, DOCTOR, OUTCOMES, SCRAM, SCRAM_RESULT, indented
 from quotaform.model.records.field import Address, ClusterRecord, KeyDoubles, Names, QuotaKeyName, in_order
-from quotaform.model.records.record import Double, Record, about, builtins
+from quotaform.model.records.record import Double, Record, Timestamp, about, builtins, derived
 
 ReadAt = Annotated[str, about("When it or its snapshot was read, as ISO 8601 in UTC.")]
 
@@ -128,6 +129,13 @@ def dump_altered(done: Altered, *, cluster_name: str, cluster_id: str, read_at: 
     return indented(builtins(altered))
 
 
+class ReachedCluster(Record):
+    """The cluster."""
+
+    name: Annotated[str, about("The name in quotaform.yaml, or the bootstrap servers.")]
+    id: Annotated[str | None, about("The cluster id; null if unknown.")]
+
+
 class ScramUsers(Record, document=SCRAM):
     """SCRAM credentials of users, as quotaform scram describe --format json prints them."""
 
@@ -175,3 +183,56 @@ class OutcomesDocument(Record, document=OUTCOMES):
     """The results for several clusters, as plan, drift and apply print them with --format json."""
 
     outcomes: Annotated[list[OutcomeRecord], about("One item per cluster.")]
+
+
+class Step(StrEnum):
+    """The steps, in their order; those from RESOLVE to CLUSTER_ID are taken with each bootstrap server."""
+
+    PROPERTIES = "properties"
+    RESOLVE = "resolve"
+    CONNECT = "connect"
+    TLS = "tls"
+    API_VERSIONS = "api-versions"
+    AUTHENTICATE = "authenticate"
+    CLUSTER_ID = "cluster"
+    DESCRIBE_QUOTAS = "describe-quotas"
+    ALTER_QUOTAS = "alter-quotas"
+    DESCRIBE_CONFIGS = "describe-configs"
+
+
+class StepStatus(StrEnum):
+    """How a step ended."""
+
+    OK = "ok"
+    FAILED = "failed"
+    NOT_REACHED = "not-reached"
+
+
+class CheckedStep(Record):
+    """One step; nothing in it is secret."""
+
+    step: Annotated[Step, about("Which step.")]
+    server: Annotated[str | None, about("The bootstrap server; null for the client properties and for rights.")] = None
+    status: Annotated[StepStatus, about("How it ended; not-reached after an earlier step failed.")] = StepStatus.OK
+    facts: Annotated[dict[str, str], about("What it showed, by name.", {"version": "TLSv1.3"})] = field(
+        default_factory=dict
+    )
+    problem: Annotated[str | None, about("Why it failed and what to change; null if it did not.")] = None
+
+
+class Checkup(Record, document=DOCTOR):
+    """The steps of using a Kafka cluster, as quotaform doctor --format json prints them."""
+
+    cluster: ReachedCluster
+    checked_at: Annotated[Timestamp, about("When they were taken, as ISO 8601 in UTC.")]
+    is_healthy: Annotated[bool, about("Whether all steps succeeded.")] = derived(
+        lambda checkup: all(step.status is StepStatus.OK for step in checkup.steps), name="healthy"
+    )
+    steps: Annotated[tuple[CheckedStep, ...], about("The steps, in their order.", min_length=1)]
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of a run that checks: the client properties are files."""
+        if self.steps[0].status is StepStatus.FAILED:
+            return ExitCode.INVALID
+        return ExitCode.DONE if self.is_healthy else ExitCode.ERROR

@@ -21,7 +21,7 @@ from io import StringIO
 from itertools import groupby
 from typing import Final
 
-from quotaform.cluster.checkup import Checkup, StepStatus
+from quotaform.cluster.records import Checkup, StepStatus
 from quotaform.cluster.scram_credential import RESOURCE_NOT_FOUND, ScramResult, ScramRow, ScramUser
 from quotaform.model.alteration import Altered, Outcome
 from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, KNOWN_TYPES, Entity, spell_name

@@ -210,7 +210,7 @@ SCHEMAS: Final = {
     "audit": "apply.audit:audit",
     "config": "desired.schema:config",
     "describe": "cluster.records:Described",
-    "doctor": "cluster.checkup:Checkup",
+    "doctor": "cluster.records:Checkup",
     "drift": "drift.records:DriftRecord",
     "entry": "desired.schema:entry",
     "explain": "resolve.explain:ExplainedRecord",

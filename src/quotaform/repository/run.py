@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec import structs
 
 from quotaform.cluster.broker import BrokerRelease
-from quotaform.cluster.checkup import CheckedStep, Checkup, ReachedCluster, Step, StepStatus
 from quotaform.cluster.gateway import Gateway, read_actual
 from quotaform.cluster.kafka import CONNECT_TIMEOUT, KafkaGateway
+from quotaform.cluster.records import CheckedStep, Checkup, ReachedCluster, Step, StepStatus
 from quotaform.cluster.scram import ScramGateway
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.cluster.wire.failure import Failure, LookupTimeoutError, Stage, UnlistedError, certificate_validity

@@ -254,10 +254,10 @@ def name() -> Iterator[str]:
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, arguments)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
+    result = CliRunner().invoke(app, arguments, standalone_mode=False)
+    if result.exception is not None:
         raise result.exception
-    return result.exit_code, result.stdout.strip()
+    return result.return_value or 0, result.stdout.strip()
 
 
 def test_the_command_starts_tells_and_stops_a_sandbox(name: str) -> None:

@@ -236,13 +236,9 @@ class Results:
     ) -> None:
         """Write the files, report to the CI system, and print what became of clusters.
 
-        | clusters | as JSON | otherwise |
-        | --- | --- | --- |
-        | one | its document | its result |
-        | several | one document of kind `quotaform.outcomes` | a section for each that was read, and the total |
-
-        The error of the only cluster is raised. `request` is what was planned. `is_shown` says that the results are
-        printed already, so that failures and the total are left. `rendered` renders one, if not its subject's function.
+        Several clusters are one document as JSON, otherwise sections and a total; the error of the only one is raised.
+        `request` is what was planned. `is_shown` says that the results are printed already, so that failures and the
+        total are left. `rendered` renders one, if not its subject's function.
 
         Raises `UsageError`, and removes files of an earlier run, if the selection of the request leaves no entity.
         """

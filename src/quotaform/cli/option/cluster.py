@@ -78,6 +78,11 @@ class _Choice:
     bootstrap_server: str | None
     command_config: Path | None
 
+    def __post_init__(self) -> None:
+        """Make sure that client properties have a server; `init` asks for one."""
+        if self.command_config is not None and self.bootstrap_server is None:
+            raise UsageError("--command-config requires --bootstrap-server; in quotaform.yaml, use command_config")
+
     def repository(self, directory: Path | None = None) -> Repository:
         """Return the repository that the options and a quotas directory mean."""
         from quotaform.repository.repository import Repository

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_args, ge
 
 import typer
 
-from quotaform.cli.option.value import complete_from, read_moment, require_choice
+from quotaform.cli.option.value import complete_from, read_moment, require_choice, require_order
 from quotaform.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -119,7 +119,6 @@ def with_options(command: Callable[..., int]) -> Callable[..., int]:
 _SPARK: Final = "--engine --master --remote --spark-conf"
 
 NEEDED: Final = {
-    "--bootstrap-server": "--command-config",
     "validate --check-principals": "--bootstrap-server --command-config",
     "plan --principals": "--principals-out",
     "drift --watch": "--listen",
@@ -127,11 +126,12 @@ NEEDED: Final = {
     "drift --against": "--history",
     "ingest --prometheus": "--since --query",
     "ingest --since": "--prometheus",
-    "ingest --topic": "--bootstrap-server --topic-cluster --checkpoint --until-empty --for",
+    "ingest --topic": "--bootstrap-server --command-config --topic-cluster --checkpoint --until-empty --for",
+    "ingest --bootstrap-server": "--command-config",
     "ingest --bootstrap-server|--topic-cluster": "--topic",
     "ingest --checkpoint": "--topic",
 }
-"""An option of all commands or of one, with its alternatives, to those that cannot be given without it."""
+"""An option of a command, with its alternatives, to those that cannot be given without it."""
 
 EXCLUSIVE: Final = {
     "--all": "--cluster --bootstrap-server",
@@ -156,7 +156,7 @@ EXCLUSIVE: Final = {
     "ingest --topic-cluster": "--bootstrap-server",
     "ingest --until-empty": "--for",
 }
-"""An option or argument to those that cannot be given with it."""
+"""An option or argument of all commands or of one, to those that cannot be given with it."""
 
 
 def _require_together(command: str, given: set[str]) -> None:
@@ -187,8 +187,7 @@ DirectoryArgument: TypeAlias = Annotated[
     Path | None, argument("DIR", "Quotas directory, or its parent directory. [default: quotas.d]")
 ]
 SnapshotOption: TypeAlias = Annotated[
-    Path | None,
-    option("--snapshot FILE", "Snapshot file to read instead of a live cluster."),
+    Path | None, option("--snapshot FILE", "Snapshot file to read instead of a live cluster.")
 ]
 AllowOption: TypeAlias = Annotated[
     list[str] | None,
@@ -217,6 +216,10 @@ class Period:
         "--since TIME", "Only usage from this time on: ISO 8601, a day, or an age (30d).", read=read_moment
     )
     until: datetime | None = option("--until TIME", "Only usage before this time.", read=read_moment)
+
+    def __post_init__(self) -> None:
+        """Make sure that it begins before it ends."""
+        require_order(self.since, self.until)
 
 
 SourceOption: TypeAlias = Annotated[

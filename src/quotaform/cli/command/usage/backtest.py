@@ -11,7 +11,6 @@ from quotaform.cli.option.cluster import ManyClusters, Selecting, make_request
 from quotaform.cli.option.common import Period, SnapshotOption, UsageOption, argument, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
 from quotaform.cli.option.output import DrawnOutOption, Output, format_option
-from quotaform.cli.option.value import require_order
 from quotaform.cli.present import TableOutput, report_failures
 from quotaform.model.errors import InvalidFilesError
 
@@ -54,7 +53,6 @@ def backtest(
       quotaform usage backtest proposal/quotas.d --snapshot prod.json --usage /srv/usage --out parquet=backtest
     """
     console = output.console()
-    require_order(period.since, period.until)
     files = TableOutput(_SUBJECT, out or ())
     session = place.session(usage)
     outcomes = _plans(console, source, target, snapshot)

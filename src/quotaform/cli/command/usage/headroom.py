@@ -8,7 +8,6 @@ from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import Period, SnapshotOption, UsageOption, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
 from quotaform.cli.option.output import DrawnOutOption, Output, format_option
-from quotaform.cli.option.value import require_order
 from quotaform.cli.present import TableOutput, failed_outcomes, report_failures
 
 if TYPE_CHECKING:
@@ -45,7 +44,6 @@ def headroom(
       quotaform usage headroom --usage lake.usage --quotas lake.quotas --format json
     """
     console = output.console()
-    require_order(period.since, period.until)
     clusters: tuple[Cluster, ...] = ()
     is_unnamed = False
     if quotas is None:

@@ -337,7 +337,7 @@ def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="lacks the column window_s"):
         UsageDirectory(tmp_path)
     (tmp_path / "x.parquet").write_bytes(b"PAR1")
-    with pytest.raises(QuotaformError, match="is no Parquet file that can be read"):
+    with pytest.raises(UsageError, match=r"holds x\.parquet, which is no Parquet file that can be read"):
         UsageDirectory(tmp_path)
 
 

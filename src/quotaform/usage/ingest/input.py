@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from json import loads
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from msgspec import convert
 
 from quotaform.desired.file_report import FileReport, check_shape
-from quotaform.desired.tree import SourceFile, decode
+from quotaform.desired.tree import SourceFile, decode, shown_path
 from quotaform.desired.yaml.document import StopReadingError
 from quotaform.desired.yaml.reader import read_document
 from quotaform.http.client import Limits
@@ -27,10 +27,8 @@ from quotaform.model.errors import HttpError, InvalidFilesError, MetricsError, U
 from quotaform.model.finding import Finding
 from quotaform.model.text import MIB, quote
 from quotaform.system.files import read_bytes
-from quotaform.usage.format.table import TableMapping, mapping_problem
+from quotaform.usage.format.table import TableMapping, mapping_problem, usage_mapping
 from quotaform.usage.record.reader import QUERY, Prometheus
-
-_LIMIT: Final = MIB
 
 
 def load_usage_mapping(path: Path) -> TableMapping:
@@ -39,9 +37,7 @@ def load_usage_mapping(path: Path) -> TableMapping:
     Raises `FileReadError` if it cannot be read, or is too large, and `InvalidFilesError` if it is invalid; all problems
     at once.
     """
-    from quotaform.desired.tree import SourceFile, shown_path
-
-    mapping, problems = read_usage_mapping(SourceFile(shown_path(path), read_bytes(path, _LIMIT)))
+    mapping, problems = read_usage_mapping(SourceFile(shown_path(path), read_bytes(path, MIB)))
     if mapping is None:
         raise InvalidFilesError(problems)
     return mapping
@@ -52,30 +48,20 @@ def read_usage_mapping(source: SourceFile) -> tuple[TableMapping | None, list[Fi
 
     `source`: its text, YAML or JSON.
     """
-    from quotaform.usage.format.table import usage_mapping
-
     text = decode(source)
     if isinstance(text, Finding):
         return None, [text]
     document = read_document(source.name, text)
-    report = FileReport(document)
-    mapping = None
+    report, mapping = FileReport(document), None
     with suppress(StopReadingError):
         if not document.problems:
             check_shape(usage_mapping, report)
-            mapping = None if report.errors else _read(document.root, report)
+            mapping = None if report.errors else convert(document.root, TableMapping)
+            if mapping and (problem := mapping_problem(mapping)):
+                report.add_at(rule.BAD_MAPPING, problem[1], document.locate(problem[0]).key)
     report.findings.extend(document.problems)
     findings = report.findings.all()
     return (None, findings) if findings else (mapping, [])
-
-
-def _read(root: Any, report: FileReport) -> TableMapping:
-    mapping = convert(root, TableMapping)
-    problem = mapping_problem(mapping)
-    if problem is not None:
-        path, text = problem
-        report.add_at(rule.BAD_MAPPING, text, report.document.locate(path).key)
-    return mapping
 
 
 DEFAULT_QUERY: Final = f'{{__name__=~"{QUERY}"}}'

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from importlib.util import find_spec
+from io import BytesIO
 from math import ceil, inf
 from pathlib import Path
 from threading import Event, RLock, Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from quotaform.model.errors import EngineError, NothingReadError, QuotaformError, UsageError, missing_extra
@@ -369,76 +370,61 @@ class UsageDirectory:
         if find_spec("pyarrow") is None:
             raise EngineError(f"Parquet files cannot be written without pyarrow: {missing_extra('usage')}.")
         self._path = path
-        try:
+        with self._writing():
             require_no_way_out(path)
             path.mkdir(parents=True, exist_ok=True)
-            self._require_usage()
-        except OSError as error:
-            raise self._error(error) from error
+            problem = self._problem()
+        if problem:
+            raise UsageError(f"--usage {inert(str(path))} {problem}; give another directory")
 
     def write(self, rows: Sequence[UsageRow]) -> Path:
         """Write rows to a new file, and return its path.
 
         Raises `QuotaformError` if it cannot be written; then nothing of it is there.
         """
-        from pyarrow import BufferOutputStream, parquet
+        from pyarrow import parquet
 
-        path = self._path / f"part-{uuid4()}.parquet"
-        content = BufferOutputStream()
+        path, content = self._path / f"part-{uuid4()}.parquet", BytesIO()
         parquet.write_table(usage_table(rows), content)
-        try:
-            write_bytes_atomically(path, [content.getvalue().to_pybytes()])
-        except OSError as error:
-            raise self._error(error) from error
+        with self._writing():
+            write_bytes_atomically(path, [content.getvalue()])
         return path
 
-    def _require_usage(self) -> None:
-        """Make sure that what is there is a table of usage: rows of it and of something else would be mixed."""
+    def _problem(self) -> str | None:
+        """Return why what is there is no table of usage: rows of it and of something else would be mixed."""
         from pyarrow import ArrowException, parquet
 
-        shown = inert(str(self._path))
         if (self._path / "_delta_log").exists():
-            raise UsageError(f"--usage {shown} is a Delta Lake table; record to a directory, and ingest that")
+            return "is a Delta Lake table, into which files are ingested"
         others = [path for path in self._path.iterdir() if not path.name.startswith((".", "_"))]
-        if not others:
-            return
         files = [path for path in others if path.suffix == ".parquet"]
         if not files:
-            raise UsageError(f"--usage {shown} is not empty and no table of usage; give another directory")
+            return "is not empty and no table of usage" if others else None
         try:
-            names = set(parquet.read_schema(files[0]).names)
-        except ArrowException as error:
-            raise QuotaformError(
-                f"{inert(str(files[0]))} is no Parquet file that can be read ({inert(str(error)[:200])}); "
-                "give another directory"
-            ) from None
+            names = parquet.read_schema(files[0]).names
+        except ArrowException:
+            return f"holds {inert(files[0].name)}, which is no Parquet file that can be read"
         # A column with a default came later; files of an earlier version lack it.
-        if missing := [name for name in UsageRow._fields if name not in {*names, *UsageRow._field_defaults}]:
-            raise UsageError(
-                f"--usage {shown} is no table of usage, as it lacks the column {missing[0]}; give another directory"
-            )
+        missing = [name for name in UsageRow._fields if name not in {*names, *UsageRow._field_defaults}]
+        return f"is no table of usage, as it lacks the column {missing[0]}" if missing else None
 
-    def _error(self, error: OSError) -> QuotaformError:
-        return QuotaformError(
-            f"{inert(str(self._path))} cannot be written: {error.strerror or error}; files written before stay"
-        )
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            problem = (
+                f"{inert(str(self._path))} cannot be written: {error.strerror or error}; files written before stay"
+            )
+            raise QuotaformError(problem) from error
 
 
 def usage_table(rows: Sequence[UsageRow]) -> pyarrow.Table:
     """Return rows as a table of Arrow, with the types that Spark reads as those of `USAGE`."""
     import pyarrow
 
-    schema = _schema()
-    columns: list[Any] = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in schema]
-    columns[0] = [round(ts * 1_000_000) for ts in columns[0]]
-    return pyarrow.table(
-        [pyarrow.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)], schema=schema
-    )
-
-
-def _schema() -> pyarrow.Schema:
-    import pyarrow
-
     double, text = pyarrow.float64(), pyarrow.string()
-    names = {"ts": pyarrow.timestamp("us", "UTC"), "window_s": double, "rate": double, "throttle_ms": double}
-    return pyarrow.schema([(name, names.get(name, text)) for name in UsageRow._fields])
+    kinds = {"ts": pyarrow.timestamp("us", "UTC"), "window_s": double, "rate": double, "throttle_ms": double}
+    schema = pyarrow.schema([(name, kinds.get(name, text)) for name in UsageRow._fields])
+    spelled = (row._asdict() | {"ts": round(row.ts * 1_000_000)} for row in rows)
+    return pyarrow.Table.from_pylist(list(spelled), schema=schema)

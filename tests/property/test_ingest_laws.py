@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quotaform.usage.format.table import TableMapping
-from quotaform.usage.ingest.rows import merged_batches, parsed_batches
-from quotaform.usage.ingest.table_rows import Reader
+from quotaform.usage.ingest.rows import TableReader, merged_batches, parsed_batches
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import Attribute, Sample, Series, merge
 
@@ -81,7 +80,7 @@ def test_columns_of_numbers_are_read_as_rows_of_text_are(rows: list[tuple[object
         batch = pyarrow.record_batch(dict(zip(COLUMNS, arrays, strict=True)) | place)
         items = Counter[object]()
         for row in (
-            row for each in Reader("t", mapping, Origin(), "row").parsed(iter([batch])) for row in each.to_pylist()
+            row for each in TableReader("t", mapping, Origin(), "row").parsed(iter([batch])) for row in each.to_pylist()
         ):
             ts, value, dropped = row.pop("ts"), row.pop("value"), row["dropped"]
             if ts is not None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial, reduce
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,8 +22,7 @@ from quotaform.repository.cluster_work import repeated
 from quotaform.usage.format.table import TableMapping, guess_mapping
 from quotaform.usage.format.text import TABLE
 from quotaform.usage.ingest.ingest import Ingested, IngestedCluster, RejectedRecords, SampleCounts
-from quotaform.usage.ingest.recording import Recording, items_of
-from quotaform.usage.ingest.rows import PARSED, counts_of, merged, parsed_batches, rejected_rows, usage_rows
+from quotaform.usage.ingest.rows import counts_of, merged, parsed, parsed_table, rejected_rows, usage_rows
 from quotaform.usage.ingest.source import (
     CSV,
     SourceTable,
@@ -33,15 +32,13 @@ from quotaform.usage.ingest.source import (
     require_sources,
     separator_of,
 )
-from quotaform.usage.ingest.table_rows import parsed_table
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.sample import Item, by_reason
+from quotaform.usage.sample import by_reason
 from quotaform.usage.table.append import add_rows, require_free, require_writable
 from quotaform.usage.table.schema import QUARANTINE, USAGE, first_columns
 from quotaform.usage.table.table import with_later_columns
 
 if TYPE_CHECKING:
-    import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -70,27 +67,6 @@ def _csv(spark: SparkSession, name: str) -> DataFrame:
     except (PySparkException, Py4JError) as error:
         raise bad_table(name, f"cannot be read: {reason_of(error)}") from error
     return table
-
-
-def parsed(recordings: DataFrame, format_name: str | None, origin: Origin) -> DataFrame:
-    """Return `PARSED` of `RECORDINGS`; `format_name` is their format, `None` to find out for each."""
-    return recordings.mapInArrow(partial(_parsed, format_name, origin), PARSED)
-
-
-def _parsed(
-    format_name: str | None, origin: Origin, batches: Iterator[pyarrow.RecordBatch]
-) -> Iterator[pyarrow.RecordBatch]:
-    """Parse recordings; runs on an executor."""
-
-    def items() -> Iterator[tuple[str, Item]]:
-        for batch in batches:
-            for number in range(batch.num_rows):
-                # One after the other: each may have the content of a file.
-                [cells] = batch.slice(number, 1).to_pylist()
-                recording = Recording(**cells)
-                yield from ((recording.file, item) for item in items_of(recording, format_name, origin))
-
-    yield from parsed_batches(items())
 
 
 _MOST_SHOWN: Final = 20

@@ -41,8 +41,7 @@ from quotaform.model.text import MIB, inert, quote
 from quotaform.system.files import sync_folder, sync_tree, take_lock
 from quotaform.system.staging import remove_dead, staged_folder
 from quotaform.usage.ingest.ingest import Streamed
-from quotaform.usage.ingest.rows import counts_of, merged, rejected_rows, usage_rows
-from quotaform.usage.ingest.run import parsed
+from quotaform.usage.ingest.rows import counts_of, merged, parsed, rejected_rows, usage_rows
 from quotaform.usage.ingest.source import RECORDINGS
 from quotaform.usage.stream.topic import Topic, TopicGateway, client_options, require_connector
 from quotaform.usage.table.table import read_usage

@@ -65,30 +65,17 @@ LONGEST_RECORD: Final = 200
 
 
 class DropReason(Enum):
-    """Why a sample is not in the table of usage, although it could be read. The value is for people.
+    """Why a sample is not in the table of usage, although it could be read. The value is for people."""
 
-    | member | the sample |
-    | --- | --- |
-    | NAN | is not a number: the metric has no value at that time; a throttle time: nothing was throttled |
-    | MISSING | has no value, as an empty cell of a CSV file, or an MBean that is not there |
-    | OTHER_METRIC | is of a metric that is not about client quotas |
-    | OTHER_ATTRIBUTE | is of a client quota, but neither a rate nor a throttle time, such as `tokens` |
-    | BROKER_TOTAL | is of a whole broker or listener, of no user, client-id or ip |
-    | DUPLICATE | is there twice, with the same time and value |
-    | CONFLICT | has the time of another one of its series, and a smaller value |
-    | FIRST_TOTAL | is the first value of a counter, from which no rate follows |
-    | COUNTER_RESET | is the first value of a counter after a restart of what counts |
-    """
-
-    NAN = "not a number"
-    MISSING = "no value"
+    NAN = "not a number"  # The metric has no value at that time; a throttle time: nothing was throttled
+    MISSING = "no value"  # As an empty cell of a CSV file, or an MBean that is not there
     OTHER_METRIC = "metrics that are not of client quotas"
-    OTHER_ATTRIBUTE = "neither a rate nor a throttle time"
-    BROKER_TOTAL = "of a whole broker"
-    DUPLICATE = "there twice"
-    CONFLICT = "another value of the same time"
-    FIRST_TOTAL = "first value of a counter"
-    COUNTER_RESET = "counter reset"
+    OTHER_ATTRIBUTE = "neither a rate nor a throttle time"  # But of a client quota, such as `tokens`
+    BROKER_TOTAL = "of a whole broker"  # Or of a listener: of no user, client-id or ip
+    DUPLICATE = "there twice"  # With the same time and value
+    CONFLICT = "another value of the same time"  # And a smaller one
+    FIRST_TOTAL = "first value of a counter"  # From which no rate follows
+    COUNTER_RESET = "counter reset"  # The first value after a restart of what counts
 
     __hash__ = object.__hash__  # Of each sample that is left out; that of an enum is in Python.
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Self
 from quotaform.http.client import Limits, send
 from quotaform.http.message import Request, Response, Url
 from quotaform.model.entity import IP
-from quotaform.model.errors import HttpError, MetricsError, UsageError
+from quotaform.model.errors import HttpError, MetricsError, QuotaformError, UsageError
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.server import parse_server
@@ -104,7 +104,7 @@ def read_items(items: Iterable[Item], source: str, timeout: float, started: floa
     return tuple(found)
 
 
-def problem_of(error: Exception) -> str:
+def problem_of(error: BaseException) -> str:
     """Return what is wrong with a source, as the rest of a sentence about it, an internal error included.
 
     >>> problem_of(MetricsError("http://b1", "cannot be reached")), problem_of(ValueError("3"))
@@ -112,6 +112,8 @@ def problem_of(error: Exception) -> str:
     """
     if isinstance(error, MetricsError):
         return error.problem
+    if isinstance(error, QuotaformError):
+        return f"cannot be read: {str(error).rstrip('.')}"
     return f"cannot be used because of an internal error: {type(error).__name__}; please report it"
 
 

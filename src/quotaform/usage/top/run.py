@@ -7,7 +7,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Thread
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from quotaform.model.errors import QuotaformError
 from quotaform.model.outcome import ClusterOutcome
@@ -28,7 +28,7 @@ _PATIENCE: Final = 5.0
 """Seconds after which an answer is not waited for."""
 _MARGIN: Final = 0.5
 """Seconds more, in which a reader that waited as long says why there is none."""
-_STILL: Final = "has not answered yet; it is not asked again before it does"
+_CLUSTER: Final = "the cluster"
 
 
 def in_thread(work: Callable[[], T]) -> Future[T]:
@@ -55,63 +55,49 @@ class TopReader:
     clock: Clock
     patience: float = _PATIENCE  # How many seconds answers are waited for
     quota_patience: float = 0.0  # How many seconds the quotas are waited for; `patience` if there are fewer
-    _sources: dict[str, Future[ReadRows]] = field(default_factory=dict)
-    """What was asked of sources and not answered yet: none is asked again before."""
-    _quotas: Future[tuple[Quotas, str]] | None = None
+    _asked: dict[str, Future[Any]] = field(default_factory=dict)
+    """What was asked of sources and of the cluster: none is asked again before it has answered."""
     _known: tuple[Quotas, str] | None = None  # The last quotas that could be read, and when
 
     def read(self) -> Top:
         """Read all of it once."""
-        if self._quotas is not None and self._quotas.done():
-            # They came when they were no longer waited for.
-            self._take_quotas(self._quotas)
-        if self._quotas is None:
-            self._quotas = in_thread(lambda: (self.read_quotas(), timestamp(self.clock)))
-        for name, reader in self.readers.items():
-            if name not in self._sources or self._sources[name].done():
-                self._sources[name] = in_thread(partial(self._read, reader))
-        at = self.clock.now()
-        wait(self._sources.values(), self.patience + _MARGIN)
-        unread: list[Unread] = []
-        found: dict[str, ReadRows] = {}
-        for name, asked in self._sources.items():
-            try:
-                found[name] = asked.result(timeout=0.0)
-            except TimeoutError:
-                unread.append(Unread(what=name, problem=_STILL))
-            except Exception as error:
-                unread.append(Unread(what=name, problem=problem_of(error)))
+        works: dict[str, Callable[[], Any]] = {_CLUSTER: self._read_quotas}
+        works |= {name: partial(self._read, reader) for name, reader in self.readers.items()}
+        for name, work in works.items():
+            if name not in self._asked or self._asked[name].done():
+                self._asked[name] = in_thread(work)
+        at, patience = self.clock.now(), self.patience + _MARGIN
+        wait([self._asked[name] for name in self.readers], patience)
+        waited = (self.clock.now() - at).total_seconds()
+        wait([self._asked[_CLUSTER]], max(0.0, max(patience, self.quota_patience) - waited))
+        unread = {name: problem for name, asked in self._asked.items() if (problem := _problem(asked))}
+        found: dict[str, ReadRows] = {name: self._asked[name].result() for name in self.readers if name not in unread}
+        of_quotas, known = unread.pop(_CLUSTER, None), self._known
         # A broker without a client has no rows.
         is_any = any(each.rows for each in found.values())
-        unread += [
-            Unread(what=name, problem=f"answers, but {remark}")
-            for name, each in found.items()
-            if (each.rejected or not is_any) and (remark := explain_no_rows(each)) is not None
-        ]
-        waited = (self.clock.now() - at).total_seconds()
-        wait([self._quotas], max(0.0, max(self.patience + _MARGIN, self.quota_patience) - waited))
-        problem = self._take_quotas(self._quotas)
-        if problem is not None:
-            used = "no limit is known" if self._known is None else f"those of {self._known[1]} are used"
-            unread.append(Unread(what="the cluster", problem=f"{problem}; {used}"))
+        for name, each in found.items():
+            if (each.rejected or not is_any) and (remark := explain_no_rows(each)) is not None:
+                unread[name] = f"answers, but {remark}"
+        if of_quotas is not None:
+            used = "no limit is known" if known is None else f"those of {known[1]} are used"
+            unread[_CLUSTER] = f"{of_quotas}; {used}"
         rows = [row for each in found.values() for row in each.rows]
-        return make_top(self.cluster, at, rows, None if self._known is None else self._known[0], unread)
+        problems = [Unread(what=name, problem=problem) for name, problem in unread.items()]
+        return make_top(self.cluster, at, rows, None if known is None else known[0], problems)
 
     def _read(self, reader: Reader) -> ReadRows:
         return read_rows(reader.read(self.patience).items)
 
-    def _take_quotas(self, asked: Future[tuple[Quotas, str]]) -> str | None:
-        """Keep the quotas that were read; return why there are none, if there are none."""
-        if not asked.done():
-            return _STILL
-        self._quotas = None
-        try:
-            self._known = asked.result()
-        except QuotaformError as error:
-            return f"cannot be read: {str(error).rstrip('.')}"
-        except Exception as error:
-            return problem_of(error)
-        return None
+    def _read_quotas(self) -> None:
+        # Also when they are no longer waited for: then they are those of the next reading.
+        self._known = self.read_quotas(), timestamp(self.clock)
+
+
+def _problem(asked: Future[Any]) -> str | None:
+    if not asked.done():
+        return "has not answered yet; it is not asked again before it does"
+    error = asked.exception()
+    return None if error is None else problem_of(error)
 
 
 def read_all(readers: Sequence[TopReader]) -> list[ClusterOutcome[Top]]:

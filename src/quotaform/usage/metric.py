@@ -298,7 +298,9 @@ def _measure(
     broker, instance = origin.broker_of(labels), None
     if said.is_of_client:
         broker, instance = None, origin.value_of("instance", labels)
-    series = check_series(Series(origin.cluster_of(labels), broker, key, *names, attribute, instance))
+    series = check_series(
+        Series(origin.value_of("cluster", labels) or origin.cluster, broker, key, *names, attribute, instance)
+    )
     if not isinstance(series, Series):
         return series
     if said.factor is None:

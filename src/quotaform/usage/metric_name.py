@@ -73,10 +73,6 @@ class Origin:
         """Return what the labels of a metric, whose names are folded, say of a kind."""
         return first_label(labels, self.labels[kind])
 
-    def cluster_of(self, labels: Mapping[str, str]) -> str | None:
-        """Return the cluster of a metric with these labels, whose names are folded."""
-        return self.value_of("cluster", labels) or self.cluster
-
     def broker_of(self, labels: Mapping[str, str]) -> str | None:
         """Return the broker of a metric with these labels, whose names are folded."""
         name = self.value_of("broker", labels)

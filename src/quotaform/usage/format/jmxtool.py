@@ -25,7 +25,7 @@ from csv import Error as CsvError
 from csv import reader
 from re import Match
 from re import compile as regex
-from typing import Final, TypeAlias
+from typing import Final
 
 from quotaform.model.moment import read_moment
 from quotaform.model.text import quote
@@ -33,9 +33,6 @@ from quotaform.usage.format.text import Result, Source, as_items, make_sample, r
 from quotaform.usage.metric import PROPERTY, Measure, Read, read_known_object_name
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import Item
-
-Columns: TypeAlias = Sequence[Read]
-"""What the columns after the time are."""
 
 _TIME = regex(r'"?time"?(?:,|$)').match
 _CELL = regex(rf'"([^:"]+:{PROPERTY}(?:,{PROPERTY})*):([^",:]+)"(?:,|$)').match
@@ -66,7 +63,8 @@ def parse_jmxtool(source: Source, origin: Origin, ts: float | None = None) -> It
 
 
 def _results(source: Source, origin: Origin) -> Iterator[tuple[int, str, Result, str]]:
-    header, columns, rows = "", None, 0
+    columns: list[Read] | None = None  # What the columns after the time are
+    header, rows = "", 0
     ts: float | str | None = None
     for number, text in enumerate(text_lines(source), start=1):
         line, place = text.strip(), f"line {number}"
@@ -83,7 +81,7 @@ def _results(source: Source, origin: Origin) -> Iterator[tuple[int, str, Result,
         elif _TIME(line):
             ts = None
             if line != header:
-                header, columns = line, read_columns(line, origin)
+                header, columns = line, [read_known_object_name(origin, *each) for each in _names(line)]
                 for column, measure in enumerate(columns, start=2):
                     if isinstance(measure, str):
                         yield number, f"{place}, column {column}", f"{measure}; all of the column is left out", ""
@@ -96,24 +94,15 @@ def _results(source: Source, origin: Origin) -> Iterator[tuple[int, str, Result,
                 yield number, place + cell_place, result, cell
 
 
-def read_columns(header: str, origin: Origin) -> Columns:
-    """Return what the columns after the time are.
-
-    `header` is the line with the names of the attributes. `origin` is what counts, as MBeans do not say where they are
-    from.
-    """
-    return [read_known_object_name(origin, name, attribute) for name, attribute in _names(header)]
-
-
-def _names(header: str) -> Iterator[tuple[str, str]]:
-    """Yield object names and attributes of a header, as JmxTool writes it or as another program wrote it again."""
+def _names(header: str) -> list[tuple[str, str]]:
+    """Return object names and attributes of a header, as JmxTool writes it or as another program wrote it again."""
     place, found = (start.end() if (start := _TIME(header)) else 0), []
     while place < len(header) and (cell := _CELL(header, place)):
         found.append((cell[1], cell[2]))
         place = cell.end()
-    if place < len(header):
-        found = [(name, attribute) for name, _, attribute in (cell.rpartition(":") for cell in _cells(header)[1:])]
-    yield from found
+    if place == len(header):
+        return found
+    return [(name, attribute) for name, _, attribute in (cell.rpartition(":") for cell in _cells(header)[1:])]
 
 
 def _cells(line: str) -> list[str]:
@@ -126,7 +115,7 @@ def _cells(line: str) -> list[str]:
         return [line]
 
 
-def _row(columns: Columns, line: str, *, is_cut: bool) -> Iterator[tuple[str, Result, str]]:
+def _row(columns: Sequence[Read], line: str, *, is_cut: bool) -> Iterator[tuple[str, Result, str]]:
     """Yield what the columns of a line say, each with its place in the line."""
     cells = _cells(line)
     if len(cells) != len(columns) + 1:

@@ -167,7 +167,11 @@ def guess_mapping(columns: Iterable[str]) -> TableMapping | str:
     wanted = {_METRICS} if of_metrics else {"", _BUCKETS}
     mapping = TableMapping(
         columns={name: column for name, column in found.items() if name == TS or _FIELDS[name].rows_of in wanted},
-        labels={column: column for column in by_fold.values() if of_metrics and _is_label(column)},
+        labels={
+            column: column
+            for folded, column in by_fold.items()
+            if of_metrics and (folded in _LABELS or may_name("user", column) or may_name("client_id", column))
+        },
     )
     if mapping_problem(mapping) is None:
         other = None if of_metrics else _other_column(found, by_fold.values())
@@ -186,10 +190,6 @@ def guess_mapping(columns: Iterable[str]) -> TableMapping | str:
         f"its columns are {listed(by_fold.values())}, not those of metrics (ts, metric, value, labels) "
         "or of buckets (ts, key, rate); say in a mapping file what they are"
     )
-
-
-def _is_label(column: str) -> bool:
-    return fold(column) in _LABELS or may_name("user", column) or may_name("client_id", column)
 
 
 def _other_column(found: Mapping[str, str], columns: Iterable[str]) -> str | None:

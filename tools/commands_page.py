@@ -17,7 +17,6 @@ import typer
 
 from quotaform.cli.client_quotas.command import build_parser
 from quotaform.cli.main import build_app
-from quotaform.cli.option.output import written_formats
 from quotaform.model.errors import ExitCode
 from quotaform.report.format import FORMATS
 
@@ -64,7 +63,7 @@ def render_page() -> str:
         "",
         "| result | formats |",
         "| --- | --- |",
-        *(f"| {subject} | {', '.join(f'`{name}`' for name in written_formats(subject))} |" for subject in FORMATS),
+        *(f"| {subject} | {', '.join(f'`{name}`' for name in FORMATS[subject])} |" for subject in FORMATS),
         "",
     ]
     for path, command in commands:

@@ -193,15 +193,6 @@ def apply_clusters(
     return apply_plans(repository, plans, **options)
 
 
-def keeper(engine: SessionOptions | None) -> Callable[[Plan], Any] | None:
-    """Return what keeps saved plans for an engine: on disk if they may be thousands, else as they are."""
-    if engine is None:
-        return None
-    from quotaform.fleet.job import Spool
-
-    return Spool().keep
-
-
 @contextmanager
 def engine_started(engine: SessionOptions | None, progress: Progress) -> Iterator[SessionOptions | None]:
     """Start an engine for several use cases, and yield what they take for it."""

@@ -120,6 +120,7 @@ class Results:
         self._reports = [_read_report(text) for text in report or ()]
         self._context = {} if ci is None else ci.options
         self._options = {"style": console.style(), **shown, **self._context}
+        self._rendered = partial(render, subject, format_name, **self._options)
 
     def open(self, clusters: Sequence[str], *others: OutFile) -> None:
         """Read the values of `--out`; `others` are written of each result, too.
@@ -256,9 +257,6 @@ class Results:
         for outcome in outcomes if self._subject in ANNOTATED else ():
             if outcome.error is None and digest_of(outcome.value).exit_code in ANNOTATED[self._subject]:
                 self._ci.annotate(self.console, self._subject, self.format_name, outcome.value)
-
-    def _rendered(self, value: object) -> Iterable[str]:
-        return render(self._subject, self.format_name, value, **self._options)
 
     def _printed(
         self, outcomes: Sequence[ClusterOutcome[Any]], rendered: Callable[[Any], Iterable[str]], *, is_shown: bool

@@ -236,17 +236,14 @@ def block_lines(blocking: Sequence[Finding], most: int = _ALL, heading: str | No
     if len(groups) > len(shown):
         lines.append(f"- and {len(groups) - len(shown):,} more rules")
     yield "> [!CAUTION]\n"
-    yield f"> **{heading or _blocked_by(len(blocking))}**\n>\n"
+    they = "it is" if len(blocking) == 1 else "they are"
+    blocked = f"Blocked by {counted(len(blocking), 'finding')}: nothing will be applied until {they} resolved."
+    yield f"> **{heading or blocked}**\n>\n"
     yield from (f"> {line}\n" for line in lines)
     if any(finding.allowance is not None for finding in blocking):
         yield f">\n> {_LABEL}\n"
     yield from _approval_lines(blocking)
     yield "\n"
-
-
-def _blocked_by(number: int) -> str:
-    they = "it is" if number == 1 else "they are"
-    return f"Blocked by {counted(number, 'finding')}: nothing will be applied until {they} resolved."
 
 
 def _approval_lines(blocking: Sequence[Finding]) -> Iterator[str]:

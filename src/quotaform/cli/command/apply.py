@@ -153,7 +153,6 @@ class ApplyRun:
         Raises `UsageError` if a file is no plan, or it is not clear for which cluster it is, and what
         `quotaform.apply.run.require_approved` raises.
         """
-        from quotaform.api import keeper
         from quotaform.apply.run import read_plans, require_approved
 
         def choose(path: Path, name: str) -> Cluster | None:
@@ -169,7 +168,12 @@ class ApplyRun:
         for path in files:
             if path.suffix in {".yaml", ".yml"}:
                 raise UsageError(f"{path} contains quotas; apply takes saved plans or a quotas directory")
-        plans, problems = read_plans(self.repository, files, choose, max_age=max_age, keep=keeper(session))
+        keep = None
+        if session is not None:
+            from quotaform.fleet.job import Spool
+
+            keep = Spool().keep  # On disk, as they may be thousands.
+        plans, problems = read_plans(self.repository, files, choose, max_age=max_age, keep=keep)
         if not plans:
             raise UsageError("each of these plans is for a snapshot, which cannot be applied to")
         if len(plans) > 1 and target.is_narrow:

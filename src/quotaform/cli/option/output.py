@@ -57,7 +57,6 @@ DrawnOutOption: TypeAlias = Annotated[
 ]
 
 
-_FORMAT_OF_FILES: Final = "json"
 _SUFFIXES: Final = {".html": "html", ".htm": "html", ".md": "markdown", ".sarif": "sarif", ".txt": "text"}
 
 
@@ -65,30 +64,25 @@ def _printed(subject: str) -> tuple[str, ...]:
     return (*FORMATS[subject], *((REPORT,) if subject in REPORTED else ()))
 
 
-def written_formats(subject: str) -> tuple[str, ...]:
-    """Return the formats of the files in which a subject is written."""
-    return tuple(FORMATS[subject])
-
-
 def read_output(subject: str, text: str, option: str = "--out") -> tuple[str, Path]:
     """Read the value of `--out` and options like it: FORMAT=PATH, or a path alone for JSON."""
+    known, shown = tuple(FORMATS[subject]), f"{option} {shorten(text)}"
     name, separator, path = text.partition("=")
-    if not separator and text in written_formats(subject):
-        raise UsageError(f"{option} {text}: a path is missing; write {option} {text}=PATH")
-    meant = _SUFFIXES.get(Path(text).suffix.lower())
-    if not separator and meant in written_formats(subject):
-        given = shorten(text)
-        raise UsageError(
-            f"{option} {given}: a path alone is written as JSON; for {meant} write {option} {meant}={given}"
-        )
     if not separator:
-        name, path = _FORMAT_OF_FILES, text
-    require_choice("format", name, written_formats(subject))
+        meant = _SUFFIXES.get(Path(text).suffix.lower())
+        if text in known:
+            raise UsageError(f"{shown}: a path is missing; write {shown}=PATH")
+        if meant in known:
+            raise UsageError(
+                f"{shown}: a path alone is written as JSON; for {meant} write {option} {meant}={shorten(text)}"
+            )
+        name, path = "json", text
+    require_choice("format", name, known)
     if not path:
-        raise UsageError(f"{option} {shorten(text)}: a path is missing; write for example {option} json={subject}.json")
+        raise UsageError(f"{shown}: a path is missing; write for example {option} json={subject}.json")
     if path == "-":
         printed = name if name in _printed(subject) and option == "--out" else REPORT
-        raise UsageError(f"{option} {shorten(text)}: - is not a file; use --format {printed} to print to stdout")
+        raise UsageError(f"{shown}: - is not a file; use --format {printed} to print to stdout")
     return name, Path(path)
 
 

@@ -5,12 +5,14 @@ the values that they take and return; errors are in `quotaform.model.errors`.
 """
 
 import sys
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
 if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
-    # `python -m quotaform` looks for modules in the current folder first, which may hold a stranger's yaml.py.
+    # `python -m quotaform` looks for modules in the current folder first, which may hold a stranger's yaml.py. Only
+    # then anything else is imported.
     del sys.path[0]
+
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from inspect import Signature

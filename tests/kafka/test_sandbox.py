@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from quotaform.cli.command.sandbox import app
 from quotaform.model.errors import SandboxError, UsageError
 from quotaform.sandbox import Sandbox, detached
 from quotaform.sandbox import sandbox as sandbox_module
@@ -23,6 +21,7 @@ from quotaform.sandbox.cache import cache_directory
 from quotaform.sandbox.node import accepts, brokers_seen, free_ports
 from tests.broker import SHORT_SESSIONS
 from tests.waiting import is_alive, wait_until
+from tests.workflow import command
 
 pytestmark = pytest.mark.kafka
 
@@ -254,10 +253,8 @@ def name() -> Iterator[str]:
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, arguments, standalone_mode=False)
-    if result.exception is not None:
-        raise result.exception
-    return result.return_value or 0, result.stdout.strip()
+    result = command.run("sandbox", *arguments, cwd=Path.cwd())
+    return result.code, result.out.strip()
 
 
 def test_the_command_starts_tells_and_stops_a_sandbox(name: str) -> None:
@@ -319,6 +316,6 @@ def test_a_sandbox_that_runs_already_says_which_metrics_it_lacks(name: str) -> N
     started = json.loads(run("start", "--name", name, "--metrics", "--format", "json")[1])
     assert started["metrics"]["1"].startswith("http://127.0.0.1:")
     assert started["jmx"] == {}
-    again = CliRunner().invoke(app, ["start", "--name", name, "--metrics", "--jmx"])
-    assert f"metrics of broker 1: {started['metrics']['1']}\n" in again.stderr
-    assert again.stderr.endswith("was already running without --jmx; stop it to start it again.\n")
+    again = command.run("sandbox", "start", "--name", name, "--metrics", "--jmx", cwd=Path.cwd())
+    assert f"metrics of broker 1: {started['metrics']['1']}\n" in again.err
+    assert again.err.endswith("was already running without --jmx; stop it to start it again.\n")

@@ -27,6 +27,7 @@ LINKED_HOSTS = {
     "keepachangelog.com",
     "no-color.org",
     "pre-commit.com",
+    "repo1.maven.org",
     "semver.org",
     "www.apache.org",
     "www.runatlantis.io",

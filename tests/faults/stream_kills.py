@@ -131,7 +131,8 @@ def rows(folder: Path) -> list[dict[str, Any]]:
     """Return the rows of a table, by another reader of Parquet than Spark."""
     from pyarrow import parquet
 
-    return [row for file in sorted(folder.glob("*.parquet")) for row in parquet.read_table(file).to_pylist()]
+    found: list[dict[str, Any]] = parquet.read_table(folder).to_pylist() if list(folder.rglob("*.parquet")) else []
+    return found
 
 
 def _key(row: dict[str, Any]) -> tuple[Any, ...]:

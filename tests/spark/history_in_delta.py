@@ -1,9 +1,10 @@
-"""Keeps a history in Delta Lake, in a process whose Spark session has it; prints what it saw as JSON."""
+"""Keeps a history and usage in Delta Lake, in a process whose Spark session has it; prints what it saw as JSON."""
 
 from __future__ import annotations
 
 import json
 import sys
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from quotaform.history.append import append
 from quotaform.history.spark import history_of
 from quotaform.history.table import DeltaHistory, open_history
 from quotaform.model.errors import HistoryError
+from quotaform.usage.table.append import add_rows, with_date
+from quotaform.usage.table.schema import PARTITIONS, USAGE
+from quotaform.usage.table.table import read_usage
 from tests.spark.shared_classes import CONF
 from tests.spark.test_history_append import hour, quotas_of, require_same
 from tests.spark.test_history_table import DOWN, FIRST, LATE, SECOND
@@ -43,6 +47,7 @@ def main() -> None:
                 seen[location.partition(":")[0]] = [each.status for each in result.snapshots]
         rows = history_of(open_history(spark, "table:history").readings())
         require_same(rows, [FIRST, SECOND], [hour(n) for n in range(-1, 4)])
+        seen["usage"] = usage(spark)
         seen["slower"] = slower(f"delta:{folder}/kept", spark)
         spark.range(1).write.format("delta").save(str(folder / "foreign"))
         try:
@@ -50,6 +55,17 @@ def main() -> None:
         except HistoryError as error:
             seen["foreign"] = error.problem
     print(json.dumps(seen))
+
+
+def usage(spark: SparkSession) -> list[object]:
+    """Rows that are added to a table by day and cluster, which has one more column, and read again."""
+    columns = "region string, ts timestamp, window_s double, broker string, key string, user string, client_id string"
+    more = "ip string, rate double, throttle_ms double, instance string, date date, cluster string"
+    spark.sql(f"CREATE TABLE used ({columns}, {more}) USING delta PARTITIONED BY (date, cluster)")
+    row = [datetime(2026, 11, 1, 23, tzinfo=UTC), 11.5, "eu", "1", "producer_byte_rate", "alice", *[None] * 5]
+    add_rows(with_date(spark.createDataFrame([row], USAGE)), "used", 1, prefix="usage", by=PARTITIONS)
+    [found] = read_usage(spark, "used").toArrow().to_pylist()
+    return [list(found.values()) == row, str(spark.table("used").toArrow().column("date")[0])]
 
 
 def slower(location: str, spark: SparkSession) -> list[object]:

@@ -1,4 +1,4 @@
-"""A history in Delta Lake, whose package comes from Maven; without it this fails."""
+"""A history and usage in Delta Lake, whose package comes from Maven; without it this fails."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.prove
 @pytest.mark.timeout(600)
-def test_a_history_is_kept_in_a_delta_table_by_path_and_by_name(tmp_path: Path) -> None:
+def test_a_history_and_usage_are_kept_in_delta_tables(tmp_path: Path) -> None:
     """In a process of its own: the session of the other tests has no Delta Lake."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.spark.history_in_delta", str(tmp_path)],
@@ -29,5 +29,6 @@ def test_a_history_is_kept_in_a_delta_table_by_path_and_by_name(tmp_path: Path) 
         "table": ["appended", "failed"],
         "delta": ["appended"],
         "slower": ["late"],
+        "usage": [True, "2026-11-01"],
         "foreign": "it has no column cluster string, so it is not a history",
     }

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from quotaform.model.errors import FileReadError
-from quotaform.usage.record.run import usage_table
+from quotaform.usage.record.run import UsageDirectory, usage_table
 from quotaform.usage.sample import UsageRow
 from quotaform.usage.table.compact import compact
 from quotaform.usage.table.table import read_usage
@@ -25,13 +25,14 @@ NOW = datetime(2026, 11, 24, 9, 30, tzinfo=UTC)
 Row = tuple[datetime, str, float]
 
 
+def usage_row(ts: datetime, user: str, rate: float) -> UsageRow:
+    return UsageRow(ts.timestamp(), 11.5, "lab", "1", PRODUCER, user, None, None, rate, None)
+
+
 def write(folder: Path, name: str, rows: list[Row], **options: Any) -> None:
-    """Write a file of rows: time, user and rate."""
+    """Write a file of rows (time, user and rate) as an earlier version did."""
     folder.mkdir(exist_ok=True)
-    table = usage_table(
-        [UsageRow(ts.timestamp(), 11.5, "lab", "1", PRODUCER, user, None, None, rate, None) for ts, user, rate in rows]
-    )
-    parquet.write_table(table, folder / f"{name}.parquet", **options)
+    parquet.write_table(usage_table([usage_row(*row) for row in rows]), folder / f"{name}.parquet", **options)
 
 
 def hours(day: int, *users: str) -> list[Row]:
@@ -47,7 +48,9 @@ def found(spark: SparkSession, folder: Path) -> list[Row]:
 
 
 def names(folder: Path) -> list[str]:
-    return sorted(path.name.partition(".")[0][:14] for path in folder.glob("*.parquet"))
+    """The files of a table: their day, as far as they are in folders, and how their names begin."""
+    paths = (path.relative_to(folder) for path in folder.rglob("*.parquet"))
+    return sorted(f"{path.parts[0][5:]} {path.name[:3]}" if len(path.parts) > 1 else path.stem for path in paths)
 
 
 def test_each_day_that_is_over_becomes_one_sorted_file_with_each_row_once(spark: SparkSession, tmp_path: Path) -> None:
@@ -57,12 +60,13 @@ def test_each_day_that_is_over_becomes_one_sorted_file_with_each_row_once(spark:
     write(folder, "again", hours(22, "alice")[:3])
     write(folder, "days", hours(22, "carol") + hours(23, "carol"), use_deprecated_int96_timestamps=True)
     write(folder, "today", hours(24, "alice")[:9])
+    UsageDirectory(folder).write([usage_row(*row) for row in hours(23, "erin")])
     before = sorted({*found(spark, folder)})
     result = compact(spark, str(folder), NOW)
-    assert (result.files, result.replaced, result.written, result.rows, result.expired) == (27, 26, 2, 96, 0)
+    assert (result.files, result.replaced, result.written, result.rows, result.expired) == (28, 27, 2, 120, 0)
     assert found(spark, folder) == before
-    assert names(folder) == ["day-2026-11-22", "day-2026-11-23", "today"]
-    [file] = folder.glob("day-2026-11-22-*")
+    assert names(folder) == ["2026-11-22 day", "2026-11-23 day", "today"]
+    [file] = (folder / "date=2026-11-22/cluster=lab").glob("*.parquet")
     assert [row["user"] for row in parquet.read_table(file).to_pylist()[::24]] == ["alice", "bob", "carol"]
     assert parquet.read_metadata(file).schema.column(0).physical_type == "INT64"
     again = compact(spark, str(folder), NOW)
@@ -70,8 +74,12 @@ def test_each_day_that_is_over_becomes_one_sorted_file_with_each_row_once(spark:
     # What comes late goes into the file of its day.
     write(folder, "late", hours(22, "dave"))
     assert compact(spark, str(folder), NOW).replaced == 2
-    assert names(folder) == ["day-2026-11-22", "day-2026-11-23", "today"]
-    assert found(spark, folder) == sorted([*before, *hours(22, "dave")])
+    UsageDirectory(folder).write([usage_row(*hours(23, "dave")[0])])
+    UsageDirectory(folder).write([usage_row(*hours(23, "dave")[0])._replace(cluster="eu")])
+    done = compact(spark, str(folder), NOW)
+    assert (done.replaced, done.written, done.rows) == (3, 2, 50)
+    assert names(folder) == ["2026-11-22 day", "2026-11-23 day", "2026-11-23 day", "today"]
+    assert found(spark, folder) == sorted([*before, *hours(22, "dave"), *2 * hours(23, "dave")[:1]])
 
 
 def test_days_that_are_too_old_are_removed_and_other_files_are_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -81,11 +89,14 @@ def test_days_that_are_too_old_are_removed_and_other_files_are_refused(spark: Sp
     result = compact(spark, str(folder), NOW, timedelta(days=3))
     assert (result.expired, result.written, result.kept_from) == (1, 1, "2026-11-21")
     assert found(spark, folder) == hours(21, "alice")
-    [file] = folder.glob("*.parquet")
+    [file] = folder.rglob("*.parquet")
+    assert not list(folder.rglob("date=2026-11-20*"))
     # A column that is somebody's own would be lost.
-    parquet.write_table(parquet.read_table(file).append_column("region", [["eu"] * 24]), folder / "other.parquet")
+    more = parquet.read_table(file, partitioning=None).append_column("region", [["eu"] * 24])
+    parquet.write_table(more, file.with_name("other.parquet"))
     with pytest.raises(FileReadError, match="it has the column region, which no usage table has"):
         compact(spark, str(folder), NOW)
+    file.with_name("other.parquet").unlink()
     (folder / "other.parquet").write_text("no Parquet")
     with pytest.raises(FileReadError, match="it is no file of a usage table"):
         compact(spark, str(folder), NOW)

@@ -301,7 +301,9 @@ def test_a_url_is_read_as_a_file_is_and_rows_are_added_to_those_that_are_there(
     assert rows == rows_of(spark, repository.path / "usage2")
     assert repository("usage", "ingest", "in/second.json", "--usage", "usage").code == 0
     assert rows_of(spark, repository.path / "usage") == sorted(2 * rows, key=repr)
-    assert [path for path in (repository.path / "usage").iterdir() if not path.name.startswith("usage-")] == []
+    files = [path for path in (repository.path / "usage").rglob("*") if path.is_file()]
+    assert {path.name.partition("-")[0] for path in files} == {"usage"}
+    assert {path.parent.name for path in files} == {"cluster=edge", "cluster=lab"}
 
 
 def test_what_cannot_be_done_is_one_sentence_and_writes_nothing(repository: Repository) -> None:
@@ -343,7 +345,7 @@ def test_rows_are_checked_before_they_are_appended(
     (repository.path / "in/broken.json").write_text(ANSWERS["first.json"][:300], encoding="utf-8")
 
     def found() -> list[tuple[Any, ...]]:
-        return rows_of(spark, place) if list(place.glob("*.parquet")) else []
+        return rows_of(spark, place) if list(place.rglob("*.parquet")) else []
 
     try:
         into = ("usage", "ingest", "in", "--usage", name, "--quarantine", "rejected")
@@ -377,17 +379,18 @@ def test_an_ingest_that_was_killed_while_files_were_moved_is_completed(
 ) -> None:
     repository("usage", "ingest", "in/first.json", "--usage", "usage")
     usage = repository.path / "usage"
-    (file,) = usage.glob("*.parquet")
-    ready = usage / "_ready-usage-1"
-    ready.mkdir()
+    (file,) = usage.rglob("*.parquet")
+    ready = usage / "_ready-usage-1" / file.parent.relative_to(usage)
+    ready.mkdir(parents=True)
     file.rename(ready / "part-00000-x.parquet")
+    file.parent.rmdir()
+    file.parent.parent.rmdir()
     dead = usage / "_staged-2"
     dead.mkdir()
     (dead / "host").write_text(node(), encoding="utf-8")
     repository("usage", "ingest", "in/second.json", "--usage", "usage")
     assert {row[5] for row in rows_of(spark, usage)} == {"CN=tenant a", "*", '<default>"', "far"}
-    assert not ready.exists()
-    assert not dead.exists()
+    assert not list(usage.glob("_*"))
 
 
 def require_valid(name: str, text: str) -> None:

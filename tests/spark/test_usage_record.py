@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 
 ROWS = [
     UsageRow(1795370209.123456, 11.5, "lab", "1", "producer_byte_rate", 'a"\n*', "", None, 5.0, None),
-    UsageRow(0.5, 11.5, "lab", None, "connection_creation_rate", None, None, "::1", None, 3.0),
+    UsageRow(0.5, 11.5, "007/%a", None, "connection_creation_rate", None, None, "::1", None, 3.0),
 ]
 
 
@@ -25,7 +25,7 @@ def test_spark_reads_the_rows_that_were_recorded_and_no_file_that_is_not_whole(
 ) -> None:
     table = UsageDirectory(tmp_path / "usage")
     for row in ROWS:
-        path = table.write([row])
+        [path] = table.write([row])
     (path.parent / ".part-x.parquet.tmp").write_bytes(b"PAR1 half")
     found = read_usage(spark, str(tmp_path / "usage"))
     assert found.schema == USAGE

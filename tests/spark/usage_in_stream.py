@@ -147,7 +147,7 @@ def stopped(stream: Stream) -> None:
         "--format": "json",
     }
     usage = Path(request.usage)
-    thread = once(lambda: list(usage.glob("*.parquet")), lambda: os.kill(os.getpid(), signal.SIGINT))
+    thread = once(lambda: list(usage.rglob("*.parquet")), lambda: os.kill(os.getpid(), signal.SIGINT))
     result = run("usage", "ingest", *chain(*options.items()), cwd=stream.folder)
     thread.join()
     assert (result.code, result.err.splitlines()[-1]) == (130, "Error: interrupted"), result

@@ -56,7 +56,8 @@ def test_a_signal_ends_a_recording_and_keeps_it(tmp_path: Path, server: HttpServ
     rows = parquet.read_table(tmp_path / "usage").num_rows
     assert rows >= 1
     assert out.endswith(f"{rows} row{'s' * (rows != 1)} in 1 file of usage.\n")
-    assert [path.suffix for path in (tmp_path / "usage").iterdir()] == [".parquet"]
+    [file] = (path for path in (tmp_path / "usage").rglob("*") if path.is_file())
+    assert file.match("date=*/cluster=*/*.parquet")
 
 
 def test_a_kill_leaves_no_part_of_a_file(tmp_path: Path, server: HttpServer) -> None:
@@ -69,7 +70,7 @@ def test_a_kill_leaves_no_part_of_a_file(tmp_path: Path, server: HttpServer) -> 
     ) as process:
         wait_until(lambda: server.received)
         process.kill()
-    assert list((tmp_path / "usage").glob("*.parquet")) == []
+    assert list((tmp_path / "usage").rglob("*.parquet")) == []
 
 
 @pytest.mark.parametrize("key", ["q", "\x03"])

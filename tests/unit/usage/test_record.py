@@ -307,9 +307,10 @@ def test_a_file_is_whole_and_has_the_columns_of_the_table(tmp_path: Path) -> Non
         ROW,
         UsageRow(2.0, 11.5, "lab", None, "connection_creation_rate", None, None, "::1", None, 3.0),
     ]
-    path = UsageDirectory(tmp_path / "a" / "usage").write(rows)
-    table = parquet.read_table(path)
-    assert [list(row.values())[1:] for row in table.to_pylist()] == [list(row[1:]) for row in rows]
+    [path] = UsageDirectory(tmp_path / "a" / "usage").write(rows)
+    assert path.parent == tmp_path / "a/usage/date=1970-01-01/cluster=lab"
+    table = parquet.read_table(path, partitioning=None)
+    assert [list(row.values())[1:] for row in table.to_pylist()] == [[row[1], *row[3:]] for row in rows]
     assert [row["ts"].timestamp() for row in table.to_pylist()] == [1.5, 2.0]
     assert [each.name for each in path.parent.iterdir()] == [path.name]
     UsageDirectory(tmp_path / "a" / "usage")
@@ -323,8 +324,14 @@ def test_the_columns_are_those_that_spark_reads() -> None:
 def test_rows_are_added_to_a_table_of_an_earlier_version(tmp_path: Path) -> None:
     earlier = usage_table([ROW]).drop_columns(["instance"])
     parquet.write_table(earlier, tmp_path / "earlier.parquet")
-    path = UsageDirectory(tmp_path).write([ROW])
-    assert parquet.read_table(path).drop_columns(["instance"]).equals(earlier)
+    tomorrow = ROW._replace(ts=86_401.5, cluster="eu/1=a")
+    paths = UsageDirectory(tmp_path).write([ROW, tomorrow])
+    assert [str(path.parent.relative_to(tmp_path)) for path in paths] == [
+        "date=1970-01-01/cluster=lab",
+        "date=1970-01-02/cluster=eu%2F1%3Da",
+    ]
+    same = parquet.read_table(paths[0], partitioning=None).drop_columns(["instance"])
+    assert same.equals(earlier.drop_columns(["cluster"]))
 
 
 def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
@@ -352,7 +359,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     table = UsageDirectory(tmp_path)
     with pytest.raises(QuotaformError, match="cannot be written: No space left on device; files written before stay"):
         table.write([ROW])
-    assert list(tmp_path.iterdir()) == []
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 # The command

@@ -25,7 +25,9 @@ def rows_of(*files: int) -> Any:
             parquet.write_table(pyarrow.table({"ts": range(count)}), folder / f"part-{number}.parquet")
 
     session = SimpleNamespace(catalog=SimpleNamespace(tableExists=lambda name: False))
-    return SimpleNamespace(sparkSession=session, write=SimpleNamespace(parquet=write))
+    return SimpleNamespace(
+        sparkSession=session, write=SimpleNamespace(partitionBy=lambda: SimpleNamespace(parquet=write))
+    )
 
 
 def test_rows_that_are_all_there_are_added(tmp_path: Path) -> None:

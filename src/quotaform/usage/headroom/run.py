@@ -44,7 +44,6 @@ from quotaform.usage.table.table import (
     read_usage,
     recorded,
     time_text,
-    usage_between,
 )
 
 if TYPE_CHECKING:
@@ -225,7 +224,7 @@ def measured_headroom(
     `InvalidFilesError` if the usage cannot be read, or has no rows of that time. Raises `QuotaformError` if none of the
     clusters could be read; the error of the first one.
     """
-    usage = usage_between(read_usage(spark, request.usage), request.since, request.until)
+    usage = read_usage(spark, request.usage, request.since, request.until)
     with ExitStack() as stack:
 
         def kept(rows: DataFrame) -> DataFrame:

@@ -34,9 +34,9 @@ from quotaform.usage.ingest.source import (
 )
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import by_reason
-from quotaform.usage.table.append import add_rows, require_free, require_writable
-from quotaform.usage.table.schema import QUARANTINE, USAGE, first_columns
-from quotaform.usage.table.table import with_later_columns
+from quotaform.usage.table.append import add_rows, require_free, require_writable, with_date
+from quotaform.usage.table.schema import PARTITIONS, QUARANTINE, USAGE, first_columns
+from quotaform.usage.table.table import read_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,7 +52,7 @@ def read_parsed_table(
     """
     table = _csv(spark, source.name) if source.kind == CSV else read_table(spark, source.name)
     if source.kind != CSV and set(table.columns) >= set(first_columns(USAGE)):
-        table = with_later_columns(source.name, table)
+        table = read_whole(spark, source.name)
     chosen = guess_mapping(table.columns) if mapping is None else mapping
     if isinstance(chosen, str):
         raise bad_table(source.name, f"cannot be read: {chosen} (--mapping FILE)")
@@ -125,7 +125,7 @@ def ingest(spark: SparkSession, request: IngestRequest, *, progress: Progress = 
     with repeated(progress, "Ingesting"), repeatable_rows(rows) as found:
         counts = counts_of(found)
         first = _write_quarantine(found, request.quarantine) if counts.rejected else []
-        add_rows(usage_rows(found), request.usage, counts.rows, prefix="usage")
+        add_rows(with_date(usage_rows(found)), request.usage, counts.rows, prefix="usage", by=PARTITIONS)
     return Ingested(
         usage=request.usage,
         files=len(files) + len(tables),

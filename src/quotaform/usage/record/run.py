@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from io import BytesIO
 from math import ceil, inf
 from pathlib import Path
+from re import compile as regex
 from threading import Event, RLock, Thread
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
@@ -349,7 +350,8 @@ class _Recorder:
             self._failure = None
             for source, of_source in taken:
                 source.written += len(of_source)
-                source.files += 1
+                # One for each day (UTC).
+                source.files += len({row.ts // 86_400 for row in of_source})
 
 
 # Files of the table of usage that are written without a Spark session, and without Java.
@@ -359,7 +361,7 @@ class _Recorder:
 
 
 class UsageDirectory:
-    """A directory of Parquet files with the columns of `quotaform.usage.table.schema.USAGE`."""
+    """Parquet files with the columns of `quotaform.usage.table.schema.USAGE`, in folders by day and cluster."""
 
     def __init__(self, path: Path) -> None:
         """Make sure that rows can be written to a directory, which is made if it is not there.
@@ -377,18 +379,26 @@ class UsageDirectory:
         if problem:
             raise UsageError(f"--usage {inert(str(path))} {problem}; give another directory")
 
-    def write(self, rows: Sequence[UsageRow]) -> Path:
-        """Write rows to a new file, and return its path.
+    def write(self, rows: Sequence[UsageRow]) -> list[Path]:
+        """Write rows to a new file for each day and cluster, and return the paths.
 
-        Raises `QuotaformError` if it cannot be written; then nothing of it is there.
+        Raises `QuotaformError` if one cannot be written; then nothing of it is there.
         """
         from pyarrow import parquet
 
-        path, content = self._path / f"part-{uuid4()}.parquet", BytesIO()
-        parquet.write_table(usage_table(rows), content)
-        with self._writing():
-            write_bytes_atomically(path, [content.getvalue()])
-        return path
+        by_folder: dict[Path, list[UsageRow]] = {}
+        for row in rows:
+            day = datetime.fromtimestamp(row.ts, UTC).date()
+            by_folder.setdefault(self._path / f"date={day}" / f"cluster={_escaped(row.cluster)}", []).append(row)
+        paths = []
+        for folder, own in by_folder.items():
+            path, content = folder / f"part-{uuid4()}.parquet", BytesIO()
+            parquet.write_table(usage_table(own).drop_columns(["cluster"]), content)
+            with self._writing():
+                folder.mkdir(parents=True, exist_ok=True)
+                write_bytes_atomically(path, [content.getvalue()])
+            paths.append(path)
+        return paths
 
     def _problem(self) -> str | None:
         """Return why what is there is no table of usage: rows of it and of something else would be mixed."""
@@ -398,10 +408,11 @@ class UsageDirectory:
             return "is a Delta Lake table, into which files are ingested"
         others = [path for path in self._path.iterdir() if not path.name.startswith((".", "_"))]
         files = [path for path in others if path.suffix == ".parquet"]
+        files += self._path.glob("date=*/cluster=*/*.parquet")
         if not files:
             return "is not empty and no table of usage" if others else None
         try:
-            names = parquet.read_schema(files[0]).names
+            names = {"cluster", *parquet.read_schema(files[0]).names}
         except ArrowException:
             return f"holds {inert(files[0].name)}, which is no Parquet file that can be read"
         # A column with a default came later; files of an earlier version lack it.
@@ -417,6 +428,19 @@ class UsageDirectory:
                 f"{inert(str(self._path))} cannot be written: {error.strerror or error}; files written before stay"
             )
             raise QuotaformError(problem) from error
+
+
+_SIGNS: Final = regex(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
+"""What Spark spells as the number of the character in the name of a folder (ExternalCatalogUtils.escapePathName)."""
+
+
+def _escaped(cluster: str | None) -> str:
+    """Return the name of a cluster as Spark has it in the name of a folder.
+
+    >>> _escaped("eu/1"), _escaped(None)
+    ('eu%2F1', '__HIVE_DEFAULT_PARTITION__')
+    """
+    return _SIGNS.sub(lambda sign: f"%{ord(sign[0]):02X}", cluster or "") or "__HIVE_DEFAULT_PARTITION__"
 
 
 def usage_table(rows: Sequence[UsageRow]) -> pyarrow.Table:

@@ -29,7 +29,6 @@ from quotaform.usage.table.table import (
     recorded,
     require_recorded,
     time_text,
-    usage_between,
     usage_of,
 )
 
@@ -67,7 +66,7 @@ def backtested(
     Raises `InvalidFilesError` if the usage cannot be read, or is required and
     has no row of these clusters.
     """
-    usage = usage_between(read_usage(spark, request.usage), request.since, request.until)
+    usage = read_usage(spark, request.usage, request.since, request.until)
     names = [plan.header.cluster_name for plan in plans]
     selected = [] if request.has_others else names
     with ExitStack() as stack:

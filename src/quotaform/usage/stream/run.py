@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -44,6 +44,8 @@ from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.ingest.rows import counts_of, merged, parsed, rejected_rows, usage_rows
 from quotaform.usage.ingest.source import RECORDINGS
 from quotaform.usage.stream.topic import Topic, TopicGateway, client_options, require_connector
+from quotaform.usage.table.append import take_places, with_date
+from quotaform.usage.table.schema import PARTITIONS
 from quotaform.usage.table.table import read_usage
 
 if TYPE_CHECKING:
@@ -128,7 +130,7 @@ class BatchWriter:
     | --- | --- |
     | before the offsets of the batch are written | nothing was done; a batch begins at the same offset |
     | while its rows are made | makes them again, from the same offsets; nobody reads the folder `_staged-…` |
-    | while files take their places | makes them again; each takes the place of the one that is there |
+    | while files take their places | makes them again, and removes those that have their places already |
     | before Spark notes the end of the batch | the same |
     | after that | begins with the next batch |
     """
@@ -159,26 +161,25 @@ class BatchWriter:
         counts = counts_of(found)
         # Not before: what was read by now is of the topic that is there now.
         self.require_topic()
-        self._publish(usage_rows(found), self.request.usage, batch, ceil(counts.rows / _ROWS_IN_FILE))
+        rows, files = with_date(usage_rows(found)), ceil(counts.rows / _ROWS_IN_FILE)
+        self._publish(rows, self.request.usage, batch, files, PARTITIONS)
         self._publish(rejected_rows(found), self.request.quarantine, batch, min(1, counts.rejected))
         self.counts.update({reason.name: count for reason, count in counts.dropped.items()})
         self.counts.update(written=counts.samples, quarantined=counts.rejected)
 
-    def _publish(self, rows: DataFrame, table: str, batch: int, files: int) -> None:
-        """Replace the files of a batch in the folder of a table by so many files with its rows."""
+    def _publish(self, rows: DataFrame, table: str, batch: int, files: int, by: Sequence[str] = ()) -> None:
+        """Replace the files of a batch in the folder of a table by files with its rows, made in so many tasks."""
         # The id of the query: made once for a checkpoint, and before its first batch.
         name = f"stream-{json.loads((self.request.progress / 'metadata').read_text())['id']}-{batch:09d}"
         folder = Path(table).absolute()
-        before = set(folder.glob(f"{name}-*.parquet"))
+        before = set(folder.rglob(f"{name}-*.parquet"))
         if files:
             with staged_folder(folder) as staged:
-                (rows.coalesce(1) if files == 1 else rows.repartition(files)).write.parquet(located(str(staged)))
+                parts = rows.coalesce(1) if files == 1 else rows.repartition(files)
+                parts.write.partitionBy(*by).parquet(located(str(staged)))
                 sync_tree(staged)
-                for number, file in enumerate(sorted(staged.glob("*.parquet"))):
-                    place = folder / f"{name}-{number:03d}.parquet"
-                    file.replace(place)
-                    before.discard(place)
-        # A batch that was made in part, by another version of quotaform.
+                before -= {*take_places(staged, folder, name)}
+        # A batch that was made before.
         for place in before:
             place.unlink()
         sync_folder(folder)

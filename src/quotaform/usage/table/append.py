@@ -2,9 +2,9 @@
 
 | table | rows |
 | --- | --- |
-| a folder of this file system | are written to a folder beside its files that readers ignore, and then moved |
-| a URL | Spark writes and moves |
-| a table of the catalog | the catalog appends |
+| a folder of this file system | are written to a folder in it that readers ignore, and then moved |
+| a URL | Spark writes and moves; a table that has no folders of days keeps having none |
+| a table of the catalog | the catalog appends the columns that it has |
 
 So an ingest that fails or is killed adds nothing, as far as a file system or catalog at a URL keeps such a promise. In
 a folder, the one moment that counts is when the folder is renamed to
@@ -13,6 +13,7 @@ a folder, the one moment that counts is when the folder is renamed to
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from shutil import rmtree
@@ -22,6 +23,7 @@ from uuid import uuid4
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as f
 
 from quotaform.fleet.launch import may_have_tables
 from quotaform.fleet.options import SessionOptions
@@ -38,8 +40,10 @@ from quotaform.fleet.table import (
 )
 from quotaform.model.errors import EngineError, InvalidFilesError, UsageError
 from quotaform.model.text import inert
+from quotaform.resolve.spark_quotas import completed
+from quotaform.system.files import sync_folder
 from quotaform.system.staging import remove_dead, staged_folder
-from quotaform.usage.table.schema import LATER_COLUMNS, first_columns
+from quotaform.usage.table.schema import LATER_COLUMNS, PARTITIONS, first_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,30 +64,49 @@ def is_catalog_table(spark: SparkSession, name: str) -> bool:
         return False
 
 
-def add_rows(rows: DataFrame, name: str, expected: int, *, prefix: str) -> None:
+def with_date(rows: DataFrame) -> DataFrame:
+    """Return rows of usage with the column `date` of `PARTITIONS`."""
+    # Days since 1970: a timestamp would be cast to a date in the time zone of the session.
+    day = f.floor(f.unix_micros("ts") / 86_400_000_000).cast("int")
+    return rows.withColumn(PARTITIONS[0], f.date_from_unix_date(day))
+
+
+def add_rows(rows: DataFrame, name: str, expected: int, *, prefix: str, by: Sequence[str] = ()) -> None:
     """Add rows to a table, all or none.
 
     `rows`: made already, as what is appended cannot be taken back. `name`: the table; see `require_writable`.
-    `expected`: how many there are. `prefix`: what the names of new files begin with. Raises `EngineError` if Spark has
-    written them to a file system that this process does not see.
+    `expected`: how many there are. `prefix`: what the names of new files begin with. `by`: the columns by which they
+    are in folders. Raises `EngineError` if Spark has written them to a file system that this process does not see.
     """
     if not expected:
         return
-    kind = format_of(name)
-    if is_catalog_table(rows.sparkSession, name):
-        rows.write.mode("append").saveAsTable(name)
+    kind, spark = format_of(name), rows.sparkSession
+    if is_catalog_table(spark, name):
+        completed(rows, spark.table(name).schema).write.insertInto(name)
     elif is_url(name) or kind not in (None, _PARQUET):
-        rows.write.format(kind or _PARQUET).mode("append").save(located(name))
+        if by and not _has_column(spark, name, by[0]):
+            rows, by = rows.drop(by[0]), ()
+        rows.write.format(kind or _PARQUET).mode("append").partitionBy(*by).save(located(name))
     else:
-        _add_files(rows, Path(name), expected, prefix)
+        _add_files(rows, Path(name), expected, prefix, by)
 
 
-def _add_files(rows: DataFrame, folder: Path, expected: int, prefix: str) -> None:
+def _has_column(spark: SparkSession, name: str, column: str) -> bool:
+    """Whether a table has a column, or does not exist yet."""
+    try:
+        return column in read_table(spark, name).columns
+    except InvalidFilesError as error:
+        if is_nothing_there(error):
+            return True
+        raise
+
+
+def _add_files(rows: DataFrame, folder: Path, expected: int, prefix: str, by: Sequence[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     remove_dead(folder, time())
     try:
         with staged_folder(folder) as staged:
-            rows.write.parquet(located(str(staged)))
+            rows.write.partitionBy(*by).parquet(located(str(staged)))
             _require_rows(staged, folder, expected)
             staged.rename(folder / f"{_READY}{prefix}-{uuid4().hex[:12]}")
         complete(folder)
@@ -100,7 +123,7 @@ def _require_rows(staged: Path, folder: Path, expected: int) -> None:
     """
     from pyarrow import parquet
 
-    found = sum(parquet.read_metadata(file).num_rows for file in staged.glob("part-*.parquet"))
+    found = sum(parquet.read_metadata(file).num_rows for file in staged.rglob("part-*.parquet"))
     if found != expected:
         raise EngineError(
             f"Spark wrote {expected:,} rows to {inert(str(folder))}, and {found:,} of them are there on this "
@@ -112,12 +135,23 @@ def _require_rows(staged: Path, folder: Path, expected: int) -> None:
 def complete(folder: Path) -> None:
     """Move files to where readers see them that a run which was killed had no time to move."""
     for ready in sorted(folder.glob(f"{_READY}*")):
-        prefix = ready.name.removeprefix(_READY)
-        for file in sorted(ready.glob("part-*.parquet")):
-            # Another run may do the same now.
-            with suppress(FileNotFoundError):
-                file.rename(folder / f"{prefix}-{file.name.removeprefix('part-')}")
+        take_places(ready, folder, ready.name.removeprefix(_READY))
         rmtree(ready, ignore_errors=True)
+
+
+def take_places(made: Path, folder: Path, prefix: str) -> list[Path]:
+    """Move files that Spark has made to where readers of a table see them, and return the places."""
+    places: list[Path] = []
+    for file in sorted(made.rglob("part-*.parquet")):
+        place = folder / file.relative_to(made).parent / f"{prefix}-{file.name.removeprefix('part-')}"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        places.append(place)
+        # Another run may do the same now.
+        with suppress(FileNotFoundError):
+            file.replace(place)
+    for parent in {above for place in places for above in place.parents if above.is_relative_to(folder)}:
+        sync_folder(parent)
+    return places
 
 
 def require_writable(spark: SparkSession, name: str, schema: StructType) -> None:

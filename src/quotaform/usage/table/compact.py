@@ -1,19 +1,18 @@
-"""Brings the files of each day of a usage table together in one, and removes what is older than it is kept.
+"""Brings the files of each day and cluster of a usage table together in one, and removes what is older than it is kept.
 
-Files of days that are over are read and written anew as `day-DATE-…`, sorted, each row once. The new file takes its
-place before those that it replaces are removed: whoever is killed in between leaves rows twice, which readers count
-once, and the next run removes.
+Files of days that are over are read and written anew as `date=…/cluster=…/day-…`, sorted, each row once; also those
+that an earlier version wrote beside these folders. The new file takes its place before those that it replaces are
+removed: whoever is killed in between leaves rows twice, which readers count once, and the next run removes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from re import compile as regex
 from time import time
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 from uuid import uuid4
 
 from quotaform.model.errors import EngineError, FileReadError, UsageError
@@ -26,8 +25,8 @@ from quotaform.system.files import sync_folder, sync_tree
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_DAY_FILE: Final = regex(r"day-([0-9]{4}-[0-9]{2}-[0-9]{2})-.*\.parquet").fullmatch
-_DAY: Final = "day"
+_WHOLE: Final = "day-"
+"""How the names of files begin that have all rows of a day and cluster."""
 _MOST_ROWS: Final = 50_000_000
 """How many rows a file has at most."""
 
@@ -37,8 +36,8 @@ class Compacted(Record, document=USAGE_COMPACT):
 
     usage: Annotated[str, about("The usage table, as given.")]
     files: Annotated[Count, about("How many files it had.")]
-    replaced: Annotated[Count, about("How many of them were brought together with others of their day.")]
-    written: Annotated[Count, about("How many files were written in their place: one for each day.")]
+    replaced: Annotated[Count, about("How many of them were brought together with others of their day and cluster.")]
+    written: Annotated[Count, about("How many files were written in their place: one for each day and cluster.")]
     rows: Annotated[Count, about("How many rows those have; what was there twice is there once.")]
     expired: Annotated[Count, about("How many files were removed because all of their rows are too old.")]
     kept_from: Annotated[str | None, about("The first day that is kept (UTC), as YYYY-MM-DD; null if all are.")]
@@ -54,19 +53,6 @@ def render_compacted(result: Compacted, style: Style = PLAIN) -> str:
     return "\n".join([*lines, style.paint(f"Files: {made}; {result.files:,} before.", "bold")]) + "\n"
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    path: Path
-    first: date
-    last: date
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it is one that was brought together, of a day."""
-        match = _DAY_FILE(self.path.name)
-        return match is not None and self.first == self.last == date.fromisoformat(match[1])
-
-
 def compact(spark: SparkSession, usage: str, now: datetime, keep: timedelta | None = None) -> Compacted:
     """Bring the files of days that are over together.
 
@@ -75,21 +61,30 @@ def compact(spark: SparkSession, usage: str, now: datetime, keep: timedelta | No
     """
     from quotaform.usage.table.append import complete
 
-    folder = Path(usage)
+    folder = Path(usage).absolute()
     complete(folder)
     today, kept_from = now.astimezone(UTC).date(), None if keep is None else (now.astimezone(UTC) - keep).date()
-    files = [found for path in sorted(folder.glob("*.parquet")) if (found := _dates(path)) is not None]
-    expired = [each for each in files if kept_from is not None and each.last < kept_from]
+    files = [*_files_in_folders(folder), *_files_beside(folder)]
+    expired = {each for each in files if kept_from is not None and each.last < kept_from}
     over = [each for each in files if each.last < today and each not in expired]
-    by_day: dict[date, list[_File]] = {}
+    by_place: dict[object, list[_File]] = {}
     for each in over:
-        for number in range((each.last - each.first).days + 1):
-            by_day.setdefault(each.first + timedelta(number), []).append(each)
-    replaced = {each.path: None for own in by_day.values() if len(own) > 1 or not own[0].is_whole for each in own}
-    made = _rewritten(spark, folder, list(replaced), kept_from) if replaced else {}
-    for path in [*replaced, *(each.path for each in expired)]:
-        path.unlink(missing_ok=True)
-        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+        by_place.setdefault(each.path.parent, []).append(each)
+    loose = by_place.pop(folder, [])
+    again = {each.first + timedelta(number) for each in loose for number in range((each.last - each.first).days + 1)}
+    replaced = [*loose]
+    for own in by_place.values():
+        if len(own) > 1 or own[0].first in again or not own[0].path.name.startswith(_WHOLE):
+            replaced += own
+    made = _rewritten(spark, folder, [each.path for each in replaced], kept_from) if replaced else {}
+    for each in (*replaced, *expired):
+        each.path.unlink(missing_ok=True)
+        each.path.with_name(f".{each.path.name}.crc").unlink(missing_ok=True)
+        # Of a day that is gone.
+        for parent in (each.path.parent, each.path.parent.parent):
+            with suppress(OSError):
+                if folder in parent.parents:
+                    parent.rmdir()
     sync_folder(folder)
     return Compacted(
         usage=usage,
@@ -111,24 +106,50 @@ def require_folder(usage: str) -> None:
         )
 
 
-def _dates(path: Path) -> _File | None:
-    """Return from when to when a file has rows; `None` if it has none with a time."""
+class _File(NamedTuple):
+    path: Path
+    first: date
+    last: date
+
+
+def _files_in_folders(folder: Path) -> Iterator[_File]:
+    """Yield the files of a table that are in folders by `PARTITIONS`."""
+    for path in sorted(folder.glob("date=*/cluster=*/*.parquet")):
+        day = date.fromisoformat(path.parent.parent.name.partition("=")[2])
+        yield _File(path, day, day)
+
+
+def _files_beside(folder: Path) -> Iterator[_File]:
+    """Yield the files of a table that an earlier version wrote beside such folders, if they have rows with a time."""
     from pyarrow import ArrowException, compute, parquet
+
+    for path in sorted(folder.glob("*.parquet")):
+        try:
+            times = compute.min_max(parquet.read_table(path, columns=["ts"]).column("ts")).as_py()
+        except (ArrowException, OSError, KeyError) as error:
+            raise _no_usage(path, error) from None
+        if times["min"] is not None:
+            # A time without a zone is one of UTC.
+            first, last = (each.astimezone(UTC) if each.tzinfo else each for each in (times["min"], times["max"]))
+            yield _File(path, first.date(), last.date())
+
+
+def _no_usage(path: Path, error: Exception) -> FileReadError:
+    return FileReadError(str(path), f"it is no file of a usage table: {error}")
+
+
+def _require_columns(path: Path) -> None:
+    """Make sure that a file has no column that would not be in the file that is written in its place."""
+    from pyarrow import ArrowException, parquet
 
     from quotaform.usage.table.schema import USAGE
 
     try:
-        if others := sorted({*parquet.read_schema(path).names} - {*USAGE.names}):
-            # They would not be in the file that is written in its place.
-            raise FileReadError(str(path), f"it has the column {inert(others[0])}, which no usage table has")
-        times = compute.min_max(parquet.read_table(path, columns=["ts"]).column("ts")).as_py()
-    except (ArrowException, OSError, KeyError) as error:
-        raise FileReadError(str(path), f"it is no file of a usage table: {error}") from None
-    if times["min"] is None:
-        return None
-    # A time without a zone is one of UTC.
-    first, last = (each.astimezone(UTC) if each.tzinfo else each for each in (times["min"], times["max"]))
-    return _File(path, first.date(), last.date())
+        names = {*parquet.ParquetFile(path).schema_arrow.names}
+    except (ArrowException, OSError) as error:
+        raise _no_usage(path, error) from None
+    if others := sorted(names - {*USAGE.names}):
+        raise FileReadError(str(path), f"it has the column {inert(others[0])}, which no usage table has")
 
 
 def _rewritten(spark: SparkSession, folder: Path, paths: Sequence[Path], kept_from: date | None) -> Mapping[Path, int]:
@@ -137,32 +158,33 @@ def _rewritten(spark: SparkSession, folder: Path, paths: Sequence[Path], kept_fr
     from pyspark.sql import functions as f
 
     from quotaform.fleet.table import located, located_exactly
+    from quotaform.resolve.spark_quotas import struct
     from quotaform.system.staging import remove_dead, staged_folder
-    from quotaform.usage.table.schema import SERIES, USAGE
+    from quotaform.usage.table.append import take_places, with_date
+    from quotaform.usage.table.schema import PARTITIONS, SERIES, USAGE
 
     remove_dead(folder, time())
-    rows = spark.read.schema(USAGE).parquet(*(located_exactly(str(path.absolute())) for path in paths))
-    # Days since 1970: a date would be one of the time zone of the session.
-    day = f.floor(f.unix_micros("ts") / 86_400_000_000).cast("int")
-    rows = rows.where(f.col("ts").isNotNull()).dropDuplicates().withColumn(_DAY, day)
+    for path in paths:
+        _require_columns(path)
+    rows = spark.createDataFrame([], USAGE)
+    # Spark reads no files beside folders along with those in them.
+    for own in ([path for path in paths if path.parent == folder], [path for path in paths if path.parent != folder]):
+        if own:
+            reader = spark.read.schema(struct("date date", USAGE)).option("basePath", located_exactly(str(folder)))
+            found = reader.parquet(*(located_exactly(str(path)) for path in own))
+            rows = rows.unionByName(found.select(*USAGE.names))
+    rows = with_date(rows.where(f.col("ts").isNotNull()).dropDuplicates())
     if kept_from is not None:
-        rows = rows.where(f.col(_DAY) >= (kept_from - date(1970, 1, 1)).days)
-    made: dict[Path, int] = {}
-    with staged_folder(folder.absolute()) as staged:
-        in_order = rows.repartition(_DAY).sortWithinPartitions(_DAY, *SERIES, "ts")
-        in_order.write.option("maxRecordsPerFile", _MOST_ROWS).partitionBy(_DAY).parquet(located(str(staged)))
-        written = sorted(staged.glob(f"{_DAY}=*/*.parquet")) if staged.is_dir() else []
-        counts = {path: parquet.read_metadata(path).num_rows for path in written}
-        if sum(counts.values()) != rows.count():
+        rows = rows.where(f.col("date") >= f.lit(kept_from))
+    with staged_folder(folder) as staged:
+        in_order = rows.repartition(*PARTITIONS).sortWithinPartitions(*PARTITIONS, *SERIES, "ts")
+        in_order.write.option("maxRecordsPerFile", _MOST_ROWS).partitionBy(*PARTITIONS).parquet(located(str(staged)))
+        written = sum(parquet.read_metadata(path).num_rows for path in staged.rglob("part-*.parquet"))
+        if written != rows.count():
             raise EngineError(
                 f"Spark wrote to {inert(str(folder))}, and not all rows are there on this machine: it runs elsewhere. "
                 "Nothing was removed; name a directory that all machines share."
             )
         sync_tree(staged)
-        for path, count in counts.items():
-            begin = date(1970, 1, 1) + timedelta(int(path.parent.name.partition("=")[2]))
-            place = folder / f"day-{begin.isoformat()}-{uuid4().hex[:12]}.parquet"
-            path.replace(place)
-            made[place] = count
-    sync_folder(folder)
-    return made
+        places = take_places(staged, folder, f"{_WHOLE}{uuid4().hex[:12]}")
+    return {place: parquet.read_metadata(place).num_rows for place in places}

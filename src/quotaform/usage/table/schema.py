@@ -21,6 +21,10 @@ SERIES: Final = ("cluster", "broker", "key", *BUCKET_NAMES, "instance")
 LATER_COLUMNS: Final = ("instance",)
 """The columns of `USAGE` that tables of earlier versions lack; there they are null."""
 
+PARTITIONS: Final = ("date", "cluster")
+"""The columns by which rows of usage are in folders, `date=2026-11-27/cluster=prod-eu`: the day (UTC) of `ts`, which is
+no column of `USAGE`, and the cluster. Tables of earlier versions have no folders."""
+
 USAGE: Final = struct(
     "ts timestamp",
     "window_s double",

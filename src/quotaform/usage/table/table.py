@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
@@ -12,13 +12,21 @@ from pyspark.sql.types import DataType, NumericType, StringType, StructType, Tim
 
 from quotaform.fleet.data_source import read_clusters, read_failure
 from quotaform.fleet.options import SessionOptions
-from quotaform.fleet.table import FILE_FORMATS, bad_table, format_of, read_table, require_columns, require_table
+from quotaform.fleet.table import (
+    FILE_FORMATS,
+    bad_table,
+    format_of,
+    is_nothing_there,
+    read_table,
+    require_columns,
+    require_table,
+)
 from quotaform.model.entity import spell_name
-from quotaform.model.errors import QuotaformError
+from quotaform.model.errors import InvalidFilesError, QuotaformError
 from quotaform.model.moment import spell_moment
 from quotaform.model.text import inert, listed
-from quotaform.resolve.spark_quotas import QUOTAS, completed
-from quotaform.usage.table.schema import LATER_COLUMNS, RECORDED, SERIES, USAGE
+from quotaform.resolve.spark_quotas import CLUSTER, QUOTAS, completed, struct
+from quotaform.usage.table.schema import LATER_COLUMNS, PARTITIONS, RECORDED, SERIES, USAGE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,8 +42,10 @@ def require_usage(name: str, session: SessionOptions) -> None:
     require_table(name, session)
 
 
-def read_usage(spark: SparkSession, name: str) -> DataFrame:
-    """Return `USAGE` of a table, not read yet but for its schema; other columns are left out.
+def read_usage(
+    spark: SparkSession, name: str, since: datetime | None = None, until: datetime | None = None
+) -> DataFrame:
+    """Return `USAGE` of a table, not read yet but for its schema: rows that say when and what they measure.
 
     | column of `USAGE` is | the table may have |
     | --- | --- |
@@ -45,10 +55,43 @@ def read_usage(spark: SparkSession, name: str) -> DataFrame:
 
     The columns that came later are null where tables and files of earlier versions lack them.
 
-    `name`: a path of files, or the name of a table or view of the catalog. Raises `InvalidFilesError` if it cannot be
-    read, lacks a column, or has one of another type.
+    `name`: a path of files, or the name of a table or view of the catalog. `since`: the first moment; `None` for all
+    before `until`. `until`: the moment after the last one. Raises `InvalidFilesError` if it cannot be read, lacks a
+    column, or has one of another type.
     """
-    return as_usage(name, with_later_columns(name, read_table(spark, name)))
+    usage = as_usage(name, read_whole(spark, name, since, until)).where(
+        f.col("ts").isNotNull() & f.col("key").isNotNull()
+    )
+    if since is not None:
+        usage = usage.where(f.col("ts") >= f.lit(since))
+    return usage if until is None else usage.where(f.col("ts") < f.lit(until))
+
+
+def read_whole(
+    spark: SparkSession, name: str, since: datetime | None = None, until: datetime | None = None
+) -> DataFrame:
+    """Return a table of usage with its own columns, of those days if it is in folders by `PARTITIONS`.
+
+    Spark takes a cluster named 7 for a number there, and reads no files beside folders, which earlier versions wrote.
+    """
+    table = with_later_columns(name, read_table(spark, name))
+    if format_of(name) not in FILE_FORMATS or not {*PARTITIONS} <= {*table.columns}:
+        return table
+    day = PARTITIONS[0]
+    others = [each for each in table.schema if each.name not in PARTITIONS]
+    rows = read_table(spark, name, struct(*others, f"{day} date", f"{CLUSTER} string"))
+    # Whoever else made such a table may have the days of another time zone.
+    if since is not None:
+        rows = rows.where(f.col(day) >= f.lit((since.astimezone(UTC) - timedelta(days=1)).date()))
+    if until is not None:
+        rows = rows.where(f.col(day) <= f.lit((until.astimezone(UTC) + timedelta(days=1)).date()))
+    try:
+        beside = f"{name.rstrip('/')}/*.{format_of(name)}"
+        return rows.unionByName(with_later_columns(beside, read_table(spark, beside)), allowMissingColumns=True)
+    except InvalidFilesError as error:
+        if is_nothing_there(error):
+            return rows
+        raise
 
 
 def as_usage(name: str, table: DataFrame) -> DataFrame:
@@ -73,18 +116,6 @@ def with_later_columns(name: str, table: DataFrame) -> DataFrame:
     if format_of(name) in FILE_FORMATS:
         return read_table(table.sparkSession, name, StructType([*table.schema, *missing]))
     return table.withColumns({field.name: f.lit(None).cast(field.dataType) for field in missing})
-
-
-def usage_between(usage: DataFrame, since: datetime | None, until: datetime | None) -> DataFrame:
-    """Return the rows of a time that say when and what they measure.
-
-    `since`: the first moment; `None` for all before `until`. `until`: the moment after the last one.
-    """
-    if since is not None:
-        usage = usage.where(f.col("ts") >= f.lit(since))
-    if until is not None:
-        usage = usage.where(f.col("ts") < f.lit(until))
-    return usage.where(f.col("ts").isNotNull() & f.col("key").isNotNull())
 
 
 def _fits(kind: DataType, wanted: DataType) -> bool:

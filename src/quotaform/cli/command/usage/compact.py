@@ -1,4 +1,4 @@
-"""`quotaform usage compact`: one file for each day of a usage table."""
+"""`quotaform usage compact`: one file for each day and cluster of a usage table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def compact(
     format_name: str = format_option(_SUBJECT),
     output: Output,
 ) -> int:
-    """Bring the files of each day that is over (UTC) together in one, and remove days that are too old.
+    """Bring the files of each cluster and day that is over (UTC) together in one, and remove days that are too old.
 
     A table that is read from few sorted files takes a fraction of the time. Run it once a day, while nothing reads the
     table: files that were replaced are removed.

@@ -155,13 +155,14 @@ def show(
     if usage is not None and not files.has_page(format_name):
         raise UsageError("--usage is drawn beside the limits; give --out html=PATH, too")
     session = place.session()
+    from quotaform.fleet.table import require_table
     from quotaform.history.spark import entity_history, of_clusters, rows_of_entities
     from quotaform.history.table import open_history, require_history
-    from quotaform.usage.table.table import read_usage, require_usage
+    from quotaform.usage.table.table import read_usage
 
     require_history(history, is_read=True)
     if usage is not None:
-        require_usage(usage, session)
+        require_table(usage, session)
     with spark_job(console, "Reading the history", session) as (spark, _):
         table = open_history(spark, history)
         rows = of_clusters(table, cluster or ())

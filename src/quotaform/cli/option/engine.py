@@ -60,9 +60,9 @@ class SparkPlace:
         options = replace(_session(self), has_joins=True)
         require_installed(options)
         if usage is not None:
-            from quotaform.usage.table.table import require_usage
+            from quotaform.fleet.table import require_table
 
-            require_usage(usage, options)
+            require_table(usage, options)
         return options
 
 

@@ -11,7 +11,6 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, NumericType, StringType, StructType, TimestampType
 
 from quotaform.fleet.data_source import read_clusters, read_failure
-from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.table import (
     FILE_FORMATS,
     bad_table,
@@ -19,7 +18,6 @@ from quotaform.fleet.table import (
     is_nothing_there,
     read_table,
     require_columns,
-    require_table,
 )
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import InvalidFilesError, QuotaformError
@@ -32,14 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from quotaform.desired.config import Cluster
-
-
-def require_usage(name: str, session: SessionOptions) -> None:
-    """Make sure that a table can be there, as far as is known before Spark is started.
-
-    Raises `InvalidFilesError` if it is not.
-    """
-    require_table(name, session)
 
 
 def read_usage(
@@ -208,14 +198,6 @@ class QuotaSource:
     clusters: tuple[Cluster, ...] = ()  # The clusters to read; none if `table` is given
     table: str | None = None
     """A path of files or a table of the catalog, with columns of `QUOTAS`."""
-
-    def require_valid(self, session: SessionOptions) -> None:
-        """Make sure that the table can be one of quotas, as far as is known before Spark is started.
-
-        Raises `InvalidFilesError` if it cannot be read, or lacks a column.
-        """
-        if self.table is not None:
-            require_table(self.table, session)
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Return `QUOTAS`, not read yet; persist them, since they are read several times.

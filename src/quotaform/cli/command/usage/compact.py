@@ -40,10 +40,8 @@ def compact(
     session = place.session()
     from quotaform.usage.table.compact import compact as compact_files
     from quotaform.usage.table.compact import require_folder
-    from quotaform.usage.table.table import require_usage
 
     require_folder(usage)
-    require_usage(usage, session)
     with spark_job(console, "Compacting", session) as (spark, _):
         result = compact_files(spark, usage, SYSTEM_CLOCK.now(), keep)
     console.echo(render(_SUBJECT, format_name, result, style=console.style()))

@@ -54,6 +54,7 @@ def headroom(
     from quotaform.fleet.session import require_installed
 
     require_installed()
+    from quotaform.fleet.table import require_table
     from quotaform.usage.headroom.run import HeadroomRequest, measured_headroom
     from quotaform.usage.table.table import QuotaSource
 
@@ -68,7 +69,8 @@ def headroom(
     )
     files = TableOutput(_SUBJECT, out or ())
     session = place.session(usage)
-    request.quotas.require_valid(session)
+    if quotas is not None:
+        require_table(quotas, session)
     with (
         spark_job(console, "Measuring headroom", session) as (spark, _),
         measured_headroom(spark, request, console.warn_of) as found,

@@ -168,8 +168,8 @@ def recommend(
     settings = sizing.settings(config, clusters)
     files = TableOutput(_SUBJECT, out or ())
     session = place.session()
+    from quotaform.fleet.table import require_table
     from quotaform.usage.recommend.run import RecommendRequest, recommended, require_files
-    from quotaform.usage.table.table import require_usage
 
     request = RecommendRequest(
         usage=usage,
@@ -182,7 +182,7 @@ def recommend(
         is_tested=not no_backtest,
     )
     require_files(request)
-    require_usage(usage, session)
+    require_table(usage, session)
     with (
         spark_job(console, "Sizing quotas", session) as (spark, progress),
         recommended(

@@ -383,8 +383,6 @@ def test_an_ingest_that_was_killed_while_files_were_moved_is_completed(
     ready = usage / "_ready-usage-1" / file.parent.relative_to(usage)
     ready.mkdir(parents=True)
     file.rename(ready / "part-00000-x.parquet")
-    file.parent.rmdir()
-    file.parent.parent.rmdir()
     dead = usage / "_staged-2"
     dead.mkdir()
     (dead / "host").write_text(node(), encoding="utf-8")

@@ -360,6 +360,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(QuotaformError, match="cannot be written: No space left on device; files written before stay"):
         table.write([ROW])
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    UsageDirectory(tmp_path)
 
 
 # The command

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from io import BytesIO
+from itertools import islice
 from math import ceil, inf
 from pathlib import Path
 from re import compile as regex
@@ -406,9 +407,9 @@ class UsageDirectory:
 
         if (self._path / "_delta_log").exists():
             return "is a Delta Lake table, into which files are ingested"
-        others = [path for path in self._path.iterdir() if not path.name.startswith((".", "_"))]
+        others = [path for path in self._path.iterdir() if not path.name.startswith((".", "_", "date="))]
         files = [path for path in others if path.suffix == ".parquet"]
-        files += self._path.glob("date=*/cluster=*/*.parquet")
+        files += islice(self._path.glob("date=*/cluster=*/*.parquet"), 1)
         if not files:
             return "is not empty and no table of usage" if others else None
         try:

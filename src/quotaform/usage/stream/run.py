@@ -44,7 +44,7 @@ from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.ingest.rows import counts_of, merged, parsed, rejected_rows, usage_rows
 from quotaform.usage.ingest.source import RECORDINGS
 from quotaform.usage.stream.topic import Topic, TopicGateway, client_options, require_connector
-from quotaform.usage.table.append import take_places, with_date
+from quotaform.usage.table.append import has_files, take_places, with_date
 from quotaform.usage.table.schema import PARTITIONS
 from quotaform.usage.table.table import read_usage
 
@@ -254,7 +254,7 @@ def _require_usage(spark: SparkSession, folder: Path) -> None:
     """Make sure that a folder has usage or nothing."""
     if folder.exists() and not folder.is_dir():
         raise FileReadError(str(folder), "it is not a directory")
-    if folder.is_dir() and any(not path.name.startswith(("_", ".")) for path in folder.iterdir()):
+    if has_files(folder):
         read_usage(spark, str(folder))
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from shutil import rmtree
 from time import time
@@ -164,7 +165,7 @@ def require_writable(spark: SparkSession, name: str, schema: StructType) -> None
     is_local = not (is_catalog_table(spark, name) or is_url(name))
     if is_local:
         _require_folder(name, path)
-    if is_local and not _has_files(path):
+    if is_local and not has_files(path):
         return
     try:
         table = read_table(spark, name)
@@ -198,5 +199,9 @@ def _require_folder(name: str, path: Path) -> None:
         )
 
 
-def _has_files(path: Path) -> bool:
-    return path.is_dir() and any(not each.name.startswith((".", "_")) for each in path.iterdir())
+def has_files(path: Path) -> bool:
+    """Whether there is anything in a folder that readers of a table see; folders alone are what a kill may leave."""
+    if not path.is_dir():
+        return False
+    seen = (each for each in path.iterdir() if not each.name.startswith((".", "_")))
+    return any(file.is_file() for each in seen for file in chain((each,), each.rglob("*")))

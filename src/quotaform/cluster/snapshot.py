@@ -26,7 +26,6 @@ from quotaform.model.records.document import (
     Number,
     VersionError,
     document_lines,
-    envelope,
     has_too_many_values,
     refuse_repeated,
 )
@@ -82,11 +81,13 @@ def dump_snapshot(snapshot: Snapshot) -> str:
     """Return a snapshot as text; equal snapshots give equal text."""
     rows = sorted((entity.address, entity, values) for entity, values in snapshot.quotas.items() if values)
     fields = {
+        "format_version": SNAPSHOT.version,
+        "kind": SNAPSHOT.kind,
         "cluster": {"name": snapshot.cluster_name, "id": snapshot.cluster_id},
         "captured_at": snapshot.captured_at,
         "quotas": ({"entity": entity.names, "values": dump_values(values)} for _, entity, values in rows),
     }
-    return "".join(document_lines(envelope(SNAPSHOT, fields).items(), {"quotas"}, _json_line))
+    return "".join(document_lines(fields.items(), {"quotas"}, _json_line))
 
 
 def _json_line(content: object) -> str:

@@ -260,13 +260,6 @@ ACTION_ORDER = {Action.DELETE: 0, Action.UPDATE: 1, Action.CREATE: 2}
 """The order in which a plan lists its entities; within an action they go by address."""
 
 
-def action_of(before: float | None, after: float | None) -> Action:
-    """What happens to a value; `None` is no value."""
-    if before is None:
-        return Action.CREATE
-    return Action.DELETE if after is None else Action.UPDATE
-
-
 @dataclass(frozen=True, slots=True)
 class Change:
     """One row of a plan: a quota key of an entity, its value before and after; `None` is no value."""
@@ -279,4 +272,6 @@ class Change:
     @property
     def action(self) -> Action:
         """What happens to the value."""
-        return action_of(self.before, self.after)
+        if self.before is None:
+            return Action.CREATE
+        return Action.DELETE if self.after is None else Action.UPDATE

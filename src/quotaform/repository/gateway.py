@@ -125,11 +125,6 @@ def client_config(cluster: Cluster, environment: Mapping[str, str] = environ) ->
     return load_client_config(path, name=name, environ=environment, repository=cluster.folder, named_at=named_at)
 
 
-def folder_of(cluster: Cluster, path: Path) -> Path | None:
-    """Return the folder that a file of a cluster must lie in; `None` for one that the operator names."""
-    return None if cluster.folder is None else trusted_folder(path, cluster.folder)
-
-
 def require_pinned(
     cluster: str,
     pinned_id: str | None,
@@ -176,7 +171,8 @@ def open_gateway(cluster: Cluster) -> Gateway:
     if cluster.snapshot is not None:
         from quotaform.cluster.snapshot import SnapshotGateway, read_snapshot
 
-        taken = cluster.taken or read_snapshot(cluster.snapshot, within=folder_of(cluster, cluster.snapshot))
+        within = None if cluster.folder is None else trusted_folder(cluster.snapshot, cluster.folder)
+        taken = cluster.taken or read_snapshot(cluster.snapshot, within=within)
         return SnapshotGateway(taken, name=cluster.name, path=str(cluster.snapshot))
     from quotaform.cluster.kafka import KafkaGateway
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from socket import gaierror
 from ssl import SSLError
@@ -221,20 +220,12 @@ def take_snapshots(
 def snapshot_of(
     cluster: Cluster, gateway: Gateway, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress
 ) -> Snapshot:
-    """Read everything that a cluster of quotaform.yaml holds; the snapshot has its name there, wherever it was read.
-
-    Raises `ClusterError` if the cluster could not be read.
-    """
-    return replace(take_snapshot(gateway, clock=clock, progress=progress), cluster_name=cluster.name)
-
-
-def take_snapshot(gateway: Gateway, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress) -> Snapshot:
-    """Read everything that a cluster holds; what a snapshot holds is as old as it was.
+    """Read everything that a cluster of quotaform.yaml holds; what a snapshot holds is as old as it was.
 
     Raises `ClusterError` if the cluster could not be read.
     """
     return Snapshot(
-        cluster_name=gateway.name,
+        cluster_name=cluster.name,
         cluster_id=gateway.cluster_id(),
         captured_at=timestamp(clock) if gateway.snapshot is None else gateway.snapshot.captured_at,
         quotas=read_actual(gateway, clock=clock, progress=progress),

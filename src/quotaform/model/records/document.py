@@ -153,11 +153,6 @@ class VersionError(ValueError):
         self.version = version
 
 
-def envelope(kind: DocumentKind, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document of its fields, with its kind and version in front."""
-    return {"format_version": kind.version, "kind": kind.kind, **fields}
-
-
 def require_kind(document: object, kind: DocumentKind) -> dict[str, Any]:
     """Return what was read if it is a document of a kind and a version whose meaning is known.
 

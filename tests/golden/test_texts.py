@@ -244,14 +244,14 @@ def of_receipt(text: str) -> Lines:
 
 
 def of_yaml(text: Text) -> Lines:
-    return read_document("f.yaml", str(text)).problems
+    return read_document("f.yaml", str(text)).findings.all()
 
 
 def of_tree(text: Text) -> Lines:
     """Yield the plain values of a file, and what is wrong with it."""
     document = read_document("f.yaml", str(text))
     yield repr(document.root)
-    yield from document.problems
+    yield from document.findings.all()
 
 
 def of_written(text: Text) -> Lines:

@@ -12,7 +12,7 @@ from quotaform.desired.yaml.reader import MAX_DEPTH, read_document
 
 
 def said(text: str) -> list[str]:
-    return [str(problem) for problem in read_document("f.yaml", text).problems]
+    return [str(problem) for problem in read_document("f.yaml", text).findings.all()]
 
 
 def test_values_are_those_of_pyyaml_for_a_file_that_both_read_alike() -> None:

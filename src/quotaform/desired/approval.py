@@ -6,11 +6,11 @@ from contextlib import suppress
 from datetime import date, timedelta
 from typing import Any
 
-from quotaform.desired.file_report import FileReport, require_shape
 from quotaform.desired.schema import approvals as approvals_schema
+from quotaform.desired.shape import require_shape
 from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.value import read_expires, read_values
-from quotaform.desired.yaml.document import StopReadingError
+from quotaform.desired.yaml.document import Document, StopReadingError
 from quotaform.desired.yaml.reader import read_document
 from quotaform.model import rule
 from quotaform.model.entity import Entity, parse_address
@@ -29,28 +29,26 @@ def read_approvals(source: SourceFile, today: date) -> tuple[tuple[Approval, ...
     if isinstance(text, Finding):
         return (), [text]
     document = read_document(source.name, text)
-    report = FileReport(document)
     approvals: list[Approval] = []
     if document.root is not None:
         with suppress(StopReadingError):
-            _limit(report)
-            approvals = _read_items(require_shape(approvals_schema, report) or [], report, today)
-    report.findings.extend(document.problems)
-    return tuple(approvals), report.findings.all()
+            _limit(document)
+            approvals = _read_items(require_shape(approvals_schema, document) or [], document, today)
+    return tuple(approvals), document.findings.all()
 
 
-def _limit(report: FileReport) -> None:
-    items = report.document.root
+def _limit(document: Document) -> None:
+    items = document.root
     if isinstance(items, list) and len(items) > MOST_APPROVALS:
         text = f"the file contains more than the limit of {MOST_APPROVALS:,} approvals; remove some"
-        report.add_at(rule.TOO_LARGE, text, report.document.place(items, MOST_APPROVALS).key)
+        document.add_at(rule.TOO_LARGE, text, document.place(items, MOST_APPROVALS).key)
         del items[MOST_APPROVALS:]
 
 
-def _read_items(items: list[Any], report: FileReport, today: date) -> list[Approval]:
+def _read_items(items: list[Any], document: Document, today: date) -> list[Approval]:
     found: dict[tuple[object, ...], Approval] = {}
     for index, item in enumerate(items):
-        approval = _read_item(item, report.document.place(items, index).key, report, today)
+        approval = _read_item(item, document.place(items, index).key, document, today)
         if approval is None:
             continue
         about = approval.rule, approval.entity, approval.cluster, approval.action, approval.to
@@ -60,17 +58,22 @@ def _read_items(items: list[Any], report: FileReport, today: date) -> list[Appro
                 f"{approval.rule} of {approval.target} is approved twice; it is also at {first.location}. Keep one of "
                 "the two"
             )
-            report.add(rule.DUPLICATE_APPROVAL, text, items, index, address=approval.entity.address)
+            document.add(rule.DUPLICATE_APPROVAL, text, items, index, address=approval.entity.address)
     return list(found.values())
 
 
-def _read_item(item: dict[str, Any], location: Location, report: FileReport, today: date) -> Approval | None:
+def _read_item(item: dict[str, Any], location: Location, document: Document, today: date) -> Approval | None:
     """Return an approval; `None` if anything is wrong with it."""
-    errors = report.errors
-    _check_rule(item, report)
-    entity, expires = _read_entity(item, report), _read_expires(item, report, today)
-    to = _read_to(item, entity, report)
-    if report.errors > errors or entity is None or expires is None or not item.keys() >= {"rule", "reason", "approver"}:
+    errors = document.errors
+    _check_rule(item, document)
+    entity, expires = _read_entity(item, document), _read_expires(item, document, today)
+    to = _read_to(item, entity, document)
+    if (
+        document.errors > errors
+        or entity is None
+        or expires is None
+        or not item.keys() >= {"rule", "reason", "approver"}
+    ):
         return None
     return Approval(
         rule=item["rule"],
@@ -85,7 +88,7 @@ def _read_item(item: dict[str, Any], location: Location, report: FileReport, tod
     )
 
 
-def _check_rule(item: dict[str, Any], report: FileReport) -> None:
+def _check_rule(item: dict[str, Any], document: Document) -> None:
     name = item.get("rule")
     if name is None or name in APPROVABLE:
         return
@@ -97,10 +100,10 @@ def _check_rule(item: dict[str, Any], report: FileReport) -> None:
         text = f"{name} cannot be approved: {known.remedy[0].lower()}{known.remedy[1:].removesuffix('.')}"
     else:
         text = f"{name} is not about one entity, so it cannot be approved here; plan with {known.override}"
-    report.add(rule.BAD_APPROVAL, text, item, "rule")
+    document.add(rule.BAD_APPROVAL, text, item, "rule")
 
 
-def _read_entity(item: dict[str, Any], report: FileReport) -> Entity | None:
+def _read_entity(item: dict[str, Any], document: Document) -> Entity | None:
     address = item.get("address")
     if address is None:
         return None
@@ -114,11 +117,11 @@ def _read_entity(item: dict[str, Any], report: FileReport) -> Entity | None:
         if entity.address == address and problem is None:
             return entity
         text = problem or f"{quote(address)} is not in canonical form; write {entity.address}"
-    report.add(rule.BAD_APPROVAL, f"address: {text}", item, "address")
+    document.add(rule.BAD_APPROVAL, f"address: {text}", item, "address")
     return None
 
 
-def _read_to(item: dict[str, Any], entity: Entity | None, report: FileReport) -> tuple[tuple[str, float], ...]:
+def _read_to(item: dict[str, Any], entity: Entity | None, document: Document) -> tuple[tuple[str, float], ...]:
     """Return the values that an approval depends on; none if it depends on none."""
     if "to" not in item:
         return ()
@@ -126,16 +129,16 @@ def _read_to(item: dict[str, Any], entity: Entity | None, report: FileReport) ->
     if is_delete or name == rule.DEFAULT_ENTITY.id:
         what = f"an approval with action: {DELETE}" if is_delete else name
         text = f"to: {what} concerns the whole entity; remove this field"
-        report.add(rule.BAD_APPROVAL, text, item, "to")
+        document.add(rule.BAD_APPROVAL, text, item, "to")
         return ()
-    return tuple(sorted(read_values(item["to"], entity, report).items()))
+    return tuple(sorted(read_values(item["to"], entity, document).items()))
 
 
-def _read_expires(item: dict[str, Any], report: FileReport, today: date) -> date | None:
+def _read_expires(item: dict[str, Any], document: Document, today: date) -> date | None:
     latest = today + timedelta(MOST_DAYS)
-    expires = read_expires(item, report, str(latest))
+    expires = read_expires(item, document, str(latest))
     if expires is None or expires <= latest:
         return expires
     text = f"expires: {expires} is over {MOST_DAYS} days ahead; write {latest} or earlier"
-    report.add(rule.BAD_DATE, text, item, "expires")
+    document.add(rule.BAD_DATE, text, item, "expires")
     return None

@@ -11,12 +11,12 @@ from re import compile as regex
 from typing import Any, Final
 
 from quotaform.desired.config import Cluster, Config, ListedPath, Referring, prune_problem
-from quotaform.desired.file_report import FileReport, NodePath, require_shape
 from quotaform.desired.match import name_oddness, read_pattern
 from quotaform.desired.schema import config as config_schema
+from quotaform.desired.shape import NodePath, require_shape
 from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.value import bare_keys, read_expires, read_values
-from quotaform.desired.yaml.document import StopReadingError, taken_for
+from quotaform.desired.yaml.document import Document, StopReadingError, taken_for
 from quotaform.desired.yaml.reader import read_document
 from quotaform.model import rule
 from quotaform.model.entity import USER, spell_name
@@ -86,62 +86,60 @@ def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Findi
     if isinstance(text, Finding):
         return Config(), [text]
     document = read_document(source.name, text, most_values=MOST_VALUES)
-    report = FileReport(document)
     config = Config()
     if document.root is not None:
         with suppress(StopReadingError):
-            config = _read_root(report, directory)
-    report.findings.extend(document.problems)
-    return config, report.findings.all()
+            config = _read_root(document, directory)
+    return config, document.findings.all()
 
 
-def _read_root(report: FileReport, directory: Path) -> Config:
-    _check_texts(report)
-    _check_clusters(report)
-    root: dict[str, Any] = require_shape(config_schema, report) or {}
-    _limit(root, report)
+def _read_root(document: Document, directory: Path) -> Config:
+    _check_texts(document)
+    _check_clusters(document)
+    root: dict[str, Any] = require_shape(config_schema, document) or {}
+    _limit(root, document)
     clusters, written, lints = (root.get(field, {}) for field in ("clusters", "profiles", "lints"))
-    scope = Scope(**{side: _read_patterns(patterns, report) for side, patterns in root.get("scope", {}).items()})
+    scope = Scope(**{side: _read_patterns(patterns, document) for side, patterns in root.get("scope", {}).items()})
     prune = PruneMode(root.get("prune", PruneMode.REPORT))
     if problem := prune_problem(prune, scope):
-        report.add(rule.PRUNE_SCOPE, problem, root, "prune")
-    profiles = {name: read_values(values, None, report) for name, values in written.items()}
+        document.add(rule.PRUNE_SCOPE, problem, root, "prune")
+    profiles = {name: read_values(values, None, document) for name, values in written.items()}
     return Config(
-        clusters={name: _read_cluster(clusters, name, directory, report) for name in clusters},
+        clusters={name: _read_cluster(clusters, name, directory, document) for name in clusters},
         profiles=profiles,
         scope=scope,
         prune=prune,
-        drift_ignore=_read_ignores(root.get("drift_ignore", ()), report),
-        policies=_read_paths(root.get("policies", ()), report),
-        roots=_read_paths(root.get("roots", ()), report),
-        guard_limits=_read_guard_limits(root, report),
-        sizing=_read_sizing(root.get("recommend", {}), report),
+        drift_ignore=_read_ignores(root.get("drift_ignore", ()), document),
+        policies=_read_paths(root.get("policies", ()), document),
+        roots=_read_paths(root.get("roots", ()), document),
+        guard_limits=_read_guard_limits(root, document),
+        sizing=_read_sizing(root.get("recommend", {}), document),
         lints=LintSettings(
-            ignores=_read_ignores(lints.get("ignore", ()), report),
+            ignores=_read_ignores(lints.get("ignore", ()), document),
             expires_within_days=int(lints.get("expires_within_days", EXPIRES_WITHIN_DAYS)),
-            broker_principals=_read_principals(root.get("principals", {}).get("brokers"), report),
-            profile_findings=tuple(_bare_profiles(written, profiles, report)),
+            broker_principals=_read_principals(root.get("principals", {}).get("brokers"), document),
+            profile_findings=tuple(_bare_profiles(written, profiles, document)),
         ),
     )
 
 
-def _check_texts(report: FileReport) -> None:
+def _check_texts(document: Document) -> None:
     """Reject texts that other YAML parsers read as a number or a date, and each `${...}` that is not expanded.
 
     Values are checked where they are read. The environment is not.
     """
-    for path, container, key, text in _walk_texts(report.document.root):
+    for path, container, key, text in _walk_texts(document.root):
         of_cluster = path[2:3] if path[0] == "clusters" else ()
         if path[0] == "profiles" or path[:2] in _VALUES or of_cluster == ("capacity",):
             continue
-        oddity = report.document.oddity(container, key)
+        oddity = document.oddity(container, key)
         if oddity is not None and key != "expires":  # A date is what `expires` holds.
-            report.add(rule.WRONG_TYPE, f"this must be text, but {taken_for(text, oddity)}", container, key)
+            document.add(rule.WRONG_TYPE, f"this must be text, but {taken_for(text, oddity)}", container, key)
         if "${" not in text:
             continue
         problems = [problem_text(problem, name) for problem, name in check_references(text)]
         for message in problems if of_cluster in _EXPANDED else [f"{PLACES}; write the value itself"]:
-            report.add(rule.BAD_VARIABLE, message, container, key)
+            document.add(rule.BAD_VARIABLE, message, container, key)
 
 
 def _walk_texts(node: Any, path: NodePath = ()) -> Iterator[tuple[NodePath, Any, Any, str]]:
@@ -154,26 +152,26 @@ def _walk_texts(node: Any, path: NodePath = ()) -> Iterator[tuple[NodePath, Any,
             yield from _walk_texts(value, (*path, key))
 
 
-def _check_clusters(report: FileReport) -> None:
+def _check_clusters(document: Document) -> None:
     """Report a cluster with a name that is none, or that is not either running or a snapshot."""
-    root = report.document.root
+    root = document.root
     clusters = root.get("clusters") if isinstance(root, dict) else None
     for name, node in list(clusters.items())[:MOST_CLUSTERS] if isinstance(clusters, dict) else ():
         if not _CLUSTER_NAME(name):
             text = f"the cluster name {quote(name)} must consist of letters, digits, dots, dashes and underscores"
-            report.add(rule.BAD_NAME, text, clusters, name, at_key=True)
+            document.add(rule.BAD_NAME, text, clusters, name, at_key=True)
         if not isinstance(node, dict):
             continue
         if ("bootstrap_servers" in node) == ("snapshot" in node):
             which = "both" if "snapshot" in node else "neither"
             text = f"{which} bootstrap_servers {'and' if which == 'both' else 'nor'} snapshot; give one of them"
-            report.add(rule.BAD_CLUSTER, f"the cluster {quote(name)} has {text}", clusters, name, at_key=True)
+            document.add(rule.BAD_CLUSTER, f"the cluster {quote(name)} has {text}", clusters, name, at_key=True)
         elif "snapshot" in node and "command_config" in node:
             text = "command_config has no effect with snapshot; remove it"
-            report.add(rule.BAD_CLUSTER, text, node, "command_config", at_key=True)
+            document.add(rule.BAD_CLUSTER, text, node, "command_config", at_key=True)
 
 
-def _limit(root: dict[str, Any], report: FileReport) -> None:
+def _limit(root: dict[str, Any], document: Document) -> None:
     """Report each list and mapping that is too long, and drop the items beyond its limit."""
     scope = root.get("scope", {})
     lists: list[tuple[str, dict[str, Any], int, str]] = [
@@ -201,21 +199,21 @@ def _limit(root: dict[str, Any], report: FileReport) -> None:
             continue
         beyond = list(node)[most:] if isinstance(node, dict) else range(most, len(node))
         text = f"{field} contains more than the limit of {most:,} {what}; remove some"
-        report.add_at(rule.TOO_LARGE, text, report.document.place(node, beyond[0]).key)
+        document.add_at(rule.TOO_LARGE, text, document.place(node, beyond[0]).key)
         for key in reversed(beyond):
             del node[key]
 
 
-def _read_cluster(clusters: dict[str, Any], name: str, directory: Path, report: FileReport) -> Cluster:
+def _read_cluster(clusters: dict[str, Any], name: str, directory: Path, document: Document) -> Cluster:
     node: dict[str, Any] = clusters[name]
-    servers, server_references = _read_servers(node.get("bootstrap_servers", ()), report)
+    servers, server_references = _read_servers(node.get("bootstrap_servers", ()), document)
     config_reference = config_location = None
     if "command_config" in node:
-        config_location = report.document.place(node, "command_config").value
+        config_location = document.place(node, "command_config").value
         text = node["command_config"]
         config_reference = Referring(text, config_location) if PREFIX in text else None
     capacity = node.get("capacity", {})
-    values = read_values(capacity, None, report)
+    values = read_values(capacity, None, document)
     return Cluster(
         name=name,
         bootstrap_servers=servers,
@@ -226,19 +224,19 @@ def _read_cluster(clusters: dict[str, Any], name: str, directory: Path, report: 
         server_references=server_references,
         config_reference=config_reference,
         config_location=config_location,
-        servers_location=report.document.place(node, "bootstrap_servers").value if servers else None,
+        servers_location=document.place(node, "bootstrap_servers").value if servers else None,
         folder=directory,
-        capacity=Capacity(values=values, places={key: report.document.place(capacity, key).key for key in values}),
-        metrics=_read_metrics(node, report) if "metrics" in node else NO_METRICS,
+        capacity=Capacity(values=values, places={key: document.place(capacity, key).key for key in values}),
+        metrics=_read_metrics(node, document) if "metrics" in node else NO_METRICS,
     )
 
 
-def _read_servers(listed: list[Any], report: FileReport) -> tuple[tuple[str, ...], dict[str, Referring]]:
+def _read_servers(listed: list[Any], document: Document) -> tuple[tuple[str, ...], dict[str, Referring]]:
     """Return the servers, and those of them that refer to variables; one text may hold several."""
     servers: list[str] = []
     references: dict[str, Referring] = {}
     for index, text in enumerate(listed):
-        place = report.document.place(listed, index)
+        place = document.place(listed, index)
         parts = [part.strip() for part in text.split(",")]
         references |= {part: Referring(part, place.value) for part in parts if PREFIX in part}
         try:
@@ -246,14 +244,14 @@ def _read_servers(listed: list[Any], report: FileReport) -> tuple[tuple[str, ...
         except ValueError:
             if "${" not in text:
                 message = f"{spell_server(place.text or '')} is not HOST:PORT, as in broker-1:9092"
-                report.add_at(rule.BAD_SERVER, message, place.value)
+                document.add_at(rule.BAD_SERVER, message, place.value)
     return tuple(servers), references
 
 
-def _read_metrics(node: dict[str, Any], report: FileReport) -> ClusterMetrics:
+def _read_metrics(node: dict[str, Any], document: Document) -> ClusterMetrics:
     written = node["metrics"]
     if "prometheus" in written:
-        _check_url(written["prometheus"], report, written, "prometheus")
+        _check_url(written["prometheus"], document, written, "prometheus")
     sources: list[MetricsSource] = []
     listed = written.get("brokers", ())
     for index, text in enumerate(listed):
@@ -261,37 +259,37 @@ def _read_metrics(node: dict[str, Any], report: FileReport) -> ClusterMetrics:
             source = parse_source(text)
             require_distinct([*sources, source])
         except ValueError as error:
-            report.add(rule.BAD_METRICS, str(error), listed, index)
+            document.add(rule.BAD_METRICS, str(error), listed, index)
             continue
         if source.kind is not SourceKind.JMX:
-            _check_url(source.address, report, listed, index)
+            _check_url(source.address, document, listed, index)
         sources.append(source)
     return ClusterMetrics(
         sources=tuple(sources),
         prometheus=written.get("prometheus"),
         labels=dict(written.get("labels", {})),
-        location=report.document.place(node, "metrics").value,
+        location=document.place(node, "metrics").value,
     )
 
 
-def _check_url(text: str, report: FileReport, container: Any, key: str | int) -> None:
+def _check_url(text: str, document: Document, container: Any, key: str | int) -> None:
     from quotaform.http.message import Url
 
     try:
         Url.parse(text)
     except ValueError as error:
-        report.add(rule.BAD_METRICS, f"invalid URL: {error}", container, key)
+        document.add(rule.BAD_METRICS, f"invalid URL: {error}", container, key)
 
 
-def _read_patterns(patterns: Iterable[dict[str, Any]], report: FileReport) -> tuple[Pattern, ...]:
-    return tuple(read_pattern(pattern, report) for pattern in patterns)
+def _read_patterns(patterns: Iterable[dict[str, Any]], document: Document) -> tuple[Pattern, ...]:
+    return tuple(read_pattern(pattern, document) for pattern in patterns)
 
 
-def _read_paths(paths: list[Any], report: FileReport) -> tuple[ListedPath, ...]:
-    return tuple(ListedPath(text, report.document.place(paths, index).value) for index, text in enumerate(paths))
+def _read_paths(paths: list[Any], document: Document) -> tuple[ListedPath, ...]:
+    return tuple(ListedPath(text, document.place(paths, index).value) for index, text in enumerate(paths))
 
 
-def _read_guard_limits(root: dict[str, Any], report: FileReport) -> GuardLimits:
+def _read_guard_limits(root: dict[str, Any], document: Document) -> GuardLimits:
     guards, default = root.get("guards", {}), DEFAULT_GUARD_LIMITS
     delete, update = (
         replace(limit, **{side: int(number) for side, number in guards.get(field, {}).items()})
@@ -301,31 +299,31 @@ def _read_guard_limits(root: dict[str, Any], report: FileReport) -> GuardLimits:
         delete=delete,
         update=update,
         change_factor=int(guards.get("change_factor", default.change_factor)),
-        protect=_read_patterns(root.get("protect", ()), report),
+        protect=_read_patterns(root.get("protect", ()), document),
     )
 
 
-def _read_sizing(node: dict[str, Any], report: FileReport) -> SizingSettings:
+def _read_sizing(node: dict[str, Any], document: Document) -> SizingSettings:
     default = SizingSettings()
     return SizingSettings(
-        percentile=_read_parsed(node, "percentile", report, default.percentile, parse_percentile),
+        percentile=_read_parsed(node, "percentile", document, default.percentile, parse_percentile),
         outlier_days=int(node.get("outlier_days", default.outlier_days)),
         headroom=float(node.get("headroom", default.headroom)),
-        floors=read_values(node.get("floor", {}), None, report),
-        caps=read_values(node.get("cap", {}), None, report),
-        min_history_days=_read_parsed(node, "min_history", report, default.min_history_days, _days),
+        floors=read_values(node.get("floor", {}), None, document),
+        caps=read_values(node.get("cap", {}), None, document),
+        min_history_days=_read_parsed(node, "min_history", document, default.min_history_days, _days),
         min_samples=int(node.get("min_samples", default.min_samples)),
-        unused_after_days=_read_parsed(node, "unused_after", report, default.unused_after_days, _days),
+        unused_after_days=_read_parsed(node, "unused_after", document, default.unused_after_days, _days),
     )
 
 
 def _read_parsed(
-    node: dict[str, Any], field: str, report: FileReport, default: float, parse: Callable[[str], float]
+    node: dict[str, Any], field: str, document: Document, default: float, parse: Callable[[str], float]
 ) -> float:
     try:
         return parse(node[field]) if field in node else default
     except ValueError as error:
-        report.add(rule.BAD_VALUE, f"{field}: {error}", node, field)
+        document.add(rule.BAD_VALUE, f"{field}: {error}", node, field)
         return default
 
 
@@ -333,26 +331,26 @@ def _days(text: str) -> float:
     return parse_duration(text).total_seconds() / 86_400
 
 
-def _read_ignores(items: list[Any], report: FileReport) -> tuple[Ignore, ...]:
+def _read_ignores(items: list[Any], document: Document) -> tuple[Ignore, ...]:
     ignores: list[Ignore] = []
     for index, item in enumerate(items):
         if "rule" in item:
-            _check_rule(item, report)
+            _check_rule(item, document)
         ignores.append(
             Ignore(
                 reason=item.get("reason", ""),
                 rule=item.get("rule"),
                 address=item.get("address"),
-                match=read_pattern(item["match"], report) if "match" in item else None,
-                keys=_read_keys(item.get("keys", ()), report),
-                expires=read_expires(item, report) or date.max,
-                location=report.document.place(items, index).value,
+                match=read_pattern(item["match"], document) if "match" in item else None,
+                keys=_read_keys(item.get("keys", ()), document),
+                expires=read_expires(item, document) or date.max,
+                location=document.place(items, index).value,
             )
         )
     return tuple(ignores)
 
 
-def _check_rule(item: dict[str, Any], report: FileReport) -> None:
+def _check_rule(item: dict[str, Any], document: Document) -> None:
     name, lints = item["rule"], ", ".join(rule.LINTS)
     if name in rule.LINTS:
         return
@@ -360,29 +358,29 @@ def _check_rule(item: dict[str, Any], report: FileReport) -> None:
         text = f"{name} is not a lint, and only lints can be ignored: {lints}"
     else:
         text = f"unknown lint {quote(name)}{did_you_mean(name, rule.LINTS) or '.'} The lints are {lints}"
-    report.add(rule.BAD_CHOICE, text, item, "rule")
+    document.add(rule.BAD_CHOICE, text, item, "rule")
 
 
-def _read_keys(keys: list[Any], report: FileReport) -> frozenset[str]:
+def _read_keys(keys: list[Any], document: Document) -> frozenset[str]:
     for index, key in enumerate(keys):
         if key not in QUOTA_KEYS:
             guess = did_you_mean(key, QUOTA_KEYS) or f"; the keys are {', '.join(QUOTA_KEYS)}"
-            report.add(rule.UNKNOWN_KEY, f"unknown quota key {quote(key)}{guess}", keys, index)
+            document.add(rule.UNKNOWN_KEY, f"unknown quota key {quote(key)}{guess}", keys, index)
     return frozenset(keys)
 
 
-def _read_principals(names: list[Any] | None, report: FileReport) -> tuple[str, ...] | None:
+def _read_principals(names: list[Any] | None, document: Document) -> tuple[str, ...] | None:
     if names is None:
         return None
     for index, name in enumerate(names):
         if oddness := name_oddness(USER, name):
-            report.add(rule.BAD_NAME, f"{spell_name(name)} {oddness}", names, index)
+            document.add(rule.BAD_NAME, f"{spell_name(name)} {oddness}", names, index)
     return tuple(names)
 
 
-def _bare_profiles(written: dict[str, Any], profiles: Mapping[str, Values], report: FileReport) -> Iterator[Finding]:
+def _bare_profiles(written: dict[str, Any], profiles: Mapping[str, Values], document: Document) -> Iterator[Finding]:
     for name, values in profiles.items():
         for key in bare_keys(written[name], values):
             text = suspicious_unit_text(key, values[key])
-            location = report.document.place(written[name], key).value
+            location = document.place(written[name], key).value
             yield rule.SUSPICIOUS_UNIT.finding(text, key=key, location=location)

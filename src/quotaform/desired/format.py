@@ -81,7 +81,7 @@ def format_source(source: SourceFile) -> FormattedFile:
     before = _MARK + decoded if is_marked else decoded
     text = FileText.of(decoded)
     content = read_document(source.name, text.lines, most_values=_MOST_VALUES)
-    problems = content.problems
+    problems = content.findings.all()
     formatted = None if problems else _format(text.lines)
     if formatted is not None and (formatted == text.lines or _is_same(content, formatted)):
         return FormattedFile(name=source.name, before=before, after=text.with_lines(formatted))
@@ -109,7 +109,7 @@ _MOST_VALUES: Final = 1 << 30
 def _is_same(content: Document, formatted: str) -> bool:
     """Whether a text declares the same as a file; the spelling of values and the order of keys may differ."""
     other = read_document(content.name, formatted, most_values=_MOST_VALUES)
-    return not other.problems and _is_same_node(content.root, other.root)
+    return not other.errors and _is_same_node(content.root, other.root)
 
 
 def _is_same_node(one: Any, other: Any) -> bool:

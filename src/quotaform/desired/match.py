@@ -10,8 +10,7 @@ from typing import Any, Final
 from unicodedata import name as character_name
 from unicodedata import normalize
 
-from quotaform.desired.file_report import FileReport
-from quotaform.desired.yaml.document import Node, Oddity, StopReadingError, glued_key, taken_for
+from quotaform.desired.yaml.document import Document, Node, Oddity, StopReadingError, glued_key, taken_for
 from quotaform.model import rule
 from quotaform.model.entity import (
     DEFAULT_WORD,
@@ -76,32 +75,32 @@ _KNOWN: Final = frozenset(ENTITY_TYPES)
 _PLAIN: Final = regex(r"(?!User:|(?i:default)$|(?:user|client-id|ip)=)[A-Za-z0-9._@:/=,+-]+").fullmatch
 
 
-def read_match(match: dict[str, Any], report: FileReport, room: int) -> list[Entity]:
+def read_match(match: dict[str, Any], document: Document, room: int) -> list[Entity]:
     """Return the entities that a match selects; none if it is invalid.
 
     `match`: entity type to name, list of names or `{name: ...}`. `room`: how many entities the file may still declare.
 
     Raises `StopReadingError`: there are more problems than are shown, or more entities than a file may declare.
     """
-    errors = report.errors
+    errors = document.errors
     columns = [
-        [(entity_type, name) for name in _read_names(match, entity_type, report)]
+        [(entity_type, name) for name in _read_names(match, entity_type, document)]
         for entity_type in ENTITY_TYPES
         if entity_type in match
     ]
     if len(columns) != len(match) or not can_combine(match):
-        _check_types(match, report)
-    if not columns or report.errors > errors:
+        _check_types(match, document)
+    if not columns or document.errors > errors:
         return []
     if prod(map(len, columns)) > room:
         text = f"this file declares more than {MAX_ENTITIES:,} entities; divide it"
-        report.add(rule.TOO_MANY_ENTITIES, text, match, columns[0][0][0])
+        document.add(rule.TOO_MANY_ENTITIES, text, match, columns[0][0][0])
         raise StopReadingError
     return [Entity.of(parts) for parts in product(*columns)]
 
 
-def _check_types(match: dict[str, Any], report: FileReport) -> None:
-    if not match or _is_unquoted(match, report):
+def _check_types(match: dict[str, Any], document: Document) -> None:
+    if not match or _is_unquoted(match, document):
         return
     for entity_type in match:
         if entity_type not in _KNOWN:
@@ -110,16 +109,16 @@ def _check_types(match: dict[str, Any], report: FileReport) -> None:
             if glued := glued_key(entity_type, ENTITY_TYPES):
                 guess = f"; write a space after the colon of {glued}."
             text = f"unknown entity type {quote(entity_type)}{guess or '.'} The types are {', '.join(ENTITY_TYPES)}"
-            report.add(rule.BAD_MATCH, text, match, entity_type, at_key=True)
+            document.add(rule.BAD_MATCH, text, match, entity_type, at_key=True)
     known = _KNOWN.intersection(match)
     if not can_combine(known):
         alone = min(known, key=lambda name: len(KNOWN_TYPES[name].combines_with))
         others = " or ".join(name for name in ENTITY_TYPES if name != alone)
         text = f"{alone} cannot be combined with {others}; Kafka limits connections per address only"
-        report.add(rule.BAD_MATCH, text, match, alone, at_key=True)
+        document.add(rule.BAD_MATCH, text, match, alone, at_key=True)
 
 
-def _is_unquoted(match: dict[str, Any], report: FileReport) -> bool:
+def _is_unquoted(match: dict[str, Any], document: Document) -> bool:
     """Report a name with commas that is not quoted, as `{user: CN=a,OU=b}`, which YAML takes for two keys."""
     known = [entity_type for entity_type in match if entity_type in _KNOWN]
     loose = [key for key, name in match.items() if key not in _KNOWN and name is None]
@@ -130,73 +129,73 @@ def _is_unquoted(match: dict[str, Any], report: FileReport) -> bool:
     text = f"{quote(loose[0])} is not an entity type; quote the name: {{{entity_type}: {quote(','.join(names))}}}"
     if not any("=" in name for name in names):
         text += f", or write a list of names: {{{entity_type}: [{', '.join(map(inert, names))}]}}"
-    report.add(rule.BAD_MATCH, text, match, loose[0], at_key=True)
+    document.add(rule.BAD_MATCH, text, match, loose[0], at_key=True)
     return True
 
 
-def _read_names(match: dict[str, Any], entity_type: str, report: FileReport) -> list[str | None]:
+def _read_names(match: dict[str, Any], entity_type: str, document: Document) -> list[str | None]:
     node = match[entity_type]
     if not isinstance(node, list):
-        name, is_good = _read_name(match, entity_type, entity_type, report)
+        name, is_good = _read_name(match, entity_type, entity_type, document)
         return [name] if is_good else []
     if not node:
         text = f"the list of {entity_type} names is empty; add a name, or remove the entry"
-        report.add(rule.BAD_MATCH, text, match, entity_type)
+        document.add(rule.BAD_MATCH, text, match, entity_type)
     names: dict[str | None, int] = {}
     for index in range(len(node)):
-        name, is_good = _read_name(node, index, entity_type, report)
+        name, is_good = _read_name(node, index, entity_type, document)
         if is_good and names.setdefault(name, index) != index:
             address = Entity.of(((entity_type, name),)).address
-            first = report.document.place(node, names[name]).value
+            first = document.place(node, names[name]).value
             text = f"{address} is in this list twice; it is also at {first}. Keep one of the two"
-            report.add(rule.DUPLICATE_ENTITY, text, node, index, address=address)
+            document.add(rule.DUPLICATE_ENTITY, text, node, index, address=address)
     return list(names)
 
 
-def _read_name(container: Any, key: str | int, entity_type: str, report: FileReport) -> tuple[str | None, bool]:
+def _read_name(container: Any, key: str | int, entity_type: str, document: Document) -> tuple[str | None, bool]:
     """Return one name, `None` for the default, and whether it may be used."""
     name = container[key]
     is_literal = isinstance(name, dict)
     if is_literal:
         if list(name) != ["name"]:
             text = f'{entity_type} must be a name, or {{name: "..."}} without other fields'
-            report.add(rule.BAD_NAME, text, container, key)
+            document.add(rule.BAD_NAME, text, container, key)
             return None, False
         container, key, name = name, "name", name["name"]
-    if type(name) is not str or report.document.oddity(container, key) is not None:
-        _refuse_name(container, key, entity_type, name, report)
+    if type(name) is not str or document.oddity(container, key) is not None:
+        _refuse_name(container, key, entity_type, name, document)
         return None, False
     if name == DEFAULT_WORD and not is_literal:
         return None, True
-    return name, _check_name(container, key, entity_type, name, report)
+    return name, _check_name(container, key, entity_type, name, document)
 
 
-def _check_name(container: Any, key: str | int, entity_type: str, name: str, report: FileReport) -> bool:
+def _check_name(container: Any, key: str | int, entity_type: str, name: str, document: Document) -> bool:
     if not name:
         text = f"{entity_type} has an empty name, which brokers reject; write {DEFAULT_WORD} for the default"
-        report.add(rule.BAD_NAME, text, container, key)
+        document.add(rule.BAD_NAME, text, container, key)
         return False
     if entity_type == IP:
         problem = ip_problem(name)
         if problem:
-            report.add(rule.BAD_NAME, f"ip {problem}", container, key)
+            document.add(rule.BAD_NAME, f"ip {problem}", container, key)
             return False
         return True
     if len(name) * 4 > MAX_NAME_BYTES and (size := len(name.encode())) > MAX_NAME_BYTES:
         text = f"this {entity_type} name has {size} bytes; Kafka's protocol allows at most {MAX_NAME_BYTES}"
-        report.add(rule.BAD_NAME, text, container, key)
+        document.add(rule.BAD_NAME, text, container, key)
         return False
     if _PLAIN(name):
         return True
     oddness = name_oddness(entity_type, name)
     if oddness is not None:
-        report.add(rule.ODD_NAME, f"{entity_type}={spell_name(name)} {oddness}", container, key)
+        document.add(rule.ODD_NAME, f"{entity_type}={spell_name(name)} {oddness}", container, key)
     return True
 
 
-def _refuse_name(container: Any, key: str | int, entity_type: str, node: Node, report: FileReport) -> None:
-    raw = report.document.place(container, key).text or ""
-    oddity = report.document.oddity(container, key)
+def _refuse_name(container: Any, key: str | int, entity_type: str, node: Node, document: Document) -> None:
+    raw = document.place(container, key).text or ""
+    oddity = document.oddity(container, key)
     if node is None:
         text = (
             f"{entity_type} has no name, perhaps because a variable is not set; "
@@ -210,19 +209,19 @@ def _refuse_name(container: Any, key: str | int, entity_type: str, node: Node, r
         text = taken_for(raw, f"{_KINDS.get(oddity, oddity)}, not as a {entity_type} name")
     else:
         text = f"{entity_type} must be a name, a list of names or {{name: ...}}; a list cannot contain lists"
-    report.add(rule.BAD_NAME, text, container, key)
+    document.add(rule.BAD_NAME, text, container, key)
 
 
 _KINDS: Final = {Oddity.INFINITE: "infinity or not a number"}
 
 
-def read_pattern(node: dict[str, Any], report: FileReport) -> Pattern:
+def read_pattern(node: dict[str, Any], document: Document) -> Pattern:
     """Return a pattern; the schema reports values that are not text."""
     parts: list[tuple[str, str | None]] = []
     for entity_type in ENTITY_TYPES:
         name = node.get(entity_type)
         if isinstance(name, str):
             if problem := pattern_problem(name):
-                report.add(rule.TOO_LARGE, f"{problem}; shorten it", node, entity_type)
+                document.add(rule.TOO_LARGE, f"{problem}; shorten it", node, entity_type)
             parts.append((entity_type, None if name == DEFAULT_WORD else name))
     return Pattern(tuple(parts))

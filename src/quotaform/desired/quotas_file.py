@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Final, TypeAlias
 
-from quotaform.desired.file_report import FileReport, check_shape
 from quotaform.desired.match import MAX_ENTITIES, read_match
 from quotaform.desired.schema import quotas as quotas_schema
+from quotaform.desired.shape import check_shape
 from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.value import (
     bare_keys,
@@ -20,16 +19,15 @@ from quotaform.desired.value import (
     read_expires,
     read_values,
 )
-from quotaform.desired.yaml.document import Document, StopReadingError, glued_key, mark_position, spots_of, taken_for
+from quotaform.desired.yaml.document import Document, StopReadingError, mark_position, spots_of, taken_for
 from quotaform.desired.yaml.reader import Stream, read_document
 from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Location, Position
-from quotaform.model.finding_list import MAX_PROBLEMS, FindingList
+from quotaform.model.finding_list import MAX_PROBLEMS
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Cause, Entry, LayerFile, ProfileUse, ValuePlace, Values
-from quotaform.model.records.schema import make_schema
-from quotaform.model.text import did_you_mean, listed, nearest, quote
+from quotaform.model.text import did_you_mean, listed, quote
 
 Profiles = Mapping[str, Values]
 """Profile name to its values."""
@@ -44,10 +42,13 @@ class EntryReader:
         self.profiles = profiles
         self.known: dict[tuple[tuple[str, float], ...], Values] = {}
 
-    def read(self, items: list[Any], report: FileReport, file: LayerFile, entries: list[Entry]) -> None:
-        """Read the `quotas` of one file, or some of them; what is wrong goes to the report.
+    def read(
+        self, items: list[Any], document: Document, file: LayerFile, entries: list[Entry], refused: Collection[object]
+    ) -> None:
+        """Read the `quotas` of one file, or some of them; what is wrong goes to the document.
 
-        `entries`: the entries of the file that were read before; takes those of the list.
+        `entries`: the entries of the file that were read before; takes those of the list. `refused`: the indexes of
+        items in which something has another shape, so that nothing is said of what they lack.
 
         Raises `StopReadingError`: there are more problems than are shown.
         """
@@ -55,45 +56,56 @@ class EntryReader:
         for index, item in enumerate(items):
             if isinstance(item, dict):
                 position = mark_position(spots[index][0])
-                self.read_item(item, report, file, position, entries)
+                self.read_item(item, document, file, position, entries, is_whole=index not in refused)
 
     def share(self, values: Values) -> Values:
         """Return the same values for equal ones, which are many."""
         return self.known.setdefault(tuple(values.items()), values)
 
     def read_item(
-        self, item: dict[str, Any], report: FileReport, file: LayerFile, position: Position, entries: list[Entry]
+        self,
+        item: dict[str, Any],
+        document: Document,
+        file: LayerFile,
+        position: Position,
+        entries: list[Entry],
+        *,
+        is_whole: bool,
     ) -> None:
         """Add the entries of one item."""
         match = item.get("match")
         if not isinstance(match, dict):
             return
-        errors = report.errors
-        named = read_match(match, report, MAX_ENTITIES - len(entries))
+        errors = document.errors
+        named = read_match(match, document, MAX_ENTITIES - len(entries))
         entity = named[0] if named else None
-        if report.document.has_odd:
-            _check_texts(item, report)
-        expires = read_expires(item, report) if "expires" in item else None
+        if document.has_odd:
+            _check_texts(item, document)
+        expires = read_expires(item, document) if "expires" in item else None
         values: Values = {}
         places: tuple[ValuePlace, ...] = ()
         bare: tuple[str, ...] = ()
         profile: ProfileUse | None = None
         unset: Mapping[str, Position] | None = None
         if item.get("state") == "absent":
-            _check_absent(item, entity, report)
+            _check_absent(item, entity, document)
             cause = Cause.TOMBSTONE
         else:
             cause = Cause.ENTRY
             if "profile" in item:
                 profile = _profile_use(item)
-            values, places = self.read_values(item, entity, report, position, profile)
+            values, places = self.read_values(item, entity, document, position, profile)
+            if is_whole and item.keys().isdisjoint({"profile", "values", "unset"}):
+                state = " with state: present" if "state" in item else ""
+                text = f"{of_entity(entity)}declares no values{state}; write values, profile or state: absent"
+                document.add_at(rule.NO_VALUES, text, Location.at(document.name, position))
             if isinstance(own := item.get("values"), dict):
                 bare = bare_keys(own, values)
             if "unset" in item:
-                unset = _read_unset(item, entity, report, file)
-        if not named or not (values or unset or cause is Cause.TOMBSTONE) or report.errors > errors:
+                unset = _read_unset(item, entity, document, file)
+        if not named or not (values or unset or cause is Cause.TOMBSTONE) or document.errors > errors:
             return
-        owner, reason = (_read_text(item, field, report) for field in ("owner", "reason"))
+        owner, reason = (_read_text(item, field, document) for field in ("owner", "reason"))
         for declared in named:
             entries.append(  # noqa: PERF401
                 Entry(
@@ -116,7 +128,7 @@ class EntryReader:
         self,
         item: dict[str, Any],
         entity: Entity | None,
-        report: FileReport,
+        document: Document,
         position: Position,
         profile: ProfileUse | None,
     ) -> tuple[Values, tuple[ValuePlace, ...]]:
@@ -125,41 +137,33 @@ class EntryReader:
         values: dict[str, float] = {}
         where: dict[str, ValuePlace] = {}
         if "profile" in item:
-            values.update(self.read_profile(item, entity, report))
+            values.update(self.read_profile(item, entity, document))
             where = dict.fromkeys(values, profile or position)
         if isinstance(own, dict):
-            written = read_values(own, entity, report)
+            written = read_values(own, entity, document)
             values.update(written)
             spots = spots_of(own)
             where.update((key, mark_position(spots[key][0])) for key in written)
             if not own:
                 text = f"{of_entity(entity)}has no values; add some, or write state: absent"
-                report.add(rule.NO_VALUES, text, item, "values")
-        elif (
-            item.keys().isdisjoint({"profile", "values", "unset"})
-            and item.get("state", "present") == "present"
-            and not misspells_any(item)
-        ):
-            state = " with state: present" if "state" in item else ""
-            text = f"{of_entity(entity)}declares no values{state}; write values, profile or state: absent"
-            report.add_at(rule.NO_VALUES, text, Location.at(report.document.name, position))
+                document.add(rule.NO_VALUES, text, item, "values")
         return self.share(values), tuple(where.values())
 
-    def read_profile(self, item: dict[str, Any], entity: Entity | None, report: FileReport) -> Values:
+    def read_profile(self, item: dict[str, Any], entity: Entity | None, document: Document) -> Values:
         """Return the values of the profile that an item names."""
         name = item["profile"]
-        if not isinstance(name, str) or not name or report.document.oddity(item, "profile") is not None:
+        if not isinstance(name, str) or not name or document.oddity(item, "profile") is not None:
             return {}
         values = self.profiles.get(name)
         if values is None:
             known = f" The profiles are {listed(map(quote, self.profiles))}" if self.profiles else ""
             guess = did_you_mean(name, self.profiles) or "; quotaform.yaml does not define it."
-            report.add(rule.UNKNOWN_PROFILE, f"unknown profile {quote(name)}{guess}{known}", item, "profile")
+            document.add(rule.UNKNOWN_PROFILE, f"unknown profile {quote(name)}{guess}{known}", item, "profile")
             return {}
         for key in values:
             if entity is not None and not QUOTA_KEYS[key].fits(entity):
                 text = f"profile {quote(name)} {misfit_text(key, entity)}"
-                report.add(rule.BAD_KEY, text, item, "profile", address=entity.address, quota_key=key)
+                document.add(rule.BAD_KEY, text, item, "profile", address=entity.address, quota_key=key)
         return values
 
 
@@ -171,7 +175,7 @@ def _profile_use(item: dict[str, Any]) -> ProfileUse | None:
 
 
 def _read_unset(
-    item: dict[str, Any], entity: Entity | None, report: FileReport, file: LayerFile
+    item: dict[str, Any], entity: Entity | None, document: Document, file: LayerFile
 ) -> Mapping[str, Position] | None:
     """Return the keys that an item takes away from the common entry, and where it says so."""
     listed = item["unset"]
@@ -184,7 +188,7 @@ def _read_unset(
             f"{of_entity(entity)}is declared in a common file, but unset removes keys of the common entry; "
             "use it in the directory of a cluster, or remove it"
         )
-        report.add(rule.BAD_UNSET, text, item, "unset", at_key=True)
+        document.add(rule.BAD_UNSET, text, item, "unset", at_key=True)
         return None
     for index, key in enumerate(listed):
         address = entity.address if entity is not None else None
@@ -192,60 +196,39 @@ def _read_unset(
             continue
         problem = find_key_problem(key, entity)
         if problem is not None:
-            report.add(problem[0], problem[1], listed, index, address=address)
+            document.add(problem[0], problem[1], listed, index, address=address)
         elif key in unset:
             text = f"{of_entity(entity)}{key} is in unset twice; remove one of the two"
-            report.add(rule.BAD_UNSET, text, listed, index, address=address, quota_key=key)
+            document.add(rule.BAD_UNSET, text, listed, index, address=address, quota_key=key)
         elif isinstance(own, dict) and key in own:
-            other = report.document.place(own, key).key
+            other = document.place(own, key).key
             text = f"{of_entity(entity)}{key} is both in unset and in values, at {other}; remove one of the two"
-            report.add(rule.BAD_UNSET, text, listed, index, address=address, quota_key=key)
+            document.add(rule.BAD_UNSET, text, listed, index, address=address, quota_key=key)
         else:
             unset[key] = mark_position(spots_of(listed)[index][0])
     return unset
 
 
-def _read_text(item: dict[str, Any], field: str, report: FileReport) -> str | None:
+def _read_text(item: dict[str, Any], field: str, document: Document) -> str | None:
     """Return the text of a field; what the schema refuses, a number for example, as it is written."""
     value = item.get(field)
-    return value if value is None or isinstance(value, str) else report.document.place(item, field).text
+    return value if value is None or isinstance(value, str) else document.place(item, field).text
 
 
-def _check_texts(item: dict[str, Any], report: FileReport) -> None:
+def _check_texts(item: dict[str, Any], document: Document) -> None:
     for field in _TEXT_FIELDS:
-        oddity = report.document.oddity(item, field)
+        oddity = document.oddity(item, field)
         if oddity is not None:
             raw = item[field]
             text = f"{field} must be text, but {taken_for(raw, oddity)}"
-            report.add(rule.WRONG_TYPE, text, item, field)
+            document.add(rule.WRONG_TYPE, text, item, field)
 
 
-def _check_absent(item: dict[str, Any], entity: Entity | None, report: FileReport) -> None:
+def _check_absent(item: dict[str, Any], entity: Entity | None, document: Document) -> None:
     for field in ("values", "profile", "unset", "expires"):
         if field in item:
             text = f"{of_entity(entity)}has state: absent, which does not allow {field}; remove one of the two"
-            report.add(rule.BAD_STATE, text, item, field, at_key=True)
-
-
-_LOOKED_AT: Final = 20
-_DECLARING: Final = frozenset({"values", "profile", "unset", "state"})
-
-
-def misspells_any(item: dict[str, Any]) -> bool:
-    """Whether one of the first fields of an entry is probably a misspelt one that declares something."""
-    return any(misspells_field(field) for field in islice(item, _LOOKED_AT))
-
-
-def misspells_field(field: str) -> bool:
-    """Whether a field that is not one is probably one that declares something, or a quota key.
-
-    >>> [misspells_field(field) for field in ("valeus", "values:{a", "producer_byte_rate", "values", "xyz")]
-    [True, True, True, False, False]
-    """
-    fields = make_schema(quotas_schema)["definitions"]["entry"]["properties"]
-    if field in fields:
-        return False
-    return field in QUOTA_KEYS or bool({nearest(field, fields), glued_key(field, fields)} & _DECLARING)
+            document.add(rule.BAD_STATE, text, item, field, at_key=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,17 +262,15 @@ def read_quotas(source: SourceFile, reader: EntryReader) -> LoadedFile:
 def _read(file: LayerFile, text: str, reader: EntryReader) -> tuple[list[Entry], list[Finding]]:
     entries: list[Entry] = []
     entities: set[Entity] = set()
-    findings = FindingList()
 
     def take(document: Document) -> None:
         """Read the items of a part of the file, or the rest of it."""
-        report = FileReport(document, findings)
+        refused = {path[1] for path in check_shape(quotas_schema, document) if len(path) > 1}
         items = document.root.get("quotas") if isinstance(document.root, dict) else None
         if isinstance(items, list):
             known = len(entries)
-            reader.read(items, report, file, entries)
+            reader.read(items, document, file, entries, refused)
             entities.update([entry.entity for entry in entries[known:]])
-        check_shape(quotas_schema, report)
         if len(entries) - len(entities) > MAX_PROBLEMS:
             raise StopReadingError  # `assemble` reports these duplicates
 
@@ -297,6 +278,4 @@ def _read(file: LayerFile, text: str, reader: EntryReader) -> tuple[list[Entry],
     if document.root is not None:
         with suppress(StopReadingError):
             take(document)
-    for problem in document.problems:
-        findings.add(problem)
-    return entries, findings.all()
+    return entries, document.findings.all()

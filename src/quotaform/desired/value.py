@@ -9,8 +9,7 @@ from functools import lru_cache
 from re import compile as regex
 from typing import Any, Final
 
-from quotaform.desired.file_report import FileReport
-from quotaform.desired.yaml.document import Oddity
+from quotaform.desired.yaml.document import Document, Oddity
 from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.quota_key import QUOTA_KEYS, keys_for
@@ -27,10 +26,9 @@ _UNCLEAR_NUMBERS: Final = frozenset(
 )
 
 
-def read_values(node: dict[str, Any], entity: Entity | None, report: FileReport) -> dict[str, float]:
+def read_values(node: dict[str, Any], entity: Entity | None, document: Document) -> dict[str, float]:
     """Return the good values of a mapping of quota keys, and report what is wrong."""
     values: dict[str, float] = {}
-    document = report.document
     types = entity.types if entity is not None else ()
     for key, raw in node.items():
         kind = type(raw)
@@ -40,7 +38,7 @@ def read_values(node: dict[str, Any], entity: Entity | None, report: FileReport)
                 continue
             except (KeyError, ValueError):
                 pass
-        value = _read_slowly(node, key, entity, report)
+        value = _read_slowly(node, key, entity, document)
         if value is not None:
             values[key] = value
     return values
@@ -73,23 +71,23 @@ def bare_keys(node: Mapping[str, Any], values: Mapping[str, float]) -> tuple[str
     )
 
 
-def _read_slowly(node: dict[str, Any], key: str, entity: Entity | None, report: FileReport) -> float | None:
+def _read_slowly(node: dict[str, Any], key: str, entity: Entity | None, document: Document) -> float | None:
     address = entity.address if entity is not None else None
     problem = find_key_problem(key, entity)
     if problem is not None:
         broken, text = problem
         known = key if broken is rule.BAD_KEY else None
-        report.add(broken, text, node, key, at_key=True, address=address, quota_key=known)
+        document.add(broken, text, node, key, at_key=True, address=address, quota_key=known)
         return None
     quota_key = QUOTA_KEYS[key]
     raw = node[key]
-    written = report.document.place(node, key).text
+    written = document.place(node, key).text
     try:
-        return parse_value(quota_key, _value_text(raw, written, report.document.oddity(node, key)))
+        return parse_value(quota_key, _value_text(raw, written, document.oddity(node, key)))
     except ValueError as error:
         # The text of the error would show what a variable holds.
         what = f"{quote(written)} is not a value; {PLACES}" if written and PREFIX in written else str(error)
-        report.add(rule.BAD_VALUE, f"{of_entity(entity)}{key}: {what}", node, key, address=address, quota_key=key)
+        document.add(rule.BAD_VALUE, f"{of_entity(entity)}{key}: {what}", node, key, address=address, quota_key=key)
         return None
 
 
@@ -140,7 +138,7 @@ def of_entity(entity: Entity | None, gap: str = " ") -> str:
 _DAY: Final = regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
 
 
-def read_expires(item: dict[str, Any], report: FileReport, example: str = "2026-12-31") -> date | None:
+def read_expires(item: dict[str, Any], document: Document, example: str = "2026-12-31") -> date | None:
     """Return the day that an item names; `None` when it names none, of which the schema finds the wrong type.
 
     `example`: how a day is written, for the message.
@@ -154,5 +152,5 @@ def read_expires(item: dict[str, Any], report: FileReport, example: str = "2026-
     except ValueError:
         pass
     text = f"expires: {quote(raw)} is not a date; write it as in {example}"
-    report.add(rule.BAD_DATE, text, item, "expires")
+    document.add(rule.BAD_DATE, text, item, "expires")
     return None

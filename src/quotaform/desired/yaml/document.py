@@ -22,8 +22,8 @@ from re import MULTILINE, VERBOSE
 from re import compile as regex
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
-from quotaform.model.finding import Finding, Location, Position, pack_position
-from quotaform.model.finding_list import MAX_PROBLEMS
+from quotaform.model.finding import Finding, Location, Position, Severity, pack_position
+from quotaform.model.finding_list import FindingList
 from quotaform.model.rule import FindingRule
 from quotaform.model.text import LONGEST, quote
 
@@ -186,20 +186,58 @@ class StopReadingError(Exception):
 
 
 class Document:
-    """One YAML file, or the part of it that was read last.
+    """One YAML file, or the part of it that was read last, and what is wrong with it.
 
     A long list may be handed over in parts while it is read (see `read_document`): then `root` holds one part of it
-    at a time, and `offset` says how many items came before.
+    at a time, and `offset` says how many items came before. Whatever adds a finding may raise `StopReadingError`: there
+    are more than are shown.
     """
 
-    __slots__ = ("has_odd", "name", "offset", "problems", "root")
+    __slots__ = ("errors", "findings", "has_odd", "name", "offset", "root")
 
     def __init__(self, name: str) -> None:
         self.name = name  # the file's name in messages
         self.root: Node = None  # its content; `None` for an empty file
         self.offset = 0  # how many items of the list were handed over before those in `root`
-        self.problems: list[Finding] = []  # what is wrong with it as YAML
+        self.findings = FindingList()  # what was found: the first of it, if it is a lot
+        self.errors = 0  # how many of the findings are errors
         self.has_odd = False  # whether another reader takes any of its scalars for something else
+
+    def add(
+        self,
+        broken: FindingRule,
+        message: str,
+        container: Node,
+        key: str | int,
+        *,
+        at_key: bool = False,
+        address: str | None = None,
+        quota_key: str | None = None,
+    ) -> None:
+        """Report something about the value (or the key) of a container."""
+        place = self.place(container, key)
+        location = place.key if at_key else place.value
+        self.add_finding(broken.finding(message, address=address, key=quota_key, location=location))
+
+    def add_at(self, broken: FindingRule, message: str, location: Location) -> None:
+        """Report something about a place."""
+        self.add_finding(broken.finding(message, location=location))
+
+    def add_finding(self, finding: Finding) -> None:
+        """Add a finding."""
+        self.errors += finding.severity is Severity.ERROR
+        self.findings.add(finding)
+        if self.findings.is_full:
+            raise StopReadingError
+
+    def report(self, broken: FindingRule, message: str, mark: Any) -> None:
+        """Report something at a mark of the parser."""
+        self.add_at(broken, message, self.location(mark))
+
+    def stop(self, broken: FindingRule, message: str, mark: Any) -> NoReturn:
+        """Report what leaves nothing to read on."""
+        self.report(broken, message, mark)
+        raise StopReadingError
 
     def oddity(self, container: Node, key: str | int) -> Oddity | None:
         """Return what another reader takes a text for."""
@@ -220,21 +258,6 @@ class Document:
             except (LookupError, TypeError):
                 break
         return place
-
-    def report(self, broken: FindingRule, message: str, mark: Any) -> None:
-        """Report what is wrong with it as YAML at a mark of the parser."""
-        self.report_at(broken, message, self.location(mark))
-
-    def report_at(self, broken: FindingRule, message: str, location: Location) -> None:
-        """Report what is wrong with it as YAML. Raises `StopReadingError` if there is more than is shown."""
-        self.problems.append(broken.finding(message, location=location))
-        if len(self.problems) > MAX_PROBLEMS:
-            raise StopReadingError
-
-    def stop(self, broken: FindingRule, message: str, mark: Any) -> NoReturn:
-        """Report what leaves nothing to read on."""
-        self.report(broken, message, mark)
-        raise StopReadingError
 
     def location(self, mark: Any) -> Location:
         """Return the location of a mark of the parser."""

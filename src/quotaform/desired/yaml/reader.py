@@ -271,12 +271,12 @@ class _Reader:
             location = Location(document.name, len(before), len(before[-1]) + 1)
             code = f"{error.character:04X}"
             what = f'the character U+{code} is not allowed in a file; write it as "\\u{code}", in double quotes'
-            document.report_at(rule.YAML_SYNTAX, what, location)
+            document.add_at(rule.YAML_SYNTAX, what, location)
             return
         if not isinstance(error, MarkedYAMLError):
             raise error
         location = document.location(error.problem_mark) if error.problem_mark else Location(document.name)
-        document.report_at(rule.YAML_SYNTAX, syntax_text(error, text), location)
+        document.add_at(rule.YAML_SYNTAX, syntax_text(error, text), location)
         document.root = None
         if self.streamed:
             # The mistake may be in what was taken for the end of the last item.

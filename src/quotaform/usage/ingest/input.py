@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import convert
 
-from quotaform.desired.file_report import FileReport, check_shape
+from quotaform.desired.shape import check_shape
 from quotaform.desired.tree import SourceFile, decode, shown_path
 from quotaform.desired.yaml.document import StopReadingError
 from quotaform.desired.yaml.reader import read_document
@@ -52,15 +52,15 @@ def read_usage_mapping(source: SourceFile) -> tuple[TableMapping | None, list[Fi
     if isinstance(text, Finding):
         return None, [text]
     document = read_document(source.name, text)
-    report, mapping = FileReport(document), None
+    mapping = None
     with suppress(StopReadingError):
-        if not document.problems:
-            check_shape(usage_mapping, report)
-            mapping = None if report.errors else convert(document.root, TableMapping)
-            if mapping and (problem := mapping_problem(mapping)):
-                report.add_at(rule.BAD_MAPPING, problem[1], document.locate(problem[0]).key)
-    report.findings.extend(document.problems)
-    findings = report.findings.all()
+        if not document.errors:
+            check_shape(usage_mapping, document)
+        if not document.errors:
+            mapping = convert(document.root, TableMapping)
+            if problem := mapping_problem(mapping):
+                document.add_at(rule.BAD_MAPPING, problem[1], document.locate(problem[0]).key)
+    findings = document.findings.all()
     return (None, findings) if findings else (mapping, [])
 
 

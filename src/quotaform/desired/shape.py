@@ -1,4 +1,4 @@
-"""The problems of one file, with their locations; among them those that its JSON Schema finds, in words."""
+"""What of a file does not fit its JSON Schema, with its locations and in words."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from operator import getitem
 from typing import Any, Final
 
 from quotaform.desired.schema import config, quotas
-from quotaform.desired.yaml.document import Document, Node, StopReadingError, glued_key, taken_for
+from quotaform.desired.yaml.document import Document, glued_key, taken_for
 from quotaform.model import rule
-from quotaform.model.finding import Finding, Location, Severity
-from quotaform.model.finding_list import FindingList
+from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.records.schema import Builder, make_schema, nodes_of
 from quotaform.model.records.validator import Refusal, gate
@@ -22,49 +21,6 @@ from quotaform.model.text import did_you_mean, quote
 
 NodePath = tuple[str | int, ...]
 """The keys and indexes that lead from the root of a document to a node."""
-
-
-class FileReport:
-    """Collects the findings of one document. Whatever adds one may raise `StopReadingError`: there are too many."""
-
-    __slots__ = ("document", "errors", "findings")
-
-    def __init__(self, document: Document, findings: FindingList | None = None) -> None:
-        """Make a report.
-
-        `findings`: takes what is found, together with what was found before.
-        """
-        self.document = document
-        self.errors = 0  # how many of the findings are errors
-        # What was found: the first of it, if it is a lot
-        self.findings = FindingList() if findings is None else findings
-
-    def add(
-        self,
-        broken: FindingRule,
-        message: str,
-        container: Node,
-        key: str | int,
-        *,
-        at_key: bool = False,
-        address: str | None = None,
-        quota_key: str | None = None,
-    ) -> None:
-        """Report something about the value (or the key) of a container."""
-        place = self.document.place(container, key)
-        location = place.key if at_key else place.value
-        self.add_finding(broken.finding(message, address=address, key=quota_key, location=location))
-
-    def add_at(self, broken: FindingRule, message: str, location: Location) -> None:
-        """Report something about a place."""
-        self.add_finding(broken.finding(message, location=location))
-
-    def add_finding(self, finding: Finding) -> None:
-        """Add a finding."""
-        self.errors += finding.severity is Severity.ERROR
-        self.findings.add(finding)
-        if self.findings.is_full:
-            raise StopReadingError
 
 
 _TYPES: Mapping[str, str] = {
@@ -83,50 +39,50 @@ _STREAMED: Final = 2
 _EMPTY: Mapping[str, str] = {"array": "[]", "object": "{}"}
 
 
-def check_shape(build: Builder, report: FileReport) -> set[NodePath]:
+def check_shape(build: Builder, document: Document) -> set[NodePath]:
     """Report where and why a document does not fit its schema, as far as that is not left to code (`in_code`).
 
     Returns the paths of what does not fit, or is missing. Raises `StopReadingError`: there are more problems than are
     shown.
     """
     shape = gate(build, is_shape=True)
-    if shape.is_valid(report.document.root):
+    if shape.is_valid(document.root):
         return set()
     found: set[tuple[NodePath, str]] = set()
     # The validator takes the fields of a mapping in any order.
-    for refusal in sorted(shape.refusals(report.document.root), key=lambda refusal: _place(refusal, report)):
-        for path, finding in _explain(build, refusal, report):
+    for refusal in sorted(shape.refusals(document.root), key=lambda refusal: _place(refusal, document)):
+        for path, finding in _explain(build, refusal, document):
             if (path, finding.rule) not in found:
                 found.add((path, finding.rule))
-                report.add_finding(finding)
+                document.add_finding(finding)
     return {path for path, _ in found}
 
 
-def require_shape(build: Builder, report: FileReport) -> Any:
+def require_shape(build: Builder, document: Document) -> Any:
     """Return a document without what does not fit its schema, which is reported; `None` if all of it does not."""
-    for path in sorted(check_shape(build, report), reverse=True):
+    for path in sorted(check_shape(build, document), reverse=True):
         if not path:
             return None
         with suppress(LookupError):
-            root: Any = report.document.root
+            root: Any = document.root
             holder = reduce(getitem, path[:-1], root)
             del holder[path[-1]], holder.spots[path[-1]]
-    return report.document.root
+    return document.root
 
 
-def _place(refusal: Refusal, report: FileReport) -> tuple[int, int]:
-    at = report.document.locate(tuple(refusal.path)).key
+def _place(refusal: Refusal, document: Document) -> tuple[int, int]:
+    at = document.locate(tuple(refusal.path)).key
     return at.line, at.column
 
 
 def _finding(
-    report: FileReport, rule: FindingRule, path: tuple[Any, ...], message: str, *, at_key: bool = False
+    document: Document, rule: FindingRule, path: tuple[Any, ...], message: str, *, at_key: bool = False
 ) -> Finding:
-    place = report.document.locate(path)
+    place = document.locate(path)
     return rule.finding(message, location=place.key if at_key else place.value)
 
 
-def _explain(build: Builder, refusal: Refusal, report: FileReport) -> Iterator[tuple[tuple[Any, ...], Finding]]:
+def _explain(build: Builder, refusal: Refusal, document: Document) -> Iterator[tuple[tuple[Any, ...], Finding]]:
     path = tuple(refusal.path)
     schema = nodes_of(make_schema(build, is_shape=True), refusal.schema_path)[-1]
     if refusal.keyword == "additionalProperties":
@@ -134,31 +90,31 @@ def _explain(build: Builder, refusal: Refusal, report: FileReport) -> Iterator[t
         for key in refusal.value:
             if key not in known:
                 text = _unknown_text(key, known, build)
-                yield (*path, key), _finding(report, rule.UNKNOWN_FIELD, (*path, key), text, at_key=True)
+                yield (*path, key), _finding(document, rule.UNKNOWN_FIELD, (*path, key), text, at_key=True)
     elif refusal.keyword == "required":
         unknown = [key for key in refusal.value if key not in schema.get("properties", {})]
         key = refusal.details["property"]
         if not any(did_you_mean(other, [key]) for other in unknown[:_LOOKED_AT]):
-            text = f"{_name(path, report)} has no {key}; add it"
-            yield (*path, key), _finding(report, rule.MISSING_FIELD, path, text)
-    elif not _is_misplaced(path, refusal.value, report):
-        broken, text = _scalar_text(refusal, schema, path, report)
-        yield path, _finding(report, broken, path, text)
+            text = f"{_name(path, document)} has no {key}; add it"
+            yield (*path, key), _finding(document, rule.MISSING_FIELD, path, text)
+    elif not _is_misplaced(path, refusal.value, document):
+        broken, text = _scalar_text(refusal, schema, path, document)
+        yield path, _finding(document, broken, path, text)
 
 
-def _is_misplaced(path: NodePath, value: Any, report: FileReport) -> bool:
+def _is_misplaced(path: NodePath, value: Any, document: Document) -> bool:
     """Whether `values` are empty because what belongs to them is not indented, which is reported."""
     if value is not None or path[-1:] != ("values",):
         return False
-    root: Any = report.document.root
+    root: Any = document.root
     entry = reduce(getitem, path[:-1], root)
     return not entry.keys().isdisjoint(QUOTA_KEYS)
 
 
 def _scalar_text(
-    refusal: Refusal, schema: Mapping[str, Any], path: tuple[Any, ...], report: FileReport
+    refusal: Refusal, schema: Mapping[str, Any], path: tuple[Any, ...], document: Document
 ) -> tuple[FindingRule, str]:
-    name, raw = _name(path, report), report.document.locate(path).text
+    name, raw = _name(path, document), document.locate(path).text
     examples = schema.get("examples")
     example = f"; write for example {examples[0]}" if examples and not isinstance(examples[0], dict | list) else ""
     match refusal.keyword:
@@ -220,13 +176,13 @@ def _unknown_text(key: str, known: list[str], build: Builder) -> str:
     return f"unknown field {quote(key)}{guess} The fields are {', '.join(known)}"
 
 
-def _name(path: tuple[Any, ...], report: FileReport) -> str:
+def _name(path: tuple[Any, ...], document: Document) -> str:
     if not path:
         return "the file"
     last = path[-1]
     if isinstance(last, str):
         return last if last.isidentifier() else quote(last)
-    number = last + 1 + (report.document.offset if len(path) == _STREAMED else 0)
+    number = last + 1 + (document.offset if len(path) == _STREAMED else 0)
     return f"item {number} of {path[-2]}" if len(path) > 1 else f"item {number}"
 
 

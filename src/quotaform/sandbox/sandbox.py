@@ -439,8 +439,9 @@ class Sandbox:
 
     @property
     def _started(self) -> Mapping[int, Node]:
-        """The nodes of a sandbox that runs."""
-        return self._nodes if self._supervisor else {}
+        """The nodes. Raises `SandboxError` if the sandbox is not running."""
+        _ = self._supervisor
+        return self._nodes
 
     def _node(self, number: int) -> Node:
         if number not in self._started:

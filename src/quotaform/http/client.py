@@ -192,11 +192,9 @@ class _Exchange:
                 with closing(connection.getresponse()) as answer:
                     return self._read(answer)
         except (OSError, HTTPException) as error:
+            words, may_pass = self._explain(error)
             raise HttpError(
-                self._request.url.origin,
-                self._words(error),
-                may_have_arrived=self._is_connected,
-                may_pass=_may_pass(error),
+                self._request.url.origin, words, may_have_arrived=self._is_connected, may_pass=may_pass
             ) from None
 
     def _connection(self, context: ssl.SSLContext | None) -> tuple[HTTPConnection, str, dict[str, str]]:
@@ -258,38 +256,31 @@ class _Exchange:
             raise TimeoutError
         return left
 
-    def _words(self, error: Exception) -> str:
-        """Say why there is no answer; the words of an error may hold the request, so none of them is used."""
+    def _explain(self, error: Exception) -> tuple[str, bool]:
+        """Say why there is no answer, and whether networks and servers recover from that.
+
+        The words of an error may hold the request, so none of them is used.
+        """
         if isinstance(error, TimeoutError) and self._is_connected:
-            return f"did not answer within {self._limits.total:g} s"
+            return f"did not answer within {self._limits.total:g} s", True
         if isinstance(error, TimeoutError):
             seconds = min(self._limits.connect, self._limits.total)
-            return f"cannot be reached within {seconds:g} s; check the URL, the network and the proxy"
+            return f"cannot be reached within {seconds:g} s; check the URL, the network and the proxy", True
         if isinstance(error, gaierror):
-            return "cannot be reached: the host name is unknown; check the URL and the proxy"
+            return "cannot be reached: the host name is unknown; check the URL and the proxy", True
         if isinstance(error, ssl.SSLCertVerificationError):
-            return f"has a certificate that is not trusted ({error.verify_message}); give the CA that issued it"
+            return f"has a certificate that is not trusted ({error.verify_message}); give the CA that issued it", False
         if isinstance(error, ssl.SSLError):
-            return f"cannot be reached with TLS ({error.reason or 'the connection ended'})"
+            return f"cannot be reached with TLS ({error.reason or 'the connection ended'})", True
         if isinstance(error, ConnectionRefusedError):
-            return "cannot be reached: the connection was refused; check the URL and the proxy"
+            return "cannot be reached: the connection was refused; check the URL and the proxy", True
         if isinstance(error, (ConnectionError, IncompleteRead)):
-            return "closed the connection before the answer was complete"
+            return "closed the connection before the answer was complete", True
         if isinstance(error, HTTPException):
-            return "answered with something that is not HTTP; check the URL"
+            return "answered with something that is not HTTP; check the URL", False
         if str(error).startswith(_PROXY_REFUSED):
-            return "cannot be reached: the proxy refused to connect to it"
-        return f"cannot be reached: {error.strerror or 'the connection failed'}"  # type: ignore[attr-defined]
-
-
-def _may_pass(error: Exception) -> bool:
-    """Whether a failure is one that networks and servers recover from: no refused certificate, no other protocol."""
-    is_proxy = str(error).startswith(_PROXY_REFUSED)
-    return (
-        isinstance(error, (OSError, IncompleteRead))
-        and not isinstance(error, ssl.SSLCertVerificationError)
-        and not is_proxy
-    )
+            return "cannot be reached: the proxy refused to connect to it", False
+        return f"cannot be reached: {error.strerror or 'the connection failed'}", True  # type: ignore[attr-defined]
 
 
 class _TimedResponse(HTTPResponse):

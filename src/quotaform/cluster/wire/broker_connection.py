@@ -161,11 +161,10 @@ class BrokerConnection(Stream):
         frame = self.encode(request, version)
         try:
             self.send(frame, deadline)
-        except TimeoutError:
-            raise
-        except OSError:
+        except OSError as error:
             # The last response before the connection was closed is more informative.
-            return self.read_answer(request, version, deadline)
+            if isinstance(error, TimeoutError):
+                raise
         return self.read_answer(request, version, deadline)
 
     def encode(self, request: BrokerRequest[ResponseT], version: int) -> bytes:

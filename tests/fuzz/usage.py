@@ -12,7 +12,6 @@ from quotaform.desired.tree import SourceFile
 from quotaform.model.errors import InvalidFilesError
 from quotaform.usage.format import FORMATS
 from quotaform.usage.format.table import TableMapping, TimeUnit, parse_rows
-from quotaform.usage.format.text import PROMETHEUS
 from quotaform.usage.ingest.input import read_usage_mapping
 from quotaform.usage.ingest.recording import Recording, items_of
 from quotaform.usage.ingest.rows import merged_batches, parsed_batches
@@ -45,7 +44,7 @@ def _read_rows(document: bytes) -> None:
 
 def _read_recording(document: bytes) -> None:
     """Read a file as a task does."""
-    for name in (None, PROMETHEUS):
+    for name in (None, "prometheus"):
         items = list(items_of(Recording("f", float(_TS), None, document), name, _ORIGIN))
         assert not [item for item in items if isinstance(item, Rejected) and item.reason.startswith("internal")], items
         _check(items)

@@ -150,6 +150,8 @@ def _hidden_name(user: str | None, client_id: str | None, labels: Mapping[str, s
     bucket with one name, the label of the other one is not asked for where it was said which label holds it.
     """
     missing = [kind for kind, name in (("user", user), ("client_id", client_id)) if name is None]
+    if not missing:
+        return None
     known = {fold(name) for names in origin.labels.values() for name in names} | _NO_NAMES
     others = [label for label, value in labels.items() if value and fold(label) not in known]
     if len(missing) == 2:
@@ -161,8 +163,7 @@ def _hidden_name(user: str | None, client_id: str | None, labels: Mapping[str, s
                     "with --user-label or --client-id-label of usage ingest, or call it user or client_id in the "
                     "exporter"
                 )
-    elif missing and origin.labels[missing[0]] == LABELS[missing[0]]:
-        [kind] = missing
+    elif origin.labels[kind := missing[0]] == LABELS[kind]:
         what = kind.replace("_", "-")
         for label in others:
             if may_name(kind, label):

@@ -148,15 +148,11 @@ def spell_record(record: object) -> str:
 HEAD_BYTES: Final = 65_536
 """How many of the first bytes of a recording say what it is."""
 
-PROMETHEUS: Final = "prometheus"
-EXPOSITION: Final = "exposition"
-JMXTOOL: Final = "jmxtool"
-OTLP: Final = "otlp"
 TABLE: Final = "table"
 
 _JSON: Final = (
-    (OTLP, regex(rb'"resource_?metrics"\s*:', 2)),
-    (PROMETHEUS, regex(rb'"metric"\s*:\s*\{|"resultType"\s*:|"status"\s*:\s*"(?:success|error)"')),
+    ("otlp", regex(rb'"resource_?metrics"\s*:', 2)),
+    ("prometheus", regex(rb'"metric"\s*:\s*\{|"resultType"\s*:|"status"\s*:\s*"(?:success|error)"')),
 )
 """What is in the JSON of each format; the first one that is found counts."""
 _EXPOSITION: Final = regex(
@@ -195,15 +191,15 @@ def detect_format(head: bytes) -> str | None:
     """
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if _LABELS_ALONE.match(text):
-        return EXPOSITION
+        return "exposition"
     if text[:1] in (b"{", b"["):
         return next((name for name, is_in in _JSON if is_in.search(text)), None)
     if b"\0" in text:
         return TABLE if text.startswith((b"PAR1", b"ORC")) else None
     if _JMXTOOL.match(text) or _HEADLESS.match(text):
-        return JMXTOOL
+        return "jmxtool"
     if _EXPOSITION.search(text):
-        return EXPOSITION
+        return "exposition"
     return TABLE if _COLUMNS.match(text) else None
 
 

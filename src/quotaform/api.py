@@ -294,14 +294,14 @@ def resolve(
     """
     from quotaform.apply.freshness import AsIfApplied
     from quotaform.resolve.request import request_of
-    from quotaform.resolve.resolve import Detail
+    from quotaform.resolve.resolve import ResolveOptions
     from quotaform.resolve.run import ResolveRequest
 
     asked = tuple(entities)
     for entity in asked:
         request_of(entity)
     assumed = None if plan is None else AsIfApplied(plan)
-    detail = Detail(keys=tuple(sorted(set(keys), key=key_order)), inherited=inherited, overridden=overridden)
+    detail = ResolveOptions(keys=tuple(sorted(set(keys), key=key_order)), inherited=inherited, overridden=overridden)
     request = ResolveRequest.of(asked, assumed, detail)
     chosen = choose_clusters(repository, clusters)
     return resolve_clusters(chosen, request, progress=progress, clock=clock, connect=connect)

@@ -63,7 +63,7 @@ from quotaform.resolve.quota_admin import QuotaAdmin
 from quotaform.resolve.report import render_resolve
 from quotaform.resolve.request import Effective
 from quotaform.resolve.request_file import RequestFile
-from quotaform.resolve.resolve import Detail
+from quotaform.resolve.resolve import ResolveOptions
 from quotaform.resolve.run import ResolveRequest, ResolveRun
 from quotaform.review.comment import Draft
 from quotaform.review.platform import Platform
@@ -131,7 +131,7 @@ def of_resolved(text: Text) -> Lines:
         is_live=asked.get("is_live", True),
         cluster_id=asked.get("cluster", HEADER.cluster_id),
     )
-    detail = Detail(keys=tuple(asked.get("keys", ())), inherited=asked.get("inherited", True))
+    detail = ResolveOptions(keys=tuple(asked.get("keys", ())), inherited=asked.get("inherited", True))
     request = ResolveRequest(entities=entities, has_clients=not all(ips), has_ips=any(ips), plan=plan, detail=detail)
     try:
         found = ResolveRun(request, gateway)

@@ -16,7 +16,7 @@ from quotaform.plan.plan import Plan
 from quotaform.report.text import PLAIN, Style
 from quotaform.resolve.records import dump_resolved
 from quotaform.resolve.report import render_resolve, render_resolve_csv
-from quotaform.resolve.resolve import Detail
+from quotaform.resolve.resolve import ResolveOptions
 from quotaform.resolve.run import ResolveRequest, ResolveRun
 from tests.builder import plan_of
 from tests.golden.conftest import Golden
@@ -61,7 +61,7 @@ def run(asked: Sequence[Entity] = ASKED, plan: Plan | None = None, **detail: Any
         has_clients=True,
         has_ips=True,
         plan=AsIfApplied(plan) if plan else None,
-        detail=Detail(**detail),
+        detail=ResolveOptions(**detail),
     )
     return ResolveRun(request, ScriptedGateway(QUOTAS, config=CONFIG), clock=Clock())
 

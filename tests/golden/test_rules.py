@@ -36,7 +36,7 @@ from quotaform.model.settings import Capacity
 from quotaform.model.units import parse_value
 from quotaform.plan.blast_radius import Principals, make_blast_radius, size_order
 from quotaform.plan.check.check import CHECKS, with_findings
-from quotaform.plan.check.facts import ClusterBase, Facts, LintRequest, safeguards_of
+from quotaform.plan.check.facts import ClusterBase, Facts, safeguards_of
 from quotaform.plan.check.guard import GUARDS, Check
 from quotaform.plan.check.lint import LintFacts, check_lints, unused_ignores
 from quotaform.plan.plan import Plan, PlanOptions
@@ -167,7 +167,8 @@ class Case:
             ),
             approvals=tuple(self.approvals),
             today=TODAY,
-            lints=LintRequest(settings=configs["own"].lints, capacity=Capacity(values=self.capacity), today=TODAY),
+            lints=configs["own"].lints,
+            capacity=Capacity(values=self.capacity),
         )
 
 
@@ -341,14 +342,14 @@ def of_lint(text: Text) -> Lines:
     case = Case.read(text)
     facts = case.facts
     assert facts.lints
-    settings = facts.lints.settings
+    settings = facts.lints
     quotas: Quotas = {entity: values for entity, values in {**case.live, **case.files}.items() if values}
     linted = check_lints(
         LintFacts(
             desired=facts.desired,
             quotas=quotas,
             settings=settings,
-            capacity=facts.lints.capacity,
+            capacity=facts.capacity,
             today=TODAY,
             selection=case.selection,
         )

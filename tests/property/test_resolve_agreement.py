@@ -21,7 +21,7 @@ from quotaform.resolve.request import (
     effective,
     representative,
 )
-from quotaform.resolve.resolve import Detail, KeyResolution, Resolver, make_resolution
+from quotaform.resolve.resolve import KeyResolution, ResolveOptions, Resolver, make_resolution
 from tests.strategies import FEW_NAMES, IPS, LIVE_ENTITIES, live_quotas, values_for
 
 SPELLINGS = ("10.0.0.1", "::ffff:10.0.0.1", "10.1", "127.0.0.1", "localhost", "0:0::1", "broker.example", *IPS)
@@ -160,7 +160,9 @@ def test_what_a_plan_calls_effective_is_what_resolve_answers_for_the_names_of_th
         return
     (effects,) = make_effects(actual, planned, [(entity, KEYS)])
     live = QuotaIndex(actual)
-    detail = Detail(keys=KEYS)  # Of a key that this version does not know there is a row only if one asks for it.
+    detail = ResolveOptions(
+        keys=KEYS
+    )  # Of a key that this version does not know there is a row only if one asks for it.
     rows = make_resolution(asked, Resolver(live), Resolver(live.altered(planned)), detail).keys
     found = {row.key: row for row in rows}
     for key, effect in zip(KEYS, effects, strict=True):

@@ -10,7 +10,7 @@ from quotaform.model.precedence import CLIENT_PRECEDENCE, IP_PRECEDENCE
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Quotas
 from quotaform.resolve.index import QuotaIndex
-from quotaform.resolve.resolve import Detail, Resolver, make_resolution
+from quotaform.resolve.resolve import ResolveOptions, Resolver, make_resolution
 from tests.builder import resolve_entities
 from tests.strategies import FEW_IPS, FEW_NAMES, quotas
 
@@ -100,7 +100,7 @@ def test_less_detail_only_leaves_out(
 ) -> None:
     chosen = tuple(sorted(set(keys), key=key_order))
     whole = {row.key: row for row in make_resolution(request, Resolver(QuotaIndex(all_quotas))).keys}
-    detail = Detail(keys=chosen, inherited=inherited, overridden=overridden)
+    detail = ResolveOptions(keys=chosen, inherited=inherited, overridden=overridden)
     for row in make_resolution(request, Resolver(QuotaIndex(all_quotas)), detail=detail).keys:
         full = whole.pop(row.key)
         assert row.resolved[:2] == full.resolved[:2]

@@ -12,7 +12,7 @@ import pytest
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
 from quotaform.resolve.index import QuotaIndex
-from quotaform.resolve.resolve import Detail, Resolver, make_resolution
+from quotaform.resolve.resolve import ResolveOptions, Resolver, make_resolution
 from tests.builder import PRODUCER
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def expected_rows(
     """What `quotaform.resolve.resolve` says, as rows of the table."""
     resolver = Resolver(QuotaIndex(quotas))
     for principal in principals:
-        for row in make_resolution(entity_of(principal), resolver, detail=Detail(keys=keys)).keys:
+        for row in make_resolution(entity_of(principal), resolver, detail=ResolveOptions(keys=keys)).keys:
             value, source, _, level, _ = row.resolved
             yield (
                 *(cluster, *principal, row.key, None if value is None else repr(value)),

@@ -12,8 +12,7 @@ from jsonschema import Draft7Validator
 from quotaform.drift import alert as drift_alert
 from quotaform.drift.alert import AlertOptions, DriftAlerts, Receiver
 from quotaform.drift.drift import Drift, make_drift
-from quotaform.drift.event import ClusterState, Notification, NotificationEvent
-from quotaform.drift.records import dump_notification, load_notify_state
+from quotaform.drift.records import ClusterState, Notification, NotificationEvent, dump_notification, load_notify_state
 from quotaform.drift.report import render_slack
 from quotaform.model.entity import Entity
 from quotaform.model.errors import HttpError

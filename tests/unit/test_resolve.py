@@ -13,7 +13,7 @@ from quotaform.resolve.effect import make_effects, value_text
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.quota_admin import QuotaAdmin
 from quotaform.resolve.request_file import RequestFile
-from quotaform.resolve.resolve import Detail, Resolver, make_resolution
+from quotaform.resolve.resolve import ResolveOptions, Resolver, make_resolution
 from tests.builder import CONNECTION, PRODUCER, REQUEST, plan_of
 from tests.scripted_gateway import ScriptedGateway
 
@@ -23,7 +23,7 @@ ALICE = Entity(user="alice")
 def test_a_key_that_only_the_plan_removes_is_still_there() -> None:
     quotas = {ALICE: {"future_rate": 1.0}}
     rows = make_resolution(
-        ALICE, Resolver(QuotaIndex(quotas)), Resolver(QuotaIndex({})), Detail(keys=("future_rate",))
+        ALICE, Resolver(QuotaIndex(quotas)), Resolver(QuotaIndex({})), ResolveOptions(keys=("future_rate",))
     ).keys
     assert [(row.resolved.value, row.before and row.before.value) for row in rows] == [(None, 1.0)]
 

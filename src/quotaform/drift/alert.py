@@ -18,9 +18,17 @@ from msgspec import structs
 
 from quotaform import __version__
 from quotaform.drift.drift import Drift
-from quotaform.drift.event import ClusterState, Notification, Notified, Warn, choose_event
 from quotaform.drift.metric import RunFacts, Sample, keep_clusters, merge_run
-from quotaform.drift.records import dump_notification, dump_notify_state, load_notify_state
+from quotaform.drift.records import (
+    ClusterState,
+    Notification,
+    Notified,
+    Warn,
+    choose_event,
+    dump_notification,
+    dump_notify_state,
+    load_notify_state,
+)
 from quotaform.drift.report import render_slack
 from quotaform.http.client import Limits, Retry, send, send_again
 from quotaform.http.message import Request, Url

@@ -1,17 +1,17 @@
-"""The JSON of drift, of its notifications and of the notify state."""
+"""The JSON of drift, of its notifications and of the notify state; when a receiver is notified."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
 
-from msgspec import DecodeError
-from msgspec.structs import replace
+from msgspec import DecodeError, convert, field, structs
 
 from quotaform.drift.drift import Drift, Drifted, Ignored, Pending
-from quotaform.drift.event import ClusterState, Notification, NotificationEvent
 from quotaform.model.finding import Finding
-from quotaform.model.quotas import SnapshotFile
+from quotaform.model.quotas import Base, SnapshotFile
 from quotaform.model.records.document import DRIFT, NOTIFICATION, NOTIFY_STATE, indented, spell
 from quotaform.model.records.field import (
     ClusterRecord,
@@ -27,7 +27,19 @@ from quotaform.model.records.record import (
     decode,
     optional,
 )
-from quotaform.plan.records import DriftOptionsRecord
+
+
+class DriftOptionsRecord(Record):
+    """The options that say what was compared."""
+
+    select: Annotated[list[str], about("Globs of addresses to include; all entities if empty.")]
+    exclude: Annotated[list[str], about("Globs of addresses to exclude.")]
+    bootstrap_server: Annotated[
+        str | None,
+        about(
+            "The value of --bootstrap-server when it stands for the cluster, whose files are used; omitted otherwise."
+        ),
+    ] = optional(default=None)
 
 
 class BaselineRecord(Record):
@@ -47,12 +59,9 @@ class BaselineRecord(Record):
     commit: Annotated[str | None, about("The commit, if it is known.")]
 
     @classmethod
-    def of(cls, drift: Drift) -> Self:
+    def of(cls, base: Base | None) -> Self:
         """Return the record."""
-        base = drift.baseline
-        if base is None:
-            return cls(type="none", ref=None, commit=None)
-        return cls(type=base.type, ref=base.ref, commit=base.commit)
+        return cls(type="none", ref=None, commit=None) if base is None else convert(base, cls, from_attributes=True)
 
 
 class DriftSummaryRecord(Record):
@@ -95,8 +104,8 @@ def dump_drift(drift: Drift) -> str:
         cluster=ClusterRecord(name=drift.cluster_name, id=drift.cluster_id),
         read_at=drift.read_at,
         snapshot=drift.snapshot,
-        options=DriftOptionsRecord.of(drift.options),
-        baseline=BaselineRecord.of(drift),
+        options=convert(drift.options, DriftOptionsRecord, from_attributes=True),
+        baseline=BaselineRecord.of(drift.baseline),
         complete=drift.is_complete,
         status=drift.status,
         fingerprint=drift.fingerprint,
@@ -107,6 +116,104 @@ def dump_drift(drift: Drift) -> str:
         findings=list(drift.findings),
     )
     return indented(builtins(record))
+
+
+Warn = Callable[[str], None]
+"""Called with what is wrong with alerting, as a line; it changes the result of no run."""
+Log = Callable[[str], None]
+"""Called with what has happened in a watch, as a line without its time."""
+
+
+class NotificationEvent(StrEnum):
+    """What a notification is about."""
+
+    DETECTED = "drift.detected"
+    CHANGED = "drift.changed"
+    RESOLVED = "drift.resolved"
+    CHECK_FAILED = "drift.check_failed"
+
+
+# When a receiver is notified of drift, and what is remembered for that.
+#
+# What a receiver was last notified of is compared with what a run found:
+#
+# | last notified of | found | event |
+# | --- | --- | --- |
+# | nothing, or in sync | drift | `drift.detected` |
+# | drift | the same drift | none |
+# | drift | other drift | `drift.changed` |
+# | drift | in sync | `drift.resolved` |
+# | anything but a failure | the check failed | `drift.check_failed`, if failures are wanted |
+# | a failure | drift | `drift.detected` |
+# | a failure | in sync | `drift.resolved` |
+
+
+class Notified(Record):
+    """What a receiver was last notified of about a cluster."""
+
+    fingerprint: str | None = None  # That of the drift; `None` when it was in sync, or there was no notification
+    is_failure: bool = field(default=False, name="failure")  # Whether it was that the check failed
+
+    def after(self, drift: Drift | None) -> Notified:
+        """Return what the receiver was last notified of once a notification about a run is delivered.
+
+        `drift` is what was found; `None` when the check failed.
+        """
+        return structs.replace(self, is_failure=True) if drift is None else Notified(fingerprint=fingerprint_of(drift))
+
+
+class ClusterState(Record):
+    """What is remembered of a cluster from one run to the next."""
+
+    cluster_id: str | None = None  # `None` if it was never read
+    first_seen: Timestamp | None = None  # When drift was first seen since it was last in sync
+    notified: dict[str, Notified] = field(default_factory=dict, name="told")  # By the id of the receiver
+
+    def with_drift(self, drift: Drift) -> ClusterState:
+        """Return the state once the cluster was compared; nothing is kept of another cluster with its name."""
+        known = self if self.cluster_id in (None, drift.cluster_id) else ClusterState()
+        first_seen = (known.first_seen or drift.read_at) if drift.entities else None
+        return structs.replace(known, cluster_id=drift.cluster_id, first_seen=first_seen)
+
+    def with_notified(self, receiver: str, notified: Notified) -> ClusterState:
+        """Return the state with what a receiver was notified of."""
+        return structs.replace(self, notified={**self.notified, receiver: notified})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notification:
+    """One notification, whoever receives it."""
+
+    event: NotificationEvent
+    cluster: str
+    drift: Drift | None = None  # What was found; `None` when the check failed
+    error: str | None = None  # Why the check failed
+    first_seen: str | None = None  # Since when there has been drift, ISO 8601 UTC
+    run: str | None = None  # The address of the run's log, if a CI system says it
+
+
+def choose_event(
+    notified: Notified, drift: Drift | None, *, notifies_failures: bool = False
+) -> NotificationEvent | None:
+    """Return what a receiver is to be notified of; `None` for nothing.
+
+    `notified` is what it was last notified of. `drift` is what was found; `None` when the check failed.
+    """
+    if drift is None:
+        return NotificationEvent.CHECK_FAILED if notifies_failures and not notified.is_failure else None
+    found = fingerprint_of(drift)
+    if notified.is_failure:
+        return NotificationEvent.RESOLVED if found is None else NotificationEvent.DETECTED
+    if found == notified.fingerprint:
+        return None
+    if found is None:
+        return NotificationEvent.RESOLVED
+    return NotificationEvent.DETECTED if notified.fingerprint is None else NotificationEvent.CHANGED
+
+
+def fingerprint_of(drift: Drift) -> str | None:
+    """Return the fingerprint of what differs; `None` when nothing does."""
+    return drift.fingerprint if drift.entities else None
 
 
 MOST_ITEMS: Final = 50
@@ -162,9 +269,9 @@ def dump_notification(notification: Notification) -> str:
         checked_at=None if drift is None else drift.read_at,
         first_seen=notification.first_seen,
         fingerprint=None if drift is None else drift.fingerprint,
-        baseline=None if drift is None else BaselineRecord.of(drift),
+        baseline=None if drift is None else BaselineRecord.of(drift.baseline),
         summary=None if drift is None else DriftSummaryRecord.of(drift),
-        items=[replace(each, keys=each.keys[:MOST_KEYS]) for each in shown],
+        items=[structs.replace(each, keys=each.keys[:MOST_KEYS]) for each in shown],
         truncated=drift is not None and len(drift.entities) > MOST_ITEMS,
         error=None if notification.error is None else notification.error[:_LONGEST_ERROR],
         links=LinksRecord(run=notification.run, runbook=RUNBOOK),
@@ -181,7 +288,8 @@ class NotifyStateRecord(Record, document=NOTIFY_STATE):
 def dump_notify_state(states: Mapping[str, ClusterState]) -> str:
     """Return what is remembered, by the name of the cluster, as JSON."""
     clusters = {
-        name: replace(state, notified=dict(sorted(state.notified.items()))) for name, state in sorted(states.items())
+        name: structs.replace(state, notified=dict(sorted(state.notified.items())))
+        for name, state in sorted(states.items())
     }
     return indented(builtins(NotifyStateRecord(clusters=clusters)))
 

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from quotaform.drift.drift import Drift, DriftClass, DriftDigest, Drifted, DriftedKey, Pending
-from quotaform.drift.event import Notification, NotificationEvent
+from quotaform.drift.records import Notification, NotificationEvent
 from quotaform.model import rule
 from quotaform.model.entity import spell_name
 from quotaform.model.finding import Finding, Location

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from quotaform.drift.alert import DriftReporter, known_drift
 from quotaform.drift.drift import Drift
-from quotaform.drift.event import Log
+from quotaform.drift.records import Log
 from quotaform.drift.report import drift_line
 from quotaform.drift.run import drift_of
 from quotaform.git.object_store import find_work_tree, open_objects

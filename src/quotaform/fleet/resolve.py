@@ -25,7 +25,7 @@ from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.text import inert
 from quotaform.repository.gateway import open_pinned_gateway
 from quotaform.resolve.request_file import RequestFile, nameless_note, unreadable
-from quotaform.resolve.resolve import Detail, KeyCount, ResolveHeader, TableReport
+from quotaform.resolve.resolve import KeyCount, ResolveHeader, ResolveOptions, TableReport
 from quotaform.resolve.run import AssumedPlan, require_keys
 from quotaform.resolve.spark import entity_of_row, resolved
 from quotaform.resolve.spark_quotas import PRINCIPALS
@@ -102,7 +102,7 @@ def write_resolved(
     target: Target,
     *,
     plan: AssumedPlan | None = None,
-    detail: Detail,
+    detail: ResolveOptions,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
     warn: Callable[[str], None],

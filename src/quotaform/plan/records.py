@@ -60,28 +60,6 @@ from quotaform.resolve.effect import Direction, Effect
 from quotaform.resolve.request import NO_LIMIT, NO_NAMES, Effective
 
 
-class DriftOptionsRecord(Record):
-    """The options that say what was compared."""
-
-    select: Annotated[list[str], about("Globs of addresses to include; all entities if empty.")]
-    exclude: Annotated[list[str], about("Globs of addresses to exclude.")]
-    bootstrap_server: Annotated[
-        str | None,
-        about(
-            "The value of --bootstrap-server when it stands for the cluster, whose files are used; omitted otherwise."
-        ),
-    ] = optional(default=None)
-
-    @classmethod
-    def of(cls, options: PlanOptions) -> Self:
-        """Return the record."""
-        return cls(
-            select=list(options.select),
-            exclude=list(options.exclude),
-            bootstrap_server=options.bootstrap_server,
-        )
-
-
 class EffectiveRecord(Record):
     """An effective limit."""
 

@@ -25,7 +25,7 @@ from quotaform.model.settings import DEFAULT_GUARD_LIMITS, PruneMode
 from quotaform.plan.blast_radius import make_blast_radius
 from quotaform.plan.check.approval import is_of_cluster
 from quotaform.plan.check.check import CHECKS, with_findings
-from quotaform.plan.check.facts import ClusterBase, Facts, LintRequest, Safeguards, safeguards_of
+from quotaform.plan.check.facts import ClusterBase, Facts, Safeguards, safeguards_of
 from quotaform.plan.check.guard import GUARDS, check_second_plan
 from quotaform.plan.difference import Pruning, diff, make_plan, prune, removable_entities, removals
 from quotaform.plan.plan import Plan, PlanDigest, PlanHeader, PlanOptions, PlanSource
@@ -182,7 +182,6 @@ def _facts(
 ) -> Facts:
     """Return what checks need to know that was known before the plan was made."""
     day = today(clock)
-    lints = LintRequest(settings=request.config.lints, capacity=cluster.capacity, today=day)
     return Facts(
         desired=desired,
         actual=reading.quotas,
@@ -191,7 +190,8 @@ def _facts(
         selection=request.selection,
         source_problem=source.problem,
         policies=request.policies.policies,
-        lints=lints if request.has_lints else None,
+        lints=request.config.lints if request.has_lints else None,
+        capacity=cluster.capacity,
         safeguards=safeguards_of(request.config, cluster, request.policies.digests),
         approvals=tuple(each for each in request.approvals if is_of_cluster(each, cluster.name)),
         today=day,

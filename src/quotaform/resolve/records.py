@@ -25,7 +25,7 @@ from quotaform.model.records.record import (
 )
 from quotaform.model.units import is_unlimited
 from quotaform.resolve.request import Effective, Resolved, shared_by
-from quotaform.resolve.resolve import KeyResolution, Resolution, ResolveHeader
+from quotaform.resolve.resolve import KeyResolution, Resolution, ResolveHeader, ResolveOptions
 
 EntityTypeName: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": list(ENTITY_TYPES)})]
 Source: TypeAlias = Annotated[str | None, about("The address of the entry that it comes from.", "user=<default>")]
@@ -168,14 +168,6 @@ class RequestRecord(Record):
         )
 
 
-class ResolveOptionsRecord(Record):
-    """The options of the command."""
-
-    keys: Annotated[tuple[str, ...], about("The selected quota keys; empty for all.")]
-    inherited: Annotated[bool, about("Whether keys whose value comes from another entity are included.")]
-    overridden: Annotated[bool, about("Whether overridden entries are included.")]
-
-
 class ResolveRecord(Record, document=RESOLVE):
     """The effective quotas of requests, as quotaform resolve writes them."""
 
@@ -183,7 +175,7 @@ class ResolveRecord(Record, document=RESOLVE):
     read_at: Annotated[Timestamp, about("When the cluster or its snapshot was read, as ISO 8601 in UTC.")]
     snapshot: Annotated[SnapshotFile | None, about("Omitted if a running cluster was read.")] = optional(default=None)
     plan_id: Annotated[Digest | None, about("The plan that is assumed to be applied, or null.")]
-    options: ResolveOptionsRecord
+    options: ResolveOptions
     requests: Annotated[list[RequestRecord], about("The effective quotas per request, in the order of the requests.")]
     findings: Annotated[list[Finding], about("Findings about the resolved quotas.")]
 
@@ -195,13 +187,12 @@ def dump_resolved(
 
     `findings` returns the findings, once all requests are resolved.
     """
-    detail = header.detail
     head = ResolveRecord(
         cluster=ClusterRecord(name=header.cluster_name, id=header.cluster_id),
         read_at=header.read_at,
         snapshot=header.snapshot,
         plan_id=header.plan_id,
-        options=ResolveOptionsRecord(keys=detail.keys, inherited=detail.inherited, overridden=detail.overridden),
+        options=header.detail,
         requests=[],
         findings=[],
     )

@@ -17,7 +17,7 @@ from quotaform.report.text import PLAIN, Style, counted, csv_lines, reading_text
 from quotaform.resolve.effect import differs_text, size_and_direction, value_text
 from quotaform.resolve.explain import Explained, ExplainedKey, ExplainedText, Explanation, Giver, Step
 from quotaform.resolve.request import NOT_LIMITED, Effective, Resolved, shared_by
-from quotaform.resolve.resolve import Detail, KeyResolution, Resolution, ResolveHeader, TableReport
+from quotaform.resolve.resolve import KeyResolution, Resolution, ResolveHeader, ResolveOptions, TableReport
 
 
 def render_resolve(
@@ -51,7 +51,7 @@ def header_text(header: ResolveHeader, style: Style = PLAIN) -> str:
     return f"Cluster  {cluster} (id {spell_name(header.cluster_id)})   {reading}{plan}"
 
 
-def _request_lines(resolution: Resolution, detail: Detail, style: Style) -> Iterator[str]:
+def _request_lines(resolution: Resolution, detail: ResolveOptions, style: Style) -> Iterator[str]:
     assumed = " and ".join(f"a {entity_type} that no quota mentions" for entity_type in resolution.unmentioned)
     yield style.paint(resolution.entity.address, "bold") + (f"   (with {assumed})" if assumed else "")
     if not resolution.keys:
@@ -66,7 +66,7 @@ def _request_lines(resolution: Resolution, detail: Detail, style: Style) -> Iter
         yield from (f"      {note}" for note in _notes(row, resolution.entity, style))
 
 
-def _why_nothing(entity: Entity, detail: Detail) -> str:
+def _why_nothing(entity: Entity, detail: ResolveOptions) -> str:
     valid = keys_for(entity)
     if detail.keys and not any(key in valid or key not in QUOTA_KEYS for key in detail.keys):
         verb = "is" if len(detail.keys) == 1 else "are"

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from quotaform.model import rule
 from quotaform.model.entity import CLIENT_ID, DEFAULT_WORD, IP, Entity, address_of, spell_name
@@ -28,6 +28,7 @@ from quotaform.model.finding import Finding, Severity
 from quotaform.model.precedence import CALLBACK, level_of
 from quotaform.model.quota_key import KEY_ORDER, QUOTA_KEYS, key_order
 from quotaform.model.quotas import Quotas, SnapshotFile, same_value
+from quotaform.model.records.record import Record, about
 from quotaform.model.rule import FindingRule
 from quotaform.model.text import inert
 from quotaform.model.units import is_unlimited, is_writable, readable
@@ -92,17 +93,16 @@ class Resolver:
         return MappingProxyType(found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Detail:
-    """How much of a resolution is wanted."""
+class ResolveOptions(Record):
+    """The options of the command."""
 
-    keys: tuple[str, ...] = ()  # The quota keys; empty for all
-    inherited: bool = True
-    """Whether keys whose value is not the entity's own are shown (KIP-546, draft: omitInheritedValues)."""
-    overridden: bool = True  # Whether the entries that lost are shown (KIP-546, draft: omitOverriddenValues)
+    keys: Annotated[tuple[str, ...], about("The selected quota keys; empty for all.")] = ()
+    # As in the draft of KIP-546: omitInheritedValues and omitOverriddenValues
+    inherited: Annotated[bool, about("Whether keys whose value comes from another entity are included.")] = True
+    overridden: Annotated[bool, about("Whether overridden entries are included.")] = True
 
 
-FULL_DETAIL: Final = Detail()
+FULL_DETAIL: Final = ResolveOptions()
 
 
 class KeyResolution(NamedTuple):
@@ -138,12 +138,12 @@ class ResolveHeader:
     cluster_id: str
     read_at: str  # When it or its snapshot was read, as ISO 8601 in UTC
     plan_id: str | None = None  # The plan that is taken as applied, if there is one
-    detail: Detail = FULL_DETAIL
+    detail: ResolveOptions = FULL_DETAIL
     snapshot: SnapshotFile | None = None
 
 
 def make_resolution(
-    entity: Entity, actual: Resolver, planned: Resolver | None = None, detail: Detail = FULL_DETAIL
+    entity: Entity, actual: Resolver, planned: Resolver | None = None, detail: ResolveOptions = FULL_DETAIL
 ) -> Resolution:
     """Resolve one concrete entity.
 
@@ -164,7 +164,7 @@ def make_resolution(
 
 
 def _rows(
-    entity: Entity, found: Mapping[str, Resolved], before: Mapping[str, Resolved], detail: Detail
+    entity: Entity, found: Mapping[str, Resolved], before: Mapping[str, Resolved], detail: ResolveOptions
 ) -> Iterator[KeyResolution]:
     own = None if detail.inherited else level_of(entity)
     for key in detail.keys or _ordered(found, before):

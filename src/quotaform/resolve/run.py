@@ -20,10 +20,10 @@ from quotaform.resolve.explain import Explained, Explanation, explain
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.resolve import (
     FULL_DETAIL,
-    Detail,
     Resolution,
     ResolutionChecks,
     ResolveHeader,
+    ResolveOptions,
     Resolver,
     check_callbacks,
     check_shapes,
@@ -59,10 +59,10 @@ class ResolveRequest:
     has_clients: bool  # Whether some of them are users or client-ids
     has_ips: bool  # Whether some of them are addresses
     plan: AssumedPlan | None = None  # A plan to assume as applied
-    detail: Detail = FULL_DETAIL
+    detail: ResolveOptions = FULL_DETAIL
 
     @classmethod
-    def of(cls, entities: Sequence[Entity], plan: AssumedPlan | None, detail: Detail) -> ResolveRequest:
+    def of(cls, entities: Sequence[Entity], plan: AssumedPlan | None, detail: ResolveOptions) -> ResolveRequest:
         """Return a request about entities that are all known."""
         ips = sum(IP in entity.types for entity in entities)
         return cls(entities=entities, has_clients=ips < len(entities), has_ips=ips > 0, plan=plan, detail=detail)

@@ -25,7 +25,7 @@ from quotaform.model.variable import OwnSecret
 if TYPE_CHECKING:
     from quotaform.drift.alert import DriftReporter, Receiver
     from quotaform.drift.drift import Drift
-    from quotaform.drift.event import Warn
+    from quotaform.drift.records import Warn
     from quotaform.history.drift import Past
     from quotaform.plan.run import PlanRequest
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from quotaform.cli.console import Console
     from quotaform.desired.config import Cluster
     from quotaform.model.entity import Entity
-    from quotaform.resolve.resolve import Detail, TableReport
+    from quotaform.resolve.resolve import ResolveOptions, TableReport
     from quotaform.resolve.run import AssumedPlan, ResolveRequest
 
 
@@ -113,12 +113,12 @@ def resolve(
     from quotaform.plan.plan_file import load_plan_file
     from quotaform.report.render import render_report
     from quotaform.resolve.report import resolve_table_report
-    from quotaform.resolve.resolve import Detail, TableReport
+    from quotaform.resolve.resolve import ResolveOptions, TableReport
     from quotaform.resolve.run import ResolveRequest, ResolveRun
 
     console = output.console()
     keys = tuple(sorted(set(key or ()), key=key_order))
-    detail = Detail(keys=keys, inherited=inherited, overridden=overridden)
+    detail = ResolveOptions(keys=keys, inherited=inherited, overridden=overridden)
     on_spark = is_on_spark(engine, from_file, out)
     table = None if out is None else read_out(out)
     source = _read_source(entity, name or (), from_file)
@@ -159,7 +159,7 @@ def _resolve_on_spark(
     cluster: Cluster,
     table: tuple[str, str] | None,
     plan: AssumedPlan | None,
-    detail: Detail,
+    detail: ResolveOptions,
 ) -> TableReport | Sequence[Entity]:
     """Resolve principals into a table; without one, return them, if they are few enough to be printed."""
     from quotaform.fleet.session import require_installed
@@ -178,7 +178,9 @@ def _resolve_on_spark(
         return write_resolved(spark, cluster, principals, place, plan=plan, detail=detail, progress=progress, warn=warn)
 
 
-def _request(console: Console, source: Entity | str, plan: AssumedPlan | None, detail: Detail) -> ResolveRequest:
+def _request(
+    console: Console, source: Entity | str, plan: AssumedPlan | None, detail: ResolveOptions
+) -> ResolveRequest:
     """Read the requests, so that problems in files are reported without waiting for a broker."""
     from quotaform.resolve.request_file import RequestFile, nameless_note
     from quotaform.resolve.run import ResolveRequest

@@ -219,9 +219,9 @@ def check_plan_lints(plan: Plan, facts: Facts) -> tuple[Finding, ...]:
         LintFacts(
             desired=facts.desired,
             quotas=quotas,
-            settings=facts.lints.settings,
-            capacity=facts.lints.capacity,
-            today=facts.lints.today,
+            settings=facts.lints,
+            capacity=facts.capacity,
+            today=facts.today,
             selection=facts.selection,
             concerned=frozenset(change.entity for change in plan.changes),
         )

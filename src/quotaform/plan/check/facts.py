@@ -147,15 +147,6 @@ class RemovalSearch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LintRequest:
-    """What lints of a plan need to know."""
-
-    settings: LintSettings
-    capacity: Capacity
-    today: date
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """The facts around a plan."""
 
@@ -174,4 +165,5 @@ class Facts:
     base: ClusterBase = field(default_factory=ClusterBase)  # What the files are compared with, or why nothing is
     pruning: Pruning = field(default_factory=Pruning)  # What is deleted that no file declares
     revert: Revert | None = None  # What is put back, if the plan is a revert
-    lints: LintRequest | None = None  # What lints need to know; `None` when they are not made
+    lints: LintSettings | None = None  # How lints are made; `None` when they are not
+    capacity: Capacity = field(default_factory=Capacity)

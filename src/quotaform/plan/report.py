@@ -244,6 +244,11 @@ def _end_lines(plan: Plan, style: Style) -> Iterator[str]:
     if findings:
         yield from findings
         yield ""
+    yield from _last_lines(plan, style)
+
+
+def _last_lines(plan: Plan, style: Style) -> Iterator[str]:
+    """Yield what a plan comes to."""
     if not plan.changes:
         yield style.paint(no_changes(plan), "bold")
         return
@@ -445,11 +450,7 @@ def _lines(plan: Plan, style: Style) -> Iterator[str]:
     yield from blast_radius_lines(plan.blast_radius, style)
     yield from _backtest_lines(plan, style)
     yield from _blocks(plan, style)
-    if not plan.changes:
-        yield style.paint(no_changes(plan), "bold")
-        return
-    yield f"{effect_line(plan)} Plan id {plan.plan_id}"
-    yield style.paint(summary_line(plan), "bold")
+    yield from _last_lines(plan, style)
 
 
 def _groups(plan: Plan) -> Iterator[str]:

@@ -82,7 +82,10 @@ class QuotaAdmin:
         from quotaform.cluster.client.reader import from_properties, load_client_config
         from quotaform.cluster.kafka import KafkaGateway
 
-        servers = _read_servers(bootstrap_servers)
+        servers = bootstrap_servers
+        if not isinstance(servers, str):
+            expected = "HOST:PORT as a string, or an iterable of them"
+            servers = _read_items(servers, str, "bootstrap_servers", expected)
         require_type(command_config, (str, Path, NoneType), "command_config", "a path or None")
         _require_properties(properties)
         require_type(timeout, (int, float), "timeout", "a number of seconds")
@@ -212,9 +215,9 @@ class QuotaAdmin:
         self.close()
 
 
-def _read_items(items: Iterable[ItemT], kind: type[ItemT], argument: str) -> list[ItemT]:
-    """Return the items of an argument."""
-    expected = f"an iterable of {kind.__name__}"
+def _read_items(items: Iterable[ItemT], kind: type[ItemT], argument: str, expected: str = "") -> list[ItemT]:
+    """Return the items of an argument; `expected` is what messages call it."""
+    expected = expected or f"an iterable of {kind.__name__}"
     if isinstance(items, kind):
         raise TypeError(f"{argument} must be {expected}, not one {kind.__name__}; give a list of it")
     if isinstance(items, (str, bytes, Mapping)):
@@ -224,20 +227,6 @@ def _read_items(items: Iterable[ItemT], kind: type[ItemT], argument: str) -> lis
     for place, item in enumerate(read):
         if not isinstance(item, kind):
             raise TypeError(f"{argument} must be {expected}; item {place} is {spell_type(item)}")
-    return read
-
-
-def _read_servers(servers: str | Iterable[str]) -> str | list[str]:
-    expected = "HOST:PORT as a string, or an iterable of them"
-    if isinstance(servers, str):
-        return servers
-    if isinstance(servers, (bytes, Mapping)):
-        raise TypeError(f"bootstrap_servers must be {expected}, not {spell_type(servers)}")
-    require_type(servers, Iterable, "bootstrap_servers", expected)
-    read = list(servers)
-    for place, server in enumerate(read):
-        if not isinstance(server, str):
-            raise TypeError(f"bootstrap_servers must be {expected}; item {place} is {spell_type(server)}")
     return read
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from io import BytesIO, TextIOWrapper
 from json import loads
 from pathlib import Path
@@ -27,7 +28,7 @@ from quotaform.model.entity import IP, KNOWN_TYPES, Entity, read_name
 from quotaform.model.errors import FileReadError, InvalidFilesError
 from quotaform.model.finding import Finding, Location
 from quotaform.model.finding_list import FindingList
-from quotaform.model.records.document import ConstantError, RepeatedNames, mark_repeated, refuse_constant
+from quotaform.model.records.document import ConstantError, refuse_constant
 from quotaform.model.text import inert, quote
 from quotaform.resolve.request import request_of
 from quotaform.system.files import REQUESTS_LIMIT, read_bytes, read_stdin
@@ -210,16 +211,14 @@ def read_header(fields: Sequence[str]) -> list[str]:
 
 
 def _json_entity(text: str) -> Entity | str | None:
-    try:
-        names = loads(text, object_pairs_hook=mark_repeated, parse_constant=refuse_constant)
-    except (ValueError, RecursionError, ConstantError):
-        names = None
-    if not isinstance(names, dict):
+    fields = None
+    if text.lstrip().startswith("{"):
+        with suppress(ValueError, RecursionError, ConstantError):
+            fields = loads(text, object_pairs_hook=list, parse_constant=refuse_constant)
+    if fields is None:
         return f"this line is not a JSON object; write one object per line, with one or more of {COLUMNS}"
     parts: dict[str, str] = {}
-    if isinstance(names, RepeatedNames):
-        return f"{quote(names.repeated[0])} appears twice"
-    for field, name in names.items():
+    for field, name in fields:
         kind = _TYPES.get(field)
         if kind is None:
             return f"unknown field {quote(field)}; the fields are {COLUMNS}"

@@ -254,22 +254,6 @@ def has_too_many_values(text: str | bytes) -> bool:
     return sum(map(text.count, (b"{", b"[", b","))) > MOST_VALUES
 
 
-class RepeatedNames(dict[str, Any]):
-    """A JSON object that contains a field twice."""
-
-    repeated: tuple[str, ...] = ()
-
-
-def mark_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of its pairs, as `RepeatedNames` if a name comes twice."""
-    content = dict(pairs)
-    if len(content) == len(pairs):
-        return content
-    marked = RepeatedNames(content)
-    marked.repeated = tuple(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-    return marked
-
-
 class RepeatedNameError(Exception):
     """A JSON object contains a field twice. `name` is the field."""
 
@@ -280,9 +264,9 @@ class RepeatedNameError(Exception):
 
 def refuse_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object of its pairs. Raises `RepeatedNameError` if a name comes twice."""
-    content = mark_repeated(pairs)
-    if isinstance(content, RepeatedNames):
-        raise RepeatedNameError(content.repeated[0])
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise RepeatedNameError(next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1))
     return content
 
 

@@ -168,9 +168,8 @@ def compare_clusters(
 
         return iter(compare_on_spark(request, session=engine, clock=clock, progress=progress))
     from quotaform.drift.run import check_drift
-    from quotaform.plan.run import plan
 
-    return check_drift(request, partial(plan, connect=connect), clock=clock, progress=progress)
+    return check_drift(request, clock=clock, progress=progress, connect=connect)
 
 
 def apply_clusters(

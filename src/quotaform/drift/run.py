@@ -11,12 +11,18 @@ from quotaform.model import rule
 from quotaform.model.errors import BaseError
 from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
 from quotaform.plan.plan import Plan
-from quotaform.plan.run import Planner, PlanRequest
+from quotaform.plan.run import PlanRequest, plan
+from quotaform.repository.cluster_work import Connect
+from quotaform.repository.gateway import open_gateway
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 
 
 def check_drift(
-    request: PlanRequest, planner: Planner, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress
+    request: PlanRequest,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+    connect: Connect = open_gateway,
 ) -> Iterator[ClusterOutcome[Drift]]:
     """Compare clusters, all at a time: as `quotaform.plan.run.plan`, whose difference is read from the other side.
 
@@ -29,7 +35,7 @@ def check_drift(
     """
     left = [cluster.name for cluster in request.clusters]
     try:
-        for outcome in planner(request, clock=clock, progress=progress):
+        for outcome in plan(request, clock=clock, progress=progress, connect=connect):
             left.remove(outcome.cluster)
             yield drift_of(request, outcome, today(clock))
     except BaseError as error:

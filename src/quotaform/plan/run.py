@@ -8,7 +8,7 @@ from datetime import date
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -253,14 +253,6 @@ def _was_pruned(option: PruneMode | None, base: Safeguards | None, entity: Entit
     `option` is the mode of the command line, which is that of both. `base` holds the settings of the base.
     """
     return base is None or ((option or base.prune) is PruneMode.SCOPE and base.scope.contains(entity))
-
-
-class Planner(Protocol):
-    """Plans clusters, in this process or elsewhere; see `plan`."""
-
-    def __call__(
-        self, request: PlanRequest, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress
-    ) -> Iterator[ClusterOutcome[Plan]]: ...
 
 
 def plan(

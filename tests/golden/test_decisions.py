@@ -72,7 +72,7 @@ from quotaform.usage.bucket.rows import RECORDED_LIMIT, bucket_rows
 from quotaform.usage.recommend.demand import busiest_day
 from quotaform.usage.recommend.recommendation import Action, Recommendation, entry_reason
 from quotaform.usage.recommend.spark import _used
-from quotaform.usage.record.reader import PrometheusLogin
+from quotaform.usage.record.reader import Prometheus
 from quotaform.usage.record.run import next_slot
 from quotaform.usage.replay.replay import Demand, replay
 from tests.builder import CONSUMER, HEADER, PRODUCER, declare, plan_of, receipt_of
@@ -510,7 +510,8 @@ def of_login(text: str) -> Iterator[str]:
     """Yield what a Prometheus is sent, by variables of the environment; `hidden` is a secret."""
     names = dict(word.split("=", 1) for word in loads(text))
     try:
-        login = PrometheusLogin.from_environment({f"QUOTAFORM_PROMETHEUS_{name}": names[name] for name in names})
+        variables = {f"QUOTAFORM_PROMETHEUS_{name}": names[name] for name in names}
+        login = Prometheus.at("https://prometheus.example.com", variables)
     except UsageError as error:
         if "hidden" in str(error):
             raise

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from quotaform.model.finding import Location
     from quotaform.model.quotas import SnapshotFile
     from quotaform.model.settings import ClusterMetrics
-    from quotaform.usage.record.reader import PrometheusLogin
 
 
 def connection_of(
@@ -57,7 +56,7 @@ def connection_of(
 
 
 def require_allowed_metrics(
-    metrics: ClusterMetrics, environment: Mapping[str, str] = environ, *, login: PrometheusLogin | None = None
+    metrics: ClusterMetrics, environment: Mapping[str, str] = environ, *, has_login: bool = False
 ) -> None:
     """Raise `InvalidFilesError` unless the hosts of `metrics` may be asked; with a login, unless each is listed."""
     from quotaform.http.message import Url
@@ -69,7 +68,7 @@ def require_allowed_metrics(
         urls.append(Url.parse(metrics.prometheus))
     servers += [Server(url.host, url.port) for url in urls]
     problems = [f"{server} {problem}" for server in servers if (problem := server.problem(environment))]
-    if not problems and login and (login.credentials or login.headers) and ALLOWED_HOSTS not in environment:
+    if not problems and has_login and ALLOWED_HOSTS not in environment:
         problems = [
             f"{servers[-1]} would be sent the login for Prometheus that the environment holds; give the URL with "
             f"--prometheus, or list the host in {ALLOWED_HOSTS}"

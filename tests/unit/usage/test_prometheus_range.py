@@ -11,17 +11,15 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from quotaform.cli.command.usage.ingest import PrometheusRange
-from quotaform.http.message import Url
 from quotaform.model.errors import MetricsError
 from quotaform.usage.format.prometheus import parse_prometheus
 from quotaform.usage.ingest.input import RangeQuery, save_answers
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.record import reader
-from quotaform.usage.record.reader import Prometheus, PrometheusLogin
+from quotaform.usage.record.reader import Prometheus
 from quotaform.usage.sample import Sample
 from tests.http_server import HttpServer, Received, answer
 
-LOGIN = PrometheusLogin.from_environment({"QUOTAFORM_PROMETHEUS_TOKEN": "hidden"})
 START = 1_795_000_000
 LABELS = {"__name__": "kafka_server_quota_byte_rate", "quota_type": "Produce", "user": "alice", "cluster": "lab"}
 
@@ -42,7 +40,12 @@ def recorded(request: Received) -> bytes:
 
 
 def query(server: HttpServer) -> RangeQuery:
-    return RangeQuery(server=Prometheus(Url.parse(server.url), LOGIN), since=START, until=START + 3600 * 24, step=60.0)
+    return RangeQuery(
+        server=Prometheus.at(server.url, {"QUOTAFORM_PROMETHEUS_TOKEN": "hidden"}),
+        since=START,
+        until=START + 3600 * 24,
+        step=60.0,
+    )
 
 
 def times_in(folder: Path) -> list[float]:

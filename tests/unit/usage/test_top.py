@@ -15,14 +15,13 @@ import pytest
 
 from quotaform.cli.main import run
 from quotaform.cluster.snapshot import dump_snapshot
-from quotaform.http.message import Url
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ConnectError, MetricsError
 from quotaform.model.quotas import Quotas, Snapshot
 from quotaform.model.records.validator import gate
 from quotaform.report.format import schema_builder
 from quotaform.system.clock import SYSTEM_CLOCK
-from quotaform.usage.record.reader import Prometheus, PrometheusLogin, PrometheusReader, Reading
+from quotaform.usage.record.reader import Prometheus, PrometheusReader, Reading
 from quotaform.usage.top.run import TopReader
 from quotaform.usage.top.top import BucketState, render_top
 from tests.golden.usage_example import QUOTAS, row, top
@@ -166,9 +165,9 @@ RATE = {"__name__": "kafka_server_quota_byte_rate", "quota_type": "Produce", "us
 
 
 def ask(reply: bytes, labels: Mapping[str, str] | None = None) -> tuple[Reading, Received]:
-    login = PrometheusLogin.from_environment({"QUOTAFORM_PROMETHEUS_TOKEN": "hidden"})
     with HttpServer(lambda _: reply) as server:
-        reading = PrometheusReader(Prometheus(Url.parse(f"{server.url}/prom/"), login), "lab", labels or {}).read(5.0)
+        prometheus = Prometheus.at(f"{server.url}/prom/", {"QUOTAFORM_PROMETHEUS_TOKEN": "hidden"})
+        reading = PrometheusReader(prometheus, "lab", labels or {}).read(5.0)
         return reading, server.received[0]
 
 

@@ -179,19 +179,11 @@ def readers_of(
             f"it is not known where cluster {cluster.label} is measured; give --source BROKER=http://HOST:PORT/metrics "
             "or --prometheus URL, or add metrics to the cluster in quotaform.yaml"
         )
-    url, login = read_prometheus(text), PrometheusLogin.from_environment(environ)
+    server = Prometheus.at(text, environ)
     if not prometheus:
-        require_allowed_metrics(metrics, login=login)
-    reader = PrometheusReader(Prometheus(url, login), cluster.name, labels or metrics.labels)
+        require_allowed_metrics(metrics, has_login=bool(server.credentials or server.headers))
+    reader = PrometheusReader(server, cluster.name, labels or metrics.labels)
     return {reader.shown: reader}
-
-
-def read_prometheus(text: str) -> Url:
-    """Read the URL of a Prometheus."""
-    try:
-        return Url.parse(text)
-    except ValueError as error:
-        raise UsageError(f"invalid URL: {error}", "prometheus") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,33 +301,42 @@ def _last_line(text: str) -> str:
     return inert(lines[-1][:200]) if lines else "JmxTool says nothing about it"
 
 
-# How to log in to a Prometheus: a bearer token, or a user and a password, and a tenant.
-#
-# They are in variables alone: what stands on a command line is seen by others.
+_SPELLED: Final = "|".join(name.replace("-", "_?") for name in ATTRIBUTES)
+QUERY: Final = (
+    f"(?i:kafka_(server|broker|clients?|users?|quotas?)_.*({_SPELLED}).*|"
+    f"kafka_server_(quotas?|{'|'.join(type_pattern(metrics.mbean) for metrics in _MEASURED.values())})|kafka_server)"
+)
+"""The names of metrics of client quotas, whatever the rules of an exporter make of them, as a regular expression."""
+
+
+# How to log in to a Prometheus is in variables alone: what stands on a command line is seen by others.
 
 _TOKEN: Final = OwnSecret.PROMETHEUS_TOKEN
 _USER: Final = OwnSecret.PROMETHEUS_USER
 _PASSWORD: Final = OwnSecret.PROMETHEUS_PASSWORD
 _TENANT: Final = OwnSecret.PROMETHEUS_TENANT
-
-_GIVE: Final = f"give a token in {_TOKEN}, or {_USER} and {_PASSWORD}"
-"""What to do if a Prometheus refuses an answer."""
-
 _TENANT_HEADERS: Final = ("X-Scope-OrgID", "THANOS-TENANT")
 """What Mimir, Cortex and Thanos read."""
-_AUTHORIZATION: Final = "Authorization"
 
 
 @dataclass(frozen=True, slots=True)
-class PrometheusLogin:
-    """What is sent with each request."""
+class Prometheus:
+    """A Prometheus, and what is sent to it with each request."""
 
+    url: Url  # Its URL, without `/api`
     credentials: Mapping[str, Secret]  # Headers that are secret
     headers: Mapping[str, str]  # Headers that are not secret
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str]) -> Self:
-        """Return what the variables say. Raises `UsageError` if they contradict each other, or one is missing."""
+    def at(cls, address: str, environment: Mapping[str, str]) -> Self:
+        """Return the one at a URL, with the bearer token, or the user and the password, and the tenant of variables.
+
+        Raises `UsageError` if the URL is invalid, or the variables contradict each other, or one is missing.
+        """
+        try:
+            url = Url.parse(address)
+        except ValueError as error:
+            raise UsageError(f"invalid URL: {error}", "prometheus") from None
         token, user, password, tenant = map(environment.get, (_TOKEN, _USER, _PASSWORD, _TENANT))
         if token and user:
             raise UsageError(f"{_TOKEN} and {_USER} are both set; unset one of them")
@@ -345,31 +346,10 @@ class PrometheusLogin:
             raise UsageError(f"{_USER} contains a colon, which a user cannot have over HTTP")
         if tenant and not (tenant.isascii() and tenant.isprintable()):
             raise UsageError(f"{_TENANT} contains a character that a header cannot have")
-        credentials = {}
-        if token:
-            credentials[_AUTHORIZATION] = Secret(f"Bearer {token}")
-        elif user:
-            credentials[_AUTHORIZATION] = Secret("Basic " + b64encode(f"{user}:{password}".encode()).decode())
-        return cls(credentials, dict.fromkeys(_TENANT_HEADERS, tenant) if tenant else {})
-
-
-NO_LOGIN: Final = PrometheusLogin({}, {})
-
-
-_SPELLED: Final = "|".join(name.replace("-", "_?") for name in ATTRIBUTES)
-QUERY: Final = (
-    f"(?i:kafka_(server|broker|clients?|users?|quotas?)_.*({_SPELLED}).*|"
-    f"kafka_server_(quotas?|{'|'.join(type_pattern(metrics.mbean) for metrics in _MEASURED.values())})|kafka_server)"
-)
-"""The names of metrics of client quotas, whatever the rules of an exporter make of them, as a regular expression."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prometheus:
-    """A Prometheus, and how to log in to it."""
-
-    url: Url  # Its URL, without `/api`
-    login: PrometheusLogin = NO_LOGIN
+        login = "Basic " + b64encode(f"{user}:{password}".encode()).decode() if user else ""
+        login = f"Bearer {token}" if token else login
+        credentials = {"Authorization": Secret(login)} if login else {}
+        return cls(url, credentials, dict.fromkeys(_TENANT_HEADERS, tenant) if tenant else {})
 
     @property
     def shown(self) -> str:
@@ -378,13 +358,17 @@ class Prometheus:
 
     def ask(self, path: str, fields: Mapping[str, str], limits: Limits) -> Response:
         """Return an answer, whatever its status. Raises `HttpError`, and `MetricsError` if it wants another login."""
-        url, login = self.url.under(path).with_query(fields), self.login
         request = Request(
-            method="GET", url=url, headers=login.headers, credentials=login.credentials, body_limit=BODY_LIMIT
+            method="GET",
+            url=self.url.under(path).with_query(fields),
+            headers=self.headers,
+            credentials=self.credentials,
+            body_limit=BODY_LIMIT,
         )
         response = send(request, limits)
         if response.status in (401, 403):
-            raise MetricsError(self.shown, f"refused this with status {response.status}; {_GIVE}")
+            remedy = f"give a token in {_TOKEN}, or {_USER} and {_PASSWORD}"
+            raise MetricsError(self.shown, f"refused this with status {response.status}; {remedy}")
         return response
 
 

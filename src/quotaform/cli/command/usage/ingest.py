@@ -92,10 +92,10 @@ class PrometheusRange:
         if self.prometheus is None or self.since is None:
             return None
         from quotaform.usage.ingest.input import DEFAULT_QUERY, make_range_query
-        from quotaform.usage.record.reader import Prometheus, PrometheusLogin, read_prometheus
+        from quotaform.usage.record.reader import Prometheus
 
         require_order(self.since, self.until)
-        server = Prometheus(read_prometheus(self.prometheus), PrometheusLogin.from_environment(os.environ))
+        server = Prometheus.at(self.prometheus, os.environ)
         return make_range_query(server, self.query or (DEFAULT_QUERY,), self.since, self.until, self.step)
 
 

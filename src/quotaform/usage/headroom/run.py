@@ -38,7 +38,6 @@ from quotaform.usage.sample import LONGEST_STEP_S
 from quotaform.usage.table.schema import HEADROOM, SERIES
 from quotaform.usage.table.table import (
     QuotaSource,
-    failures_of,
     known_clusters,
     named_usage,
     read_usage,
@@ -231,8 +230,7 @@ def measured_headroom(
             return stack.enter_context(table_rows(rows))
 
         quotas = kept(request.quotas.read(spark))
-        failures = failures_of(quotas)
-        known = known_clusters(quotas)
+        known, failures = known_clusters(quotas)
         if request.only_chosen:
             usage = usage.where(f.col("cluster").isNull() | f.col("cluster").isin([*known, *dict(failures)]))
         usage, series = _named(usage, kept(recorded(usage)), known, failures, request, warn)

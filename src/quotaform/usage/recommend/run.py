@@ -46,7 +46,6 @@ from quotaform.usage.replay.run import BacktestRequest, backtested
 from quotaform.usage.table.schema import RECOMMENDATIONS
 from quotaform.usage.table.table import (
     QuotaSource,
-    failures_of,
     known_clusters,
     named_usage,
     read_usage,
@@ -198,7 +197,7 @@ def recommended(
             return stack.enter_context(table_rows(rows))
 
         quotas = kept(QuotaSource(tuple(request.clusters)).read(spark))
-        failures = failures_of(quotas)
+        _, failures = known_clusters(quotas)
         selected = [cluster.name for cluster in request.clusters]
         names = [name for name in selected if name not in dict(failures)]
         mine = usage_of(usage, names, selected)
@@ -298,7 +297,7 @@ def recommendations(used: DataFrame, quotas: DataFrame, settings: RecommendSetti
     `used`: `BUCKET_USE` under these quotas.
     """
     read = quotas.where(f.col("failure").isNull())
-    tasks = max(1, min(len(known_clusters(quotas)), _MOST_TASKS))
+    tasks = max(1, min(read.select("cluster").distinct().count(), _MOST_TASKS))
     held = read.where(f.col("key").isNotNull() & f.col("value").isNotNull()).select(
         "cluster", "entity_key", "entity", "key", "value", "brokers"
     )

@@ -223,20 +223,15 @@ def as_quotas(name: str, table: DataFrame) -> DataFrame:
     return completed(table, QUOTAS)
 
 
-def failures_of(quotas: DataFrame) -> tuple[tuple[str, QuotaformError], ...]:
-    """Return the clusters that could not be read, and why.
+def known_clusters(quotas: DataFrame) -> tuple[Sequence[str], tuple[tuple[str, QuotaformError], ...]]:
+    """Return the names of the clusters that could be read, and those that could not, and why; both sorted.
 
     `quotas`: `QUOTAS`, persisted. Raises `QuotaformError` if none of the clusters could be
     read; the error of the first one.
     """
-    rows = quotas.where(f.col("failure").isNotNull()).select("cluster", "failure").orderBy("cluster")
-    found = tuple((row["cluster"], read_failure(row["failure"])) for row in rows.toArrow().to_pylist())
-    if found and not known_clusters(quotas):
-        raise found[0][1]
-    return found
-
-
-def known_clusters(quotas: DataFrame) -> Sequence[str]:
-    """Return the names of the clusters that could be read, sorted."""
-    rows = quotas.where(f.col("failure").isNull()).select("cluster").distinct().toArrow()
-    return sorted(name for name in rows.column("cluster").to_pylist() if name is not None)
+    rows = quotas.select("cluster", "failure").distinct().orderBy("cluster").toArrow().to_pylist()
+    failures = tuple((row["cluster"], read_failure(row["failure"])) for row in rows if row["failure"])
+    known = [row["cluster"] for row in rows if not row["failure"] and row["cluster"] is not None]
+    if failures and not known:
+        raise failures[0][1]
+    return known, failures

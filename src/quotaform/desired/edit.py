@@ -34,8 +34,8 @@ class EntryEdit:
 
     entity: Entity
     values: Mapping[str, str]  # the values that are set, as they are spelled, by quota key
-    removed: frozenset[str] = frozenset()  # the keys whose values in the entry are taken away
-    unset: frozenset[str] = frozenset()  # the keys of the common entry that are taken away
+    gone: frozenset[str] = frozenset()  # the keys that it is to have no value of
+    unset: frozenset[str] = frozenset()  # those of them that the common entry has
     is_absent: bool = False  # whether the entity must not exist any more; then nothing else is changed
     reason: str | None = None  # the text of the field `reason`; `None` leaves it as it is
 
@@ -136,7 +136,7 @@ def _edit_entry(node: Node, edit: EntryEdit) -> None:
         values = _value(entry, _VALUES)
         if values is not None:
             _edit_values(entry, _own(values), edit)
-        elif edit.removed:
+        elif edit.gone - edit.unset:
             raise UneditableError("its values come from elsewhere")
         elif edit.values:
             _set(entry, f"{_VALUES}: {_in_braces(edit.values)}")
@@ -148,14 +148,14 @@ def _edit_entry(node: Node, edit: EntryEdit) -> None:
 
 
 def _edit_values(entry: MappingNode, values: MappingNode, edit: EntryEdit) -> None:
-    if not edit.removed <= _keys(values):
+    if not edit.gone <= _keys(values) | edit.unset:
         raise UneditableError("it comes from elsewhere in the file")
     for key, spelled in edit.values.items():
         _set(values, f"{key}: {spelled}")
-    if edit.removed >= _keys(values):
+    if edit.gone >= _keys(values):
         _remove(entry, {_VALUES})
     else:
-        _remove(values, edit.removed)
+        _remove(values, edit.gone)
 
 
 def _own(node: Node) -> MappingNode:

@@ -278,7 +278,7 @@ class _Editor:
             return
         _require_applied(entry, proposals)
         is_absent = not (entry.values.keys() - gone | spelled.keys())
-        edit = EntryEdit(entity=entity, values=spelled, unset=gone, is_absent=is_absent, reason=reason)
+        edit = EntryEdit(entity=entity, values=spelled, gone=gone, unset=gone, is_absent=is_absent, reason=reason)
         top, common = (self.entries[cluster, layer].get(entity) for layer in (cluster, None))
         problem = UneditableError("it is common to several clusters")
         if (target := top or (None if has_several else common)) is not None:
@@ -302,17 +302,11 @@ class _Editor:
             raise UneditableError("it is of several entities; give this one an entry of its own")
         if both := edit.values.keys() & (target.unset or {}).keys():
             raise UneditableError(f"its entry unsets {min(both)}; take it from unset first")
-        removed, unset = edit.unset, frozenset[str]()
-        if edit.is_absent:
-            removed = unset
-        else:
-            own = {key for key, place in target.provenances().items() if place.profile is None} & target.values.keys()
-            unset = frozenset() if below is None else removed & below.values.keys()
-            if given := removed - (own - self.of_profile(target).keys()) - unset:
-                raise UneditableError(f"{min(given)} comes from a profile")
-            removed, unset = removed & own, unset - frozenset(target.unset or ())
+        unset = frozenset() if below is None else edit.gone & below.values.keys()
+        if (given := edit.gone & self.of_profile(target).keys() - unset) and not edit.is_absent:
+            raise UneditableError(f"{min(given)} comes from a profile")
         file = self.file(files, self.paths[target.file.name])
-        file.change(target.position, replace(edit, removed=removed, unset=unset))
+        file.change(target.position, replace(edit, unset=unset - frozenset(target.unset or ())))
 
     def add(self, files: dict[str, FileEdit], layer: str | None, edit: EntryEdit) -> None:
         """Add an entry of a cluster, or a common one."""

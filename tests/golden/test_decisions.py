@@ -552,6 +552,7 @@ def of_used(text: str) -> Iterator[str]:
     columns |= {"window_s": numpy.full(len(hour), 11.5), RECORDED_LIMIT: numpy.full(len(hour), 8.0)}
     columns["series_id"] = numpy.zeros(len(hour), numpy.int64)
     for name, value in _used(percentile, 0, bucket_rows(columns)).items():
+        value = f"{int.from_bytes(value, 'little'):b}" if name == "hours" else value
         yield f"{name}: {value}"
 
 

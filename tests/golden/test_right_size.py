@@ -16,7 +16,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.scope import Pattern, Scope, Selection
 from quotaform.model.units import UNLIMITED, parse_value, render_value
 from quotaform.usage.recommend.demand import BrokerRecorded, BucketDemand, BusiestDay, Recorded
-from quotaform.usage.recommend.recommendation import OwnValue, RecommendSettings
+from quotaform.usage.recommend.recommendation import RecommendSettings
 from quotaform.usage.recommend.right_size import recommend
 from tests.builder import PRODUCER
 from tests.golden.conftest import Golden
@@ -81,14 +81,10 @@ def of_recorded(text: Text) -> Iterator[str]:
     if "recorded" in given:
         records[key] = given["recorded"]
     records |= given.get("others", {})
-    own = [
-        OwnValue(
-            entity=parse_address(address),
-            key=key,
-            value=parse_value(QUOTA_KEYS[key], UNLIMITED) if value == UNLIMITED else float(value),
-        )
+    own = {
+        parse_address(address): {key: parse_value(QUOTA_KEYS[key], value) if value == UNLIMITED else float(value)}
         for address, value in given.get("values", {"user=alice": 10 * MIB}).items()
-    ]
+    }
     found = recommend(
         "prod",
         own,

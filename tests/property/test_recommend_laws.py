@@ -14,7 +14,7 @@ from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey
 from quotaform.model.scope import Selection
 from quotaform.model.units import is_decimal, is_writable, parse_value
 from quotaform.usage.recommend.demand import BrokerRecorded, BucketDemand, BusiestDay, Recorded
-from quotaform.usage.recommend.recommendation import Action, OwnValue, RecommendSettings, round_up, spell_rounded
+from quotaform.usage.recommend.recommendation import Action, RecommendSettings, round_up, spell_rounded
 from quotaform.usage.recommend.report import value_of
 from quotaform.usage.recommend.right_size import recommend
 from tests.builder import PRODUCER
@@ -96,8 +96,8 @@ def _steady(name: str) -> BucketDemand:
 def test_proposals_fit_the_capacity_or_only_lower_values_and_rest_on_enough_data(
     buckets: list[BucketDemand], held: dict[str | None, float], creates: bool, capacity: float, select: list[str]
 ) -> None:
-    own = [OwnValue(entity=Entity(user=name), key=PRODUCER, value=value) for name, value in held.items()]
-    values = {value.entity.address: value.value for value in own}
+    own = {Entity(user=name): {PRODUCER: value} for name, value in held.items()}
+    values = {entity.address: values[PRODUCER] for entity, values in own.items()}
     # A bucket is limited by the value that it has itself, else by that of the default.
     limited = [
         replace(each, entity_key=source, limit=values.get(source or ""))
@@ -158,7 +158,7 @@ def test_all_rates_of_a_proposal_are_powers_of_1000_or_of_1024(
     buckets: list[BucketDemand], held: dict[str | None, float]
 ) -> None:
     """Of a value of 10 MB/s it was said that 1.04 MiB/s were used."""
-    own = [OwnValue(entity=Entity(user=name), key=PRODUCER, value=value) for name, value in held.items()]
+    own = {Entity(user=name): {PRODUCER: value} for name, value in held.items()}
     hours: dict[str | None, BrokerRecorded] = {
         name: BrokerRecorded(begin, 720, begin) for begin in [LAST - timedelta(days=60)] for name in ("1", "2")
     }

@@ -71,15 +71,6 @@ class RecommendSettings(SizingSettings):
     """Entities that were asked for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnValue:
-    """A value that an entity has on a cluster."""
-
-    entity: Entity
-    key: str
-    value: float
-
-
 ClusterName: TypeAlias = Annotated[str, about("The name of the cluster.")]
 
 

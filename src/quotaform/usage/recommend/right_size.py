@@ -44,7 +44,6 @@ from quotaform.usage.recommend.demand import (
 from quotaform.usage.recommend.recommendation import (
     MIN_CHANGE,
     Action,
-    OwnValue,
     Recommendation,
     RecommendSettings,
     round_up,
@@ -53,7 +52,7 @@ from quotaform.usage.recommend.recommendation import (
 
 def recommend(
     cluster: str,
-    values: Iterable[OwnValue],
+    quotas: Quotas,
     buckets: Iterable[BucketDemand],
     recorded: Mapping[str, Recorded],
     settings: RecommendSettings,
@@ -62,18 +61,17 @@ def recommend(
 ) -> list[Recommendation]:
     """Return what is proposed for each value of a cluster, and for buckets without one, sorted by entity and key.
 
-    `buckets`: what was recorded of its buckets under these values. `recorded`: when each quota key was recorded.
+    `buckets`: what was recorded of its buckets under these quotas. `recorded`: when each quota key was recorded.
     `broker_count`: how many brokers the cluster has; `None` if it is not known.
     """
     found: list[Recommendation] = []
     by_key: dict[str, list[BucketDemand]] = defaultdict(list)
     for bucket in buckets:
         by_key[bucket.key].append(bucket)
-    own: dict[str, list[OwnValue]] = defaultdict(list)
-    quotas: dict[Entity, dict[str, float]] = defaultdict(dict)
-    for value in values:
-        own[value.key].append(value)
-        quotas[value.entity][value.key] = value.value
+    own: dict[str, dict[Entity, float]] = defaultdict(dict)
+    for entity, values in quotas.items():
+        for name, value in values.items():
+            own[name][entity] = value
     brokers = {name for each in recorded.values() for name in each.brokers if name is not None}
     for name in {*own, *by_key}:
         if (key := QUOTA_KEYS.get(name)) is not None:
@@ -126,7 +124,7 @@ class _KeySizer:
         key: QuotaKey,
         history: History | None,
         settings: RecommendSettings,
-        values: Sequence[OwnValue],
+        values: Mapping[Entity, float],
     ) -> None:
         self.cluster = cluster
         self.key = key
@@ -172,7 +170,7 @@ class _KeySizer:
             by_address[each.bucket].append(each)
         limited: dict[str | None, list[BucketDemand]] = defaultdict(list)
         left: set[str | None] = set()
-        known = {value.entity.address for value in self.values}
+        known = {entity.address for entity in self.values}
         for address, rows in by_address.items():
             demand, source = Demand.of(rows, is_per_broker=is_per_broker), rows[0].entity_key
             case = _Case(entity=parse_address(address), before=None, limit=rows[0].limit, demand=demand)
@@ -182,13 +180,10 @@ class _KeySizer:
                 yield case
             else:
                 limited[source] += rows
-        for value in self.values:
-            address = value.entity.address
-            demand = Demand.of(limited[address], is_per_broker=is_per_broker)
-            has_created = address in left
-            yield _Case(
-                entity=value.entity, before=value.value, limit=value.value, demand=demand, has_created=has_created
-            )
+        for entity, value in self.values.items():
+            demand = Demand.of(limited[entity.address], is_per_broker=is_per_broker)
+            has_created = entity.address in left
+            yield _Case(entity=entity, before=value, limit=value, demand=demand, has_created=has_created)
 
     def needs_own(self, case: _Case, source: str | None) -> bool:
         """Whether a bucket gets a value for it alone: it needs more than its default, or a limit at all.
@@ -265,7 +260,7 @@ class _KeySizer:
 
     def sources(self) -> Iterator[tuple[_Case, Entity | None]]:
         """Yield the values that are removed, each with the entity that limits its buckets then, if one does."""
-        quotas = {value.entity: {self.key.name: value.value} for value in self.values}
+        quotas = {entity: {self.key.name: value} for entity, value in self.values.items()}
         removed = [case for case, _ in self.removed]
         gone: dict[Entity, Mapping[str, float]] = {case.entity: {} for case in removed}
         effects = make_effects(quotas, gone, [(case.entity, [self.key.name]) for case in removed])

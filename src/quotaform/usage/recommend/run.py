@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -32,7 +33,6 @@ from quotaform.usage.recommend.recommendation import (
     Action,
     ClusterRecording,
     EditRecord,
-    OwnValue,
     ProposalBacktest,
     Recommendation,
     Recommendations,
@@ -305,17 +305,14 @@ def recommendations(used: DataFrame, quotas: DataFrame, settings: RecommendSetti
     def sized(values: pyarrow.Table, used: pyarrow.Table) -> pyarrow.Table:
         import pyarrow
 
-        own = values.to_pylist()
+        quotas: dict[Entity, dict[str, float]] = defaultdict(dict)
+        brokers = None
+        for row in values.to_pylist():
+            quotas[Entity.of(row["entity"])][row["key"]] = row["value"]
+            brokers = row["brokers"]
+        cluster = (values if quotas else used)["cluster"][0].as_py()
         demands, recorded = read_demands(used, settings.unused_after_days)
-        rows = recommend(
-            (values if own else used)["cluster"][0].as_py(),
-            [OwnValue(entity=Entity.of(row["entity"]), key=row["key"], value=row["value"]) for row in own],
-            demands,
-            recorded,
-            settings,
-            now,
-            next((row["brokers"] for row in own), None),
-        )
+        rows = recommend(cluster, quotas, demands, recorded, settings, now, brokers)
         return pyarrow.Table.from_batches([row_batch(RECOMMENDATIONS, [_row(each) for each in rows])])
 
     return (

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
-from functools import partial
+from functools import partial, reduce
 from itertools import pairwise
 from math import ceil
+from operator import or_
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy
 from pyspark.sql import functions as f
-from pyspark.sql.types import ArrayType, LongType, StructField
+from pyspark.sql.types import StructField
 
 from quotaform.model.quota_key import QUOTA_WINDOW_S
 from quotaform.resolve.spark_quotas import struct
-from quotaform.usage.bucket.rows import RECORDED_LIMIT, BucketRows, Integers, per_bucket, starts_of
+from quotaform.usage.bucket.rows import RECORDED_LIMIT, BucketRows, per_bucket, starts_of
 from quotaform.usage.bucket.spark import finite_limit
 from quotaform.usage.recommend.demand import (
     DAY_S,
@@ -41,11 +42,7 @@ _BUSIEST: Final = struct(
     "next_basis outlier double",
     "outlier_day long",
 )
-_USED: Final = (
-    StructField("busiest", _BUSIEST),
-    *struct("samples throttled long"),
-    *(StructField(name, ArrayType(LongType())) for name in ("days", "day_hours")),
-)
+_USED: Final = (StructField("busiest", _BUSIEST), *struct("samples throttled long", "hours binary"))
 _TIMES: Final = ("first", "begin", "last", "last_used")
 _OF_DEMAND: Final = tuple(field.name for field in fields(BucketDemand) if field.name not in ("busiest", "hours"))
 
@@ -62,7 +59,7 @@ BUCKET_USE: Final = struct(
 | --- | --- |
 | busiest | the day with the highest percentile, see `BusiestDay`; null without a rate |
 | samples, throttled | times with a rate, and those of them at which requests were newly throttled |
-| days, day_hours | the days (UTC) with a sample, since 1970-01-01, and the hours of each, a bit for each |
+| hours | the hours (UTC) with a sample, a bit for each from that of the first sample on, the lowest first |
 | first, last, last_used | times: of the first and the last sample, and of the last one with a rate above 0 |
 | begin | when the window of the first sample began |
 """
@@ -94,8 +91,7 @@ def bucket_use(usage: DataFrame, found: DataFrame, percentile: float, outlier_da
 def _used(percentile: float, outlier_days: int, rows: BucketRows) -> dict[str, Any]:
     """Return what a bucket used of a broker."""
     at, rate = rows.at, rows.rate
-    day = at // (DAY_S * 1_000_000)
-    hour = at % (DAY_S * 1_000_000) // (HOUR_S * 1_000_000)
+    day, hour = (at // (seconds * 1_000_000) for seconds in (DAY_S, HOUR_S))
     begins = starts_of(day)
     bases: dict[int, float] = {}
     for begin, end in pairwise((*begins, len(at))):
@@ -105,12 +101,13 @@ def _used(percentile: float, outlier_days: int, rows: BucketRows) -> dict[str, A
             bases[int(day[begin])] = float(rates[ceil(round(len(rates) * percentile / 100, 6)) - 1])
     busiest = busiest_day(bases, outlier_days)
     used = at[rate > 0]
+    has_sample = numpy.zeros(hour[-1] - hour[0] + 1, bool)
+    has_sample[hour - hour[0]] = True
     return {
         "busiest": [None if busiest is None else asdict(busiest)],
         "samples": numpy.count_nonzero(~numpy.isnan(rate)),
         "throttled": numpy.count_nonzero(rows.is_newly_throttled & ~numpy.isnan(rate)),
-        "days": [day[begins].tolist()],
-        "day_hours": [numpy.bitwise_or.reduceat(1 << hour, begins).tolist()],
+        "hours": numpy.packbits(has_sample, bitorder="little").tobytes(),
         "first": at[0],
         "begin": at[0] - round((QUOTA_WINDOW_S if numpy.isnan(rows.window_s[0]) else rows.window_s[0]) * 1e6),
         "last": at[-1],
@@ -124,32 +121,25 @@ def read_demands(used: pyarrow.Table, unused_after_days: float) -> tuple[list[Bu
     `used`: the rows of `BUCKET_USE` of the cluster. `unused_after_days`: after how many days without use a quota counts
     as unused.
     """
-    rows = used.drop_columns(["days", "day_hours"]).to_pylist()
-    for name in ("days", "day_hours"):
-        lists = used[name].combine_chunks()
-        numbers, bounds = lists.values.to_numpy(), lists.offsets.to_numpy()
-        for row, (begin, end) in zip(rows, pairwise(bounds), strict=True):
-            row[name] = numbers[begin:end]
     demands: list[BucketDemand] = []
     recorded = {}
-    for key, of_key in _grouped(rows, "key").items():
-        last = max(row["last"] for row in of_key)
-        earliest = last.timestamp() // HOUR_S - ceil(unused_after_days * HOURS_OF_DAY) + 1
-        hours = {broker: _recorded_hours(own) for broker, own in _grouped(of_key, "broker").items()}
-        every = numpy.unique(numpy.concatenate([*hours.values()]))
-        brokers = {
-            broker: BrokerRecorded(
+    for key, of_key in _grouped(used.to_pylist(), "key").items():
+        last, start = max(row["last"] for row in of_key), min(map(_first_hour, of_key))
+        earliest = max(0, int(last.timestamp()) // HOUR_S - ceil(unused_after_days * HOURS_OF_DAY) + 1 - start)
+        brokers, every = {}, 0
+        for broker, own in _grouped(of_key, "broker").items():
+            hours = reduce(or_, (int.from_bytes(row["hours"], "little") << _first_hour(row) - start for row in own))
+            brokers[broker] = BrokerRecorded(
                 first=min(row["first"] for row in own),
-                recent_hours=int(numpy.count_nonzero(hours[broker] >= earliest)),
+                recent_hours=(hours >> earliest).bit_count(),
                 begin=min(row["begin"] for row in own),
             )
-            for broker, own in _grouped(of_key, "broker").items()
-        }
+            every |= hours
         recorded[key] = Recorded(last=last, brokers=brokers)
         for row in of_key:
             same = {name: row[name] for name in _OF_DEMAND}
             busiest = None if row["busiest"] is None else BusiestDay(**row["busiest"])
-            since = int(numpy.count_nonzero(every >= row["first"].timestamp() // HOUR_S))
+            since = (every >> _first_hour(row) - start).bit_count()
             demands.append(BucketDemand(**same, busiest=busiest, hours=since))
     return demands, recorded
 
@@ -161,11 +151,6 @@ def _grouped(rows: Iterable[dict[str, Any]], name: str) -> dict[Any, list[dict[s
     return found
 
 
-def _recorded_hours(rows: Sequence[Mapping[str, Any]]) -> Integers:
-    """Return the hours since 1970 in which there are samples of any of the rows, in order."""
-    days, places = numpy.unique(numpy.concatenate([row["days"] for row in rows]), return_inverse=True)
-    bits = numpy.zeros(len(days), numpy.int64)
-    numpy.bitwise_or.at(bits, places, numpy.concatenate([row["day_hours"] for row in rows]))
-    day, hour = numpy.nonzero(bits[:, None] >> numpy.arange(HOURS_OF_DAY) & 1)
-    found: Integers = days[day] * HOURS_OF_DAY + hour
-    return found
+def _first_hour(row: Mapping[str, Any]) -> int:
+    """Return the hour since 1970 of the first sample."""
+    return int(row["first"].timestamp()) // HOUR_S

@@ -8,13 +8,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 from pyspark.sql import functions as f
 
 from quotaform.fleet.job import table_rows
-from quotaform.fleet.table import row_batch
 from quotaform.model.entity import Entity, parse_address, spell_name
 from quotaform.model.errors import QuotaformError, UsageError
 from quotaform.model.outcome import Progress, no_progress
@@ -25,6 +24,7 @@ from quotaform.plan.plan import Plan
 from quotaform.plan.run import PlanRequest, plan
 from quotaform.repository.repository import Repository
 from quotaform.repository.revision import Revision
+from quotaform.resolve.spark_quotas import arrow_schema
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.usage.bucket.spark import buckets, numbered
 from quotaform.usage.recommend.quota_edit import EditedFiles, edit_quotas, with_files, write_quotas
@@ -313,7 +313,10 @@ def recommendations(used: DataFrame, quotas: DataFrame, settings: RecommendSetti
         cluster = (values if quotas else used)["cluster"][0].as_py()
         demands, recorded = read_demands(used, settings.unused_after_days)
         rows = recommend(cluster, quotas, demands, recorded, settings, now, brokers)
-        return pyarrow.Table.from_batches([row_batch(RECOMMENDATIONS, [_row(each) for each in rows])])
+        found = [
+            structs.asdict(each) | {"entity_key": each.entity.address, "entity": each.entity.parts} for each in rows
+        ]
+        return pyarrow.Table.from_pylist(found, arrow_schema(RECOMMENDATIONS))
 
     return (
         held.repartition(tasks, "cluster")
@@ -322,9 +325,3 @@ def recommendations(used: DataFrame, quotas: DataFrame, settings: RecommendSetti
         .applyInArrow(sized, RECOMMENDATIONS)
         .select(*RECOMMENDATIONS.names)
     )
-
-
-def _row(each: Recommendation) -> tuple[Any, ...]:
-    fields = {name: getattr(each, name) for name in RECOMMENDATIONS.names if name != "entity_key"}
-    fields |= {"entity_key": each.entity.address, "entity": each.entity.parts, "action": each.action.value}
-    return tuple(fields[name] for name in RECOMMENDATIONS.names)

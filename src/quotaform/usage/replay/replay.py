@@ -34,7 +34,7 @@ org.apache.kafka.server.quota.QuotaUtils.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isnan, nan
 from typing import Final
@@ -89,67 +89,39 @@ def asked_rates(at: Integers, rate: Floats) -> Floats:
     is_first = numpy.append(True, step > LONGEST_GAUGE_STEP_S + pace)
     step = numpy.where(is_first, pace, numpy.append(pace, step))
     begun = _beginnings(time, step, numpy.append(numpy.nan, rate[:-1]), rate)
-    following = _following(time, begun)
+    ages = time - _following(time, begun)
+    # For how many seconds a window counts: for 30 s more, while it is the only one.
+    ages = numpy.where(ages < _WINDOW_S - _JITTER_S, ages + _WINDOW_S, ages)
     asked = numpy.empty(len(rate))
     # When the oldest window began, or 30 s before that while it is the only one, and how many mutations the windows
     # hold; NaN where that is not known.
     since, total = nan, 0.0
-    columns = (each.tolist() for each in (is_first, time, step, rate, begun, following))
-    for place, (is_begin, now, seconds, measured, known, later) in enumerate(zip(*columns, strict=True)):
-        if is_begin:
+    columns = (each.tolist() for each in (is_first, time, step, rate, begun, ages))
+    for place, (is_begin, now, seconds, measured, known, age) in enumerate(zip(*columns, strict=True)):
+        if is_begin or measured <= 0:
             since, total = nan, 0.0
-        if measured <= 0:
-            since, total, more = nan, 0.0, 0.0
-        elif not isnan(known):
+        more = 0.0
+        if measured > 0 and not isnan(known):
             # Nothing was asked for since the one before.
-            since, total, more = known, measured * (now - known), 0.0
-        else:
-            held = [
-                (each, measured * (now - each)) for each in _candidates(since, total, now, seconds, measured, later)
-            ]
-            # What a window held is forgotten as a whole, and then the rate is less than it would have to be.
-            fitting = next((each for each in held if each[1] >= total * _LEAST), None)
-            if fitting is not None:
-                since, more, total = fitting[0], max(0.0, fitting[1] - total), max(total, fitting[1])
+            since, total = known, measured * (now - known)
+        elif measured > 0:
+            if isnan(since) and not isnan(total):
+                # The first mutations since the sample before, or those that are in the first sample.
+                since = now - seconds / 2 - _WINDOW_S if isnan(age) else now - age
+            elif now - since >= 2 * _WINDOW_S - _TOLERANCE_S and measured * (now - since - _WINDOW_S) >= total * _LEAST:
+                # What was the only one and is 30 s old no longer counts for 30 s more: the rate is about doubled.
+                since += _WINDOW_S
+            held = measured * (now - since)
+            if held >= total * _LEAST:
+                more, total = max(0.0, held - total), max(total, held)
             else:
-                # Another window is the oldest one now.
-                age = _only_or_not(now - later)
+                # What a window held is forgotten as a whole: another one is the oldest now.
                 since, total, more = now - age, measured * age, measured * seconds
         if is_begin and now - since > _WINDOW_S + pace + _TOLERANCE_S:
             # They were asked for before it, nobody knows when.
             more = measured * seconds
         asked[place] = more / seconds
     return asked
-
-
-def _candidates(since: float, total: float, now: float, step: float, rate: float, following: float) -> Iterator[float]:
-    """Yield when the oldest window may have begun, the most likely time first.
-
-    `since`, `total`: when it began as of the sample before, and what the windows held then. `step`: the seconds since
-    that. `following`: when it began as of the next sample of which that is known, if it is near.
-    """
-    if isnan(total):
-        return
-    age = _only_or_not(now - following)
-    if isnan(since):
-        # The first mutations since the sample before, or those that are in the first sample.
-        yield now - step / 2 - _WINDOW_S if isnan(age) else now - age
-        return
-    if abs(rate * age - total) <= total * (1 - _LEAST):
-        # Another window is the oldest one now, of those that hold the same.
-        yield now - age
-    age = now - since
-    # A window that was the only one and is 30 s old no longer counts for 30 s more: the rate is about doubled.
-    is_older = 2 * _WINDOW_S - _TOLERANCE_S <= age <= 2 * _WINDOW_S + step + _TOLERANCE_S
-    if is_older and rate * (age - _WINDOW_S) >= total * _LEAST:
-        yield since + _WINDOW_S
-    elif age <= _OLDEST_S + _TOLERANCE_S:
-        yield since
-
-
-def _only_or_not(age: float) -> float:
-    """Return for how many seconds a window of an age counts."""
-    return age + _WINDOW_S if age < _WINDOW_S - _JITTER_S else age
 
 
 def _following(time: Floats, begun: Floats) -> Floats:
@@ -169,20 +141,7 @@ def _beginnings(time: Floats, step: Floats, before: Floats, rate: Floats) -> Flo
     begun = time - age
     same = numpy.abs(numpy.diff(begun)) <= _TOLERANCE_S
     is_known = numpy.append(same, False) | numpy.append(False, same)
-    return _settled(numpy.where(is_known, begun, numpy.nan))
-
-
-def _settled(begun: Floats) -> Floats:
-    """Return one beginning for all samples in a row that have about the same one: their median."""
-    known = ~numpy.isnan(begun)
-    # A new row begins after an unknown one, and where another window has become the oldest.
-    jumps = numpy.append(True, ~(numpy.abs(numpy.diff(begun)) <= 2 * _TOLERANCE_S))
-    rows = numpy.cumsum(jumps)
-    found = begun.copy()
-    for row in numpy.unique(rows[known]):
-        of_row = known & (rows == row)
-        found[of_row] = numpy.median(begun[of_row])
-    return found
+    return numpy.where(is_known, begun, numpy.nan)
 
 
 VARIANTS: Final = ("", "_low", "_high")

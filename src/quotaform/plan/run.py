@@ -261,15 +261,17 @@ def plan(
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
     connect: Connect = open_gateway,
+    files: LoadedFiles | None = None,
 ) -> Iterator[ClusterOutcome[Plan]]:
     """Plan clusters in this process, all at a time, once the files are read.
 
     Files that are invalid for a cluster are its outcome, whether or not it could be read. An interrupt (Ctrl-C) is
     raised again after the outcomes of all clusters that are finished were yielded.
 
-    Raises `InvalidFilesError` or `BaseError`.
+    `files`: those of the repository, if they were read. Raises `InvalidFilesError` or `BaseError`.
     """
-    files = request.repository.load(request.config, today(clock), may_be_empty=request.is_guarded)
+    if files is None:
+        files = request.repository.load(request.config, today(clock), may_be_empty=request.is_guarded)
     declared: dict[str, Desired] = {}
     invalid: dict[str, InvalidFilesError] = {}
     for cluster in request.clusters:

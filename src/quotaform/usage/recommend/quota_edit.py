@@ -17,7 +17,7 @@ from typing import Final
 from quotaform.desired.config import Config
 from quotaform.desired.edit import EntryEdit, FileEdit, UneditableError
 from quotaform.desired.loader import Claim, LoadedFiles
-from quotaform.desired.tree import Layout, Root, Tree, layer_of, shown_path
+from quotaform.desired.tree import Layout, Root, layer_of, shown_path
 from quotaform.desired.writable import writable_values
 from quotaform.desired.writer import SCHEMA
 from quotaform.model.entity import Entity
@@ -106,6 +106,7 @@ class EditedFiles:
 
     files: tuple[EditedFile, ...]  # Those that change
     unwritten: tuple[UnwrittenProposal, ...]  # The proposals that they do not follow
+    loaded: LoadedFiles  # What all files of the directory say then
 
 
 def edit_quotas(
@@ -129,7 +130,8 @@ def edit_quotas(
     blocked = dict(_claimed(editor.proposals, read_claims(repository, config, today), config))
     for _ in range(_MOST_ROUNDS):
         files, unwritten = editor.edited(blocked)
-        wrong = editor.wrong(files, {(each.cluster, each.entity) for each in unwritten})
+        changed = editor.changed(files)
+        wrong = editor.wrong(files, changed, {(each.cluster, each.entity) for each in unwritten})
         if not wrong:
             break
         blocked |= dict.fromkeys(wrong, _ENTANGLED)
@@ -140,7 +142,7 @@ def edit_quotas(
         for path, (file, after) in files.items()
         if after != file.before
     )
-    return EditedFiles(edited, (*editor.refused, *unwritten))
+    return EditedFiles(edited, (*editor.refused, *unwritten), changed)
 
 
 def _claimed(changed: Iterable[Changed], claims: Sequence[Claim], config: Config) -> Iterator[tuple[Changed, str]]:
@@ -173,15 +175,6 @@ def _write(path: Path, text: str) -> None:
         write_text_atomically(path, text)
     except OSError as error:
         raise QuotaformError(f"{path} cannot be written: {error.strerror or error}; no file was changed") from error
-
-
-def with_files(tree: Tree, changed: Mapping[str, bytes]) -> Tree:
-    """Return a quotas directory with other files, by their paths in it."""
-    if not changed:
-        return tree
-    layers = {layer for path in changed if (layer := layer_of(path)) is not None}
-    folders = sorted({*tree.folders, *layers})
-    return replace(tree, files={**tree.files, **changed}, folders=folders, root=Root.DIRECTORY)
 
 
 class _Editor:
@@ -318,17 +311,22 @@ class _Editor:
             files[path] = FileEdit(shown_path(PurePosixPath(self.tree.name) / path), text, schema)
         return files[path]
 
-    def wrong(self, files: Mapping[str, tuple[FileEdit, str]], left: Collection[Changed]) -> set[Changed]:
+    def changed(self, files: Mapping[str, tuple[FileEdit, str]]) -> LoadedFiles:
+        """Return the files of the directory with some of other content."""
+        if not files:
+            return self.loaded
+        after = {**self.tree.files, **{path: text.encode() for path, (_, text) in files.items()}}
+        folders = sorted({*self.tree.folders, *(layer for path in files if (layer := layer_of(path)) is not None)})
+        tree = replace(self.tree, files=after, folders=folders, root=Root.DIRECTORY)
+        layout = Layout(tree, self.config.clusters, may_be_empty=True)
+        return LoadedFiles(layout, self.config.profiles, self.today, self.config.scope, similar=self.loaded)
+
+    def wrong(self, files: Collection[str], changed: LoadedFiles, left: Collection[Changed]) -> set[Changed]:
         """Return the changes after which the files do not say what they should.
 
-        `files` are the files that change, by path, with their new content. `left` is what they do not follow.
+        `files`: the paths of those that change. `changed`: what all say then. `left`: what they do not follow.
         """
-        after = {path: text.encode() for path, (_, text) in files.items()}
-        if not after:
-            return set()
-        layers = {layer_of(path) for path in after}
-        layout = Layout(with_files(self.tree, after), self.config.clusters, may_be_empty=True)
-        changed = LoadedFiles(layout, self.config.profiles, self.today, self.config.scope, similar=self.loaded)
+        layers = {layer_of(path) for path in files}
         wrong: set[Changed] = set()
         concerned = {*self.config.clusters, *self.clusters} if None in layers else layers
         for cluster in sorted(name for name in concerned if name is not None):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
@@ -23,11 +22,10 @@ from quotaform.plan.backtest import MOST_IN_PLAN
 from quotaform.plan.plan import Plan
 from quotaform.plan.run import PlanRequest, plan
 from quotaform.repository.repository import Repository
-from quotaform.repository.revision import Revision
 from quotaform.resolve.spark_quotas import arrow_schema
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.usage.bucket.spark import buckets, numbered
-from quotaform.usage.recommend.quota_edit import EditedFiles, edit_quotas, with_files, write_quotas
+from quotaform.usage.recommend.quota_edit import EditedFiles, edit_quotas, write_quotas
 from quotaform.usage.recommend.recommendation import (
     PROPOSED,
     Action,
@@ -59,25 +57,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from quotaform.desired.config import Cluster, Config
-    from quotaform.desired.tree import SourceFile, Tree
-
-
-@dataclass(frozen=True, slots=True)
-class _EditedRevision:
-    """The files of a repository with changes that are not written."""
-
-    below: Revision  # The files without them
-    directory: Path
-    files: Mapping[str, bytes]  # The changed files, by their paths in it
-
-    def read_config(self, path: Path) -> SourceFile | None:
-        """Read quotaform.yaml, which does not change."""
-        return self.below.read_config(path)
-
-    def read_tree(self, directory: Path, files: MutableMapping[str, bytes] | None = None) -> Tree:
-        """Read a quotas directory; what cannot be read is part of the answer."""
-        tree = self.below.read_tree(directory, files)
-        return with_files(tree, self.files) if directory == self.directory else tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +87,8 @@ def plan_proposals(
     chosen = tuple(cluster for cluster in clusters if cluster.name in {name for name, _ in followed})
     if not chosen:
         return ProposedPlans()
-    files = {file.path.relative_to(repository.directory).as_posix(): file.after.encode() for file in edited.files}
-    revision = _EditedRevision(repository.revision, repository.directory, files)
     request = PlanRequest(
-        repository=replace(repository, revision=revision),
+        repository=repository,
         config=config,
         clusters=chosen,
         has_lints=False,
@@ -119,7 +96,7 @@ def plan_proposals(
         keeps_actual=True,
     )
     plans, others, failures = [], 0, []
-    for outcome in plan(request):
+    for outcome in plan(request, files=edited.loaded):
         if outcome.error is not None:
             failures.append((outcome.cluster, outcome.error))
             continue

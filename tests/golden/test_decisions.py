@@ -540,8 +540,11 @@ def of_busiest(text: str) -> Lines:
     On all other days, the rate is 1. The last number is how many of the highest days of a weekday are left out.
     """
     saturday, weeks, peak, left_out = map(float, text.split())
-    days = {20748 + place: saturday if place % 7 == 2 else 1.0 for place in range(7 * int(weeks))}
-    return [busiest_day(days | ({20757: peak} if peak else {}), int(left_out))]
+    thursday = date(2026, 10, 22)
+    days = {thursday + timedelta(place): saturday if place % 7 == 2 else 1.0 for place in range(7 * int(weeks))} | (
+        {thursday + timedelta(9): peak} if peak else {}
+    )
+    return [str(busiest_day(days, int(left_out))).replace("datetime.", "")]
 
 
 def of_used(text: str) -> Iterator[str]:
@@ -552,7 +555,6 @@ def of_used(text: str) -> Iterator[str]:
     columns |= {"window_s": numpy.full(len(hour), 11.5), RECORDED_LIMIT: numpy.full(len(hour), 8.0)}
     columns["series_id"] = numpy.zeros(len(hour), numpy.int64)
     for name, value in _used(percentile, 0, bucket_rows(columns)).items():
-        value = f"{int.from_bytes(value, 'little'):b}" if name == "hours" else value
         yield f"{name}: {value}"
 
 

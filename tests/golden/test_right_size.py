@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 from quotaform.model.entity import parse_address
@@ -24,7 +24,14 @@ from tests.golden.table import Text, check_told
 
 MIB: Final = 2.0**20
 LAST: Final = datetime(2026, 11, 20, 23, 59, tzinfo=UTC)
-MONDAYS: Final = {"day": 20759, "is_weekly": True, "weekday_days": 5}
+MONDAYS: Final = {"day": "2026-11-02", "is_weekly": True, "weekday_days": 5}
+
+
+def busiest_of(basis: float, given: dict[str, Any]) -> BusiestDay:
+    """The busiest day; its days are texts."""
+    days = {name: date.fromisoformat(given[name]) for name in ("day", "outlier_day") if name in given}
+    fields: dict[str, Any] = given | days
+    return BusiestDay(basis=basis, **fields)
 
 
 def bucket_of(given: dict[str, Any]) -> list[BucketDemand]:
@@ -38,7 +45,7 @@ def bucket_of(given: dict[str, Any]) -> list[BucketDemand]:
             broker=name or None,
             entity_key=given.get("entity", "user=alice"),
             limit=given.get("limit", 10 * MIB),
-            busiest=None if basis is None else BusiestDay(basis=basis, **given.get("day", MONDAYS)),
+            busiest=None if basis is None else busiest_of(basis, given.get("day", MONDAYS)),
             samples=given.get("samples", 1000),
             throttled=given.get("throttled", 0),
             first=first,

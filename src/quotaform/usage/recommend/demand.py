@@ -26,33 +26,31 @@ WEEKLY_FACTOR: Final = 1.1
 STANDS_OUT: Final = 1.5
 """A day stands out if its percentile is above others by this factor."""
 
-_FIRST_DAY: Final = date(1970, 1, 1).toordinal()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusiestDay:
     """The day with the highest percentile of those that count."""
 
     basis: float  # The percentile of the day
-    day: int  # The day, as days since 1970-01-01
+    day: date  # The day (UTC)
     is_weekly: bool = False
     """Whether its weekday is the busiest of each week, and the day does not stand out among its days."""
     weekday_days: int = 1  # How many days are recorded of its weekday
     next_basis: float | None = None  # The highest percentile of the other days that count; `None` without one
     outlier: float | None = None  # The highest percentile that was left out and is above the basis; `None` without one
-    outlier_day: int | None = None
+    outlier_day: date | None = None
 
     @property
     def text(self) -> str | None:
         """When it was busiest, as a reason says it; `None` if a single day is recorded.
 
-        >>> BusiestDay(basis=8.0, day=20759, is_weekly=True, next_basis=2.0).text
+        >>> BusiestDay(basis=8.0, day=date(2026, 11, 2), is_weekly=True, next_basis=2.0).text
         'on Mondays'
-        >>> BusiestDay(basis=8.0, day=20759, next_basis=2.0).text
+        >>> BusiestDay(basis=8.0, day=date(2026, 11, 2), next_basis=2.0).text
         'on Monday 2026-11-02'
         """
         if self.is_weekly:
-            return f"on {weekday_of(self.day)}s"
+            return f"on {WEEKDAYS[self.day.weekday()]}s"
         return None if self.next_basis is None and self.outlier is None else f"on {day_text(self.day)}"
 
     @property
@@ -61,32 +59,33 @@ class BusiestDay:
         return self.next_basis is not None and self.basis > STANDS_OUT * self.next_basis
 
 
-def busiest_day(bases: Mapping[int, float], outlier_days: int) -> BusiestDay | None:
+def busiest_day(bases: Mapping[date, float], outlier_days: int) -> BusiestDay | None:
     """Return the busiest day of a bucket on a broker; `None` without a day.
 
-    >>> mondays = {day: 8.0 if weekday_of(day) == "Monday" else 2.0 for day in range(20752, 20766)}
-    >>> busiest_day(mondays, 0)
-    BusiestDay(basis=8.0, day=20759, is_weekly=True, weekday_days=2, next_basis=8.0, outlier=None, outlier_day=None)
-    >>> busiest_day({**mondays, 20759: 20.0}, 0).is_weekly
-    False
-    >>> found = busiest_day({**mondays, 20759: 20.0}, 1)
-    >>> found.basis, found.day, found.outlier, found.outlier_day
-    (8.0, 20752, 20.0, 20759)
+    >>> days = {date(2026, 11, day): 8.0 if day in (2, 9) else 2.0 for day in range(1, 15)}
+    >>> found = busiest_day(days, 0)
+    >>> found.basis, found.text, found.weekday_days, found.next_basis
+    (8.0, 'on Mondays', 2, 8.0)
+    >>> busiest_day({**days, date(2026, 11, 9): 20.0}, 0).text
+    'on Monday 2026-11-09'
+    >>> found = busiest_day({**days, date(2026, 11, 9): 20.0}, 1)
+    >>> found.basis, day_text(found.day), found.outlier, day_text(found.outlier_day)
+    (8.0, 'Monday 2026-11-02', 20.0, 'Monday 2026-11-09')
 
     `bases`: the percentile of each day. `outlier_days`: how many of the highest days of each weekday are left out; its
     last day never is.
     """
-    weekdays: dict[str, list[tuple[float, int]]] = {}
+    weekdays: dict[int, list[tuple[float, date]]] = {}
     for basis, day in sorted(((basis, day) for day, basis in bases.items()), reverse=True):
-        weekdays.setdefault(weekday_of(day), []).append((basis, day))
+        weekdays.setdefault(day.weekday(), []).append((basis, day))
     if not weekdays:
         return None
     left = [each for days in weekdays.values() for each in days[min(outlier_days, len(days) - 1) :]]
     (basis, day), *rest = sorted(left, reverse=True)
     highest, highest_day = max(days[0] for days in weekdays.values())
     medians = {weekday: days[len(days) // 2][0] for weekday, days in weekdays.items()}
-    own = weekdays[weekday_of(day)]
-    median = medians.pop(weekday_of(day))
+    own = weekdays[day.weekday()]
+    median = medians.pop(day.weekday())
     is_busiest = median > WEEKLY_FACTOR * max(medians.values(), default=0.0)
     return BusiestDay(
         basis=basis,
@@ -99,27 +98,13 @@ def busiest_day(bases: Mapping[int, float], outlier_days: int) -> BusiestDay | N
     )
 
 
-def date_of(day: int) -> date:
-    """Return a day that is given as days since 1970-01-01."""
-    return date.fromordinal(_FIRST_DAY + day)
+def day_text(day: date) -> str:
+    """Return a day with its weekday.
 
-
-def weekday_of(day: int) -> str:
-    """Return the weekday of a day that is given as days since 1970-01-01.
-
-    >>> weekday_of(0), weekday_of(20759)
-    ('Thursday', 'Monday')
-    """
-    return WEEKDAYS[date_of(day).weekday()]
-
-
-def day_text(day: int) -> str:
-    """Return a day that is given as days since 1970-01-01, with its weekday.
-
-    >>> day_text(20759)
+    >>> day_text(date(2026, 11, 2))
     'Monday 2026-11-02'
     """
-    return f"{weekday_of(day)} {date_of(day).isoformat()}"
+    return f"{WEEKDAYS[day.weekday()]} {day}"
 
 
 HOUR_S: Final = 3600

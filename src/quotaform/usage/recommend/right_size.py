@@ -37,7 +37,6 @@ from quotaform.usage.recommend.demand import (
     Demand,
     History,
     Recorded,
-    date_of,
     day_text,
     time_text,
 )
@@ -375,7 +374,7 @@ class _KeySizer:
             samples=demand.samples,
             days=round(days, 3),
             basis=None if busiest is None else busiest.basis,
-            day=None if busiest is None else date_of(busiest.day),
+            day=None if busiest is None else busiest.day,
             is_weekly=busiest is not None and busiest.is_weekly,
             bucket=None if demand.highest is None else demand.highest.bucket,
             broker=None if demand.highest is None else demand.highest.broker,

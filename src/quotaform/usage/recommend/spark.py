@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
-from functools import partial, reduce
+from datetime import date, datetime
+from functools import partial
 from itertools import pairwise
 from math import ceil
-from operator import or_
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy
 from pyspark.sql import functions as f
-from pyspark.sql.types import StructField
+from pyspark.sql.types import ArrayType, LongType, StructField
 
 from quotaform.model.quota_key import QUOTA_WINDOW_S
 from quotaform.resolve.spark_quotas import struct
@@ -36,13 +36,17 @@ if TYPE_CHECKING:
 
 _BUSIEST: Final = struct(
     "basis double",
-    "day long",
+    "day date",
     "is_weekly boolean",
     "weekday_days long",
     "next_basis outlier double",
-    "outlier_day long",
+    "outlier_day date",
 )
-_USED: Final = (StructField("busiest", _BUSIEST), *struct("samples throttled long", "hours binary"))
+_USED: Final = (
+    StructField("busiest", _BUSIEST),
+    *struct("samples throttled long"),
+    StructField("hours", ArrayType(LongType())),
+)
 _TIMES: Final = ("first", "begin", "last", "last_used")
 _OF_DEMAND: Final = tuple(field.name for field in fields(BucketDemand) if field.name not in ("busiest", "hours"))
 
@@ -59,7 +63,7 @@ BUCKET_USE: Final = struct(
 | --- | --- |
 | busiest | the day with the highest percentile, see `BusiestDay`; null without a rate |
 | samples, throttled | times with a rate, and those of them at which requests were newly throttled |
-| hours | the hours (UTC) with a sample, a bit for each from that of the first sample on, the lowest first |
+| hours | the hours (UTC) with a sample: a bit for each of a day, and above these the days since 1970-01-01 |
 | first, last, last_used | times: of the first and the last sample, and of the last one with a rate above 0 |
 | begin | when the window of the first sample began |
 """
@@ -91,23 +95,23 @@ def bucket_use(usage: DataFrame, found: DataFrame, percentile: float, outlier_da
 def _used(percentile: float, outlier_days: int, rows: BucketRows) -> dict[str, Any]:
     """Return what a bucket used of a broker."""
     at, rate = rows.at, rows.rate
-    day, hour = (at // (seconds * 1_000_000) for seconds in (DAY_S, HOUR_S))
+    day, hour = at // (DAY_S * 1_000_000), at // (HOUR_S * 1_000_000) % HOURS_OF_DAY
     begins = starts_of(day)
-    bases: dict[int, float] = {}
+    bases: dict[date, float] = {}
     for begin, end in pairwise((*begins, len(at))):
         own = rate[begin:end]
         rates = numpy.sort(own[~numpy.isnan(own)])
         if len(rates):
-            bases[int(day[begin])] = float(rates[ceil(round(len(rates) * percentile / 100, 6)) - 1])
+            bases[numpy.datetime64(int(day[begin]), "D").item()] = float(
+                rates[ceil(round(len(rates) * percentile / 100, 6)) - 1]
+            )
     busiest = busiest_day(bases, outlier_days)
     used = at[rate > 0]
-    has_sample = numpy.zeros(hour[-1] - hour[0] + 1, bool)
-    has_sample[hour - hour[0]] = True
     return {
         "busiest": [None if busiest is None else asdict(busiest)],
         "samples": numpy.count_nonzero(~numpy.isnan(rate)),
         "throttled": numpy.count_nonzero(rows.is_newly_throttled & ~numpy.isnan(rate)),
-        "hours": numpy.packbits(has_sample, bitorder="little").tobytes(),
+        "hours": [(day[begins] << HOURS_OF_DAY | numpy.bitwise_or.reduceat(1 << hour, begins)).tolist()],
         "first": at[0],
         "begin": at[0] - round((QUOTA_WINDOW_S if numpy.isnan(rows.window_s[0]) else rows.window_s[0]) * 1e6),
         "last": at[-1],
@@ -124,22 +128,22 @@ def read_demands(used: pyarrow.Table, unused_after_days: float) -> tuple[list[Bu
     demands: list[BucketDemand] = []
     recorded = {}
     for key, of_key in _grouped(used.to_pylist(), "key").items():
-        last, start = max(row["last"] for row in of_key), min(map(_first_hour, of_key))
-        earliest = max(0, int(last.timestamp()) // HOUR_S - ceil(unused_after_days * HOURS_OF_DAY) + 1 - start)
-        brokers, every = {}, 0
-        for broker, own in _grouped(of_key, "broker").items():
-            hours = reduce(or_, (int.from_bytes(row["hours"], "little") << _first_hour(row) - start for row in own))
-            brokers[broker] = BrokerRecorded(
+        last = max(row["last"] for row in of_key)
+        earliest = _hour(last) - ceil(unused_after_days * HOURS_OF_DAY) + 1
+        brokers = {
+            broker: BrokerRecorded(
                 first=min(row["first"] for row in own),
-                recent_hours=(hours >> earliest).bit_count(),
+                recent_hours=_hours_from(earliest, _hours_by_day(own)),
                 begin=min(row["begin"] for row in own),
             )
-            every |= hours
+            for broker, own in _grouped(of_key, "broker").items()
+        }
+        every = _hours_by_day(of_key)
         recorded[key] = Recorded(last=last, brokers=brokers)
         for row in of_key:
             same = {name: row[name] for name in _OF_DEMAND}
             busiest = None if row["busiest"] is None else BusiestDay(**row["busiest"])
-            since = (every >> _first_hour(row) - start).bit_count()
+            since = _hours_from(_hour(row["first"]), every)
             demands.append(BucketDemand(**same, busiest=busiest, hours=since))
     return demands, recorded
 
@@ -151,6 +155,21 @@ def _grouped(rows: Iterable[dict[str, Any]], name: str) -> dict[Any, list[dict[s
     return found
 
 
-def _first_hour(row: Mapping[str, Any]) -> int:
-    """Return the hour since 1970 of the first sample."""
-    return int(row["first"].timestamp()) // HOUR_S
+def _hour(moment: datetime) -> int:
+    """Return the hour since 1970."""
+    return int(moment.timestamp() // HOUR_S)
+
+
+def _hours_by_day(rows: Iterable[Mapping[str, Any]]) -> dict[int, int]:
+    """Return the hours with samples of any of the rows, as bits of each day."""
+    found: dict[int, int] = defaultdict(int)
+    for row in rows:
+        for each in row["hours"]:
+            found[each >> HOURS_OF_DAY] |= each & (1 << HOURS_OF_DAY) - 1
+    return found
+
+
+def _hours_from(hour: int, by_day: Mapping[int, int]) -> int:
+    """Return how many hours there are from one on."""
+    first, rest = divmod(hour, HOURS_OF_DAY)
+    return sum((bits >> rest * (day == first)).bit_count() for day, bits in by_day.items() if day >= first)

@@ -92,9 +92,9 @@ class EntryReader:
             cause = Cause.TOMBSTONE
         else:
             cause = Cause.ENTRY
-            if "profile" in item:
-                profile = _profile_use(item)
-            values, places = self.read_values(item, entity, document, position, profile)
+            if isinstance(name := item.get("profile"), str):
+                profile = ProfileUse(name, mark_position(spots_of(item)["profile"][0]))
+            values, places = self.read_values(item, entity, document, profile)
             if is_whole and item.keys().isdisjoint({"profile", "values", "unset"}):
                 state = " with state: present" if "state" in item else ""
                 text = f"{of_entity(entity)}declares no values{state}; write values, profile or state: absent"
@@ -125,20 +125,15 @@ class EntryReader:
             )
 
     def read_values(
-        self,
-        item: dict[str, Any],
-        entity: Entity | None,
-        document: Document,
-        position: Position,
-        profile: ProfileUse | None,
+        self, item: dict[str, Any], entity: Entity | None, document: Document, profile: ProfileUse | None
     ) -> tuple[Values, tuple[ValuePlace, ...]]:
         """Return the values of an item (its profile's, overridden by its own) and where each comes from."""
         own = item.get("values")
         values: dict[str, float] = {}
         where: dict[str, ValuePlace] = {}
-        if "profile" in item:
-            values.update(self.read_profile(item, entity, document))
-            where = dict.fromkeys(values, profile or position)
+        if profile is not None:
+            values.update(self.read_profile(profile.name, item, entity, document))
+            where = dict.fromkeys(values, profile)
         if isinstance(own, dict):
             written = read_values(own, entity, document)
             values.update(written)
@@ -149,10 +144,9 @@ class EntryReader:
                 document.add(rule.NO_VALUES, text, item, "values")
         return self.share(values), tuple(where.values())
 
-    def read_profile(self, item: dict[str, Any], entity: Entity | None, document: Document) -> Values:
+    def read_profile(self, name: str, item: dict[str, Any], entity: Entity | None, document: Document) -> Values:
         """Return the values of the profile that an item names."""
-        name = item["profile"]
-        if not isinstance(name, str) or not name or document.oddity(item, "profile") is not None:
+        if not name or document.oddity(item, "profile") is not None:
             return {}
         values = self.profiles.get(name)
         if values is None:
@@ -165,13 +159,6 @@ class EntryReader:
                 text = f"profile {quote(name)} {misfit_text(key, entity)}"
                 document.add(rule.BAD_KEY, text, item, "profile", address=entity.address, quota_key=key)
         return values
-
-
-def _profile_use(item: dict[str, Any]) -> ProfileUse | None:
-    name = item["profile"]
-    if not isinstance(name, str):
-        return None
-    return ProfileUse(name, mark_position(spots_of(item)["profile"][0]))
 
 
 def _read_unset(

@@ -329,7 +329,7 @@ def read_name(text: str) -> str:
 def _hint(text: str) -> str:
     entity_type, separator, name = text.partition("=")
     tight = ",".join(map(str.strip, text.split(",")))
-    if tight != text and (entity := _try_address(tight)):
+    if tight != text and (entity := try_address(tight)):
         return f"remove the space: write {quote_for_shell(entity.address)}"
     if resource := _RESOURCE(text):  # As kubectl and Kafka's principals have it.
         return f"write {quote_for_shell(f'{resource[1].lower()}={spell_name(resource[2])}')}"
@@ -339,7 +339,9 @@ def _hint(text: str) -> str:
     return _ADDRESS_EXAMPLES
 
 
-def _try_address(text: str) -> Entity | None:
+@lru_cache(maxsize=4096)
+def try_address(text: str) -> Entity | None:
+    """Return the entity that a text is the address of; `None` if it is none."""
     try:
         return parse_address(text)
     except ValueError:

@@ -11,7 +11,7 @@ from typing import Annotated, Final, Self, TypeAlias
 from msgspec import Meta
 from msgspec.structs import force_setattr
 
-from quotaform.model.entity import Entity, parse_address, spell_name
+from quotaform.model.entity import Entity, spell_name, try_address
 from quotaform.model.printable import printable
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.records.record import Count, Double, Record, about, optional
@@ -245,9 +245,8 @@ def escaped_address(address: str) -> str:
     >>> escaped_address('user="svc-*"')
     'user="svc-[*]"'
     """
-    try:
-        entity = parse_address(address)
-    except ValueError:
+    entity = try_address(address)
+    if entity is None:
         return address
     return Entity({kind: name and escape_glob(name) for kind, name in entity.parts}).address
 

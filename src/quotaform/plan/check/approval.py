@@ -6,14 +6,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import lru_cache
 from itertools import chain, starmap
 from typing import Final
 
 from msgspec import structs
 
 from quotaform.model import rule
-from quotaform.model.entity import Entity, parse_address
+from quotaform.model.entity import Entity, try_address
 from quotaform.model.finding import APPROVALS_NAME, DELETE, Allowance, Approval, Finding, Severity, bound_values
 from quotaform.model.quotas import same_value
 from quotaform.model.scope import is_glob, matches_glob
@@ -116,7 +115,7 @@ def _matches(pattern: Entity, address: str | None) -> bool:
     """
     if address is None or pattern.address == address:
         return address is not None
-    entity = _parsed(address)
+    entity = try_address(address)
     return (
         entity is not None
         and entity.types == pattern.types
@@ -127,14 +126,6 @@ def _matches(pattern: Entity, address: str | None) -> bool:
     )
 
 
-@lru_cache(maxsize=4096)
-def _parsed(address: str) -> Entity | None:
-    try:
-        return parse_address(address)
-    except ValueError:  # Of a plan file that was edited.
-        return None
-
-
 def follows_deletion(finding: Finding, deleted: Collection[str]) -> bool:
     """Whether a finding says nothing but what the deletion of its entity, one of these addresses, comes to.
 
@@ -142,7 +133,7 @@ def follows_deletion(finding: Finding, deleted: Collection[str]) -> bool:
     """
     if finding.rule not in (rule.CHANGE_FACTOR.id, rule.TO_UNLIMITED.id) or finding.address not in deleted:
         return False
-    entity = _parsed(finding.address)
+    entity = try_address(finding.address)
     return entity is not None and any(name is not None for _, name in entity.parts)
 
 

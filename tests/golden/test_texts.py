@@ -428,7 +428,7 @@ def of_layout(text: str) -> Lines:
         asked, *others = clusters.split()
         layout = Layout(WORK_TREE.read_tree(directory), [name for name in (asked, *others) if name != "-"])
         cluster = None if asked == "-" else asked
-        for source in layout.sources(cluster):
+        for source in (*layout.layer(None), *(layout.layer(cluster) if cluster else ())):
             yield f"{source.name.replace(f'{folder}/', '')} for {source.layer or 'all'}"
         yield from (str(problem).replace(f"{folder}/", "") for problem in layout.problems(cluster))
 

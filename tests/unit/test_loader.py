@@ -132,8 +132,6 @@ def test_an_unknown_folder_or_an_unreadable_file_hides_no_other_problem() -> Non
 def test_a_tree_needs_no_disk() -> None:
     tree = Tree(name="quotas.d", files={"a.yaml": b"a", "prod/b.yaml": b"b"}, folders=["prod", "prdo"])
     layout = Layout(tree, ["prod"])
-    assert layout.sources("prod") == [
-        SourceFile("quotas.d/a.yaml", b"a"),
-        SourceFile("quotas.d/prod/b.yaml", b"b", "prod"),
-    ]
+    assert list(layout.layer(None)) == [SourceFile("quotas.d/a.yaml", b"a")]
+    assert list(layout.layer("prod")) == [SourceFile("quotas.d/prod/b.yaml", b"b", "prod")]
     assert [str(problem.location) for problem in layout.problems("prod")] == ["quotas.d/prdo"]

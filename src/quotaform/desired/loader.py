@@ -170,18 +170,6 @@ class LoadedFiles:
     a cluster have more problems than are shown, or too many entities, the rest of them is not parsed.
     """
 
-    __slots__ = (
-        "_by_layer",
-        "_lock",
-        "_reader",
-        "_scope",
-        "_similar",
-        "_today",
-        "layout",
-        "parsed",
-        "profiles",
-    )
-
     def __init__(
         self,
         layout: Layout,
@@ -210,13 +198,10 @@ class LoadedFiles:
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs to parse the files itself."""
-        return {name: getattr(self, name) for name in self.__slots__ if name not in ("_by_layer", "_lock")}
+        return {name: value for name, value in vars(self).items() if name not in ("_by_layer", "_lock")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
-            setattr(self, name, value)
-        self._by_layer = {}
-        self._lock = Lock()
+        vars(self).update(state, _by_layer={}, _lock=Lock())
 
     def release(self, cluster: str) -> None:
         """Let go of the files of one cluster alone, which are parsed again if somebody asks about it again."""

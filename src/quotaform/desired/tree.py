@@ -78,20 +78,6 @@ class SourceFile:
 class Layout:
     """The files of a tree by layer, and what is wrong with where they are."""
 
-    __slots__ = (
-        "_astray",
-        "_disabled",
-        "_folders",
-        "_has_files",
-        "_known",
-        "_meant",
-        "_nested",
-        "_paths",
-        "clusters",
-        "may_be_empty",
-        "tree",
-    )
-
     def __init__(self, tree: Tree, clusters: Collection[str] = (), *, may_be_empty: bool = False) -> None:
         self.tree = tree
         self.may_be_empty = may_be_empty  # whether it is no problem that there is no file, see `Tree.missing`
@@ -120,10 +106,6 @@ class Layout:
         """Yield the files of one layer: a cluster's own, or the common ones for `None`."""
         for path in self._paths.get(name, ()):
             yield SourceFile(self._shown(path), self.tree.files[path], name)
-
-    def sources(self, cluster: str | None) -> list[SourceFile]:
-        """Return the files that count for a cluster: the common ones, then its own."""
-        return [*self.layer(None), *(self.layer(cluster) if cluster is not None else ())]
 
     def problems(self, cluster: str | None) -> list[Finding]:
         """Return the problems of a cluster: files that would be ignored, cannot be read or are missing.

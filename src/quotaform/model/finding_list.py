@@ -15,8 +15,6 @@ MAX_PROBLEMS: Final = 100
 class FindingList:
     """Findings up to a limit: a file of a million mistakes has a hundred problems, and a line that says so."""
 
-    __slots__ = ("_has_more_errors", "_has_more_others", "errors", "others")
-
     def __init__(self, findings: Iterable[Finding] = ()) -> None:
         self.errors: list[Finding] = []  # the first errors that were added
         self.others: list[Finding] = []  # the first warnings and notes that were added

@@ -146,8 +146,6 @@ _TOO_MUCH: Final = f"the policies ask for more than {MOST_STEPS:,} subschemas an
 class Policy:
     """A policy that is a JSON Schema."""
 
-    __slots__ = ("_gate", "_left", "_schema", "_scope", "name")
-
     def __init__(self, name: str, schema: Any, scope: Scope, gate: Gate, seconds: float = MOST_SECONDS) -> None:
         self.name = name  # its file, as messages name it
         self._schema, self._scope, self._gate = schema, scope, gate

@@ -193,8 +193,6 @@ class Document:
     are more than are shown.
     """
 
-    __slots__ = ("errors", "findings", "has_odd", "name", "offset", "root")
-
     def __init__(self, name: str) -> None:
         self.name = name  # the file's name in messages
         self.root: Node = None  # its content; `None` for an empty file

@@ -327,8 +327,6 @@ class Anchor(NamedTuple):
 class Anchors:
     """The anchors that were read so far; an alias means the last one of its name that begins before it."""
 
-    __slots__ = ("_anchored", "_anchors", "_document", "_open", "aliased")
-
     def __init__(self, document: Document) -> None:
         self.aliased = 0  # how many values aliases have added so far
         self._document = document

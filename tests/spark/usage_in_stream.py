@@ -26,7 +26,8 @@ from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.stream.run import StreamRequest, run_stream
 from quotaform.usage.stream.topic import with_connector
-from quotaform.usage.table.schema import QUARANTINE, USAGE
+from quotaform.usage.table.schema import QUARANTINE
+from quotaform.usage.table.table import read_usage
 from tests.spark.shared_classes import CONF
 from tests.spark.usage_topic import BUCKETS, STEP_S, UsageTopic
 from tests.waiting import once
@@ -79,8 +80,7 @@ class Stream:
 
     def require(self, pages: Iterable[int]) -> None:
         """Compare the table with pages, row by row."""
-        found = self.spark.read.parquet(str(self.folder / "usage"))
-        assert found.schema == USAGE, found.schema
+        found = read_usage(self.spark, str(self.folder / "usage"))
         same = {(row.cluster, row.broker, row.key, row.ip, row.window_s) for row in found.collect()}
         assert same == {("prod", "b1", "producer_byte_rate", None, 11.5)}, same
         rows = [

@@ -36,7 +36,8 @@ from quotaform.system.files import is_folder, is_within
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config, ListedPath
     from quotaform.desired.loader import LoadedFiles
-    from quotaform.desired.tree import Layout, Tree
+    from quotaform.desired.tree import Layout, SourceFile, Tree
+    from quotaform.model.rule import FindingRule
     from quotaform.model.settings import PruneMode
 
 
@@ -103,20 +104,11 @@ class Repository:
         """
         from quotaform.desired.config import Config
         from quotaform.desired.config_reader import read_config
-        from quotaform.desired.tree import shown_path
 
-        try:
-            source = self.revision.read_config(self.config_path)
-        except FileReadError as error:
-            found = rule.UNREADABLE.finding(
-                f"cannot be read: {error.reason}", location=Location(shown_path(self.config_path))
-            )
-            raise InvalidFilesError([found]) from None
+        source = self._read(self.config_path)
         if source is None and self.needs_config:
             text = "does not exist; write at least clusters: {local: {bootstrap_servers: [127.0.0.1:9092]}}"
-            raise InvalidFilesError(
-                [rule.MISSING_CONFIG.finding(text, location=Location(shown_path(self.config_path)))]
-            )
+            raise _invalid(rule.MISSING_CONFIG, text, self.config_path)
         if source is None:
             return Config()
         config, problems = read_config(source, self.config_path.parent)
@@ -131,12 +123,9 @@ class Repository:
         Raises `InvalidFilesError` if quotaform.yaml does not say what is in scope.
         """
         from quotaform.desired.config import prune_problem
-        from quotaform.desired.tree import shown_path
 
-        problem = prune_problem(mode, config.scope)
-        if problem is not None:
-            place = Location(shown_path(self.config_path))
-            raise InvalidFilesError([rule.PRUNE_SCOPE.finding(problem, location=place)])
+        if problem := prune_problem(mode, config.scope):
+            raise _invalid(rule.PRUNE_SCOPE, problem, self.config_path)
 
     def approvals(self, today: date) -> tuple[Approval, ...]:
         """Read approvals.yaml, the file beside quotaform.yaml; nothing is approved when there is none.
@@ -145,14 +134,8 @@ class Repository:
         """
         from quotaform.desired.approval import read_approvals
         from quotaform.desired.config import Config, choose_clusters
-        from quotaform.desired.tree import shown_path
 
-        path = self.config_path.with_name(APPROVALS_NAME)
-        try:
-            source = self.revision.read_config(path)
-        except FileReadError as error:
-            found = rule.UNREADABLE.finding(f"cannot be read: {error.reason}", location=Location(shown_path(path)))
-            raise InvalidFilesError([found]) from None
+        source = self._read(self.config_path.with_name(APPROVALS_NAME))
         if source is None:
             return ()
         approvals, problems = read_approvals(source, today)
@@ -166,6 +149,13 @@ class Repository:
         if problems:
             raise InvalidFilesError(problems)
         return approvals
+
+    def _read(self, path: Path) -> SourceFile | None:
+        """Read quotaform.yaml or a file beside it; `None` if there is none."""
+        try:
+            return self.revision.read_config(path)
+        except FileReadError as error:
+            raise _invalid(rule.UNREADABLE, f"cannot be read: {error.reason}", path) from None
 
     def _require_whole(self, config: Config) -> None:
         """Make sure that the directory is not the folder of one cluster.
@@ -221,9 +211,7 @@ class Repository:
     def cluster(self, config: Config, target: Target) -> Cluster:
         """Choose the one cluster that is meant; see `clusters`.
 
-        Raises `UsageError`: it is not in quotaform.yaml, or several are named; `ClusterChoiceError`: None is named and
-        there are several; `NoClusterError`: there is none, and no address; `InvalidFilesError`: the snapshot is
-        invalid.
+        Raises `ClusterChoiceError` if several are, and what `clusters` raises.
         """
         chosen = self.clusters(config, target)
         if len(chosen) > 1:
@@ -314,6 +302,12 @@ class Repository:
             name = taken.cluster_name
         known = choose_cluster(config, name) if name in config.clusters else Cluster(name=name)
         return replace(known, bootstrap_servers=(), command_config=None, snapshot=path, folder=None, taken=taken)
+
+
+def _invalid(broken: FindingRule, text: str, path: Path) -> InvalidFilesError:
+    from quotaform.desired.tree import shown_path
+
+    return InvalidFilesError([broken.finding(text, location=Location(shown_path(path)))])
 
 
 def read_claims(repository: Repository, config: Config, today: date) -> tuple[Claim, ...]:

@@ -12,11 +12,14 @@ import pytest
 
 from quotaform.cli.main import run
 from quotaform.cluster.kafka import DescribeBrokerConfig
+from quotaform.http.message import Url
 from quotaform.model.errors import ConnectError, MetricsError
 from quotaform.model.server import ALLOWED_HOSTS
+from quotaform.sandbox.release import fetch_jar
 from quotaform.usage.record.reader import JmxReader, origin_of
 from quotaform.usage.stream.topic import TopicGateway
 from tests.fake_broker import Asked, FakeBroker, frame, messages, serving
+from tests.http_server import HttpServer, answer
 
 
 class Attacker:
@@ -86,3 +89,11 @@ def test_no_java_is_started_for_a_host_that_is_not_listed(attacker: Attacker, mo
     reader = JmxReader(attacker.server, ["false"], origin_of("lab", "1"))
     with pytest.raises(MetricsError, match=f"JMX at {attacker.server} is not listed in {ALLOWED_HOSTS}"):
         reader.read(5.0)
+
+
+def test_what_the_sandbox_downloads_is_not_held_to_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It carries no credentials, and Maven Central would have to be in every list."""
+    with HttpServer(lambda _: answer(200, b"jar")) as maven:
+        monkeypatch.setenv(ALLOWED_HOSTS, "*.kafka.example")
+        monkeypatch.setattr("quotaform.sandbox.release._MAVEN", Url.parse(maven.url))
+        assert fetch_jar("kafka.jar") == b"jar"

@@ -9,7 +9,7 @@
 | a redirect to anywhere else | an error that names the other host |
 
 Proxies are those of the environment (`https_proxy`, `http_proxy`, `no_proxy`), and this machine is asked without one.
-The server and the proxy are held to `QUOTAFORM_ALLOWED_HOSTS` before their names are looked up.
+The server and the proxy are held to `QUOTAFORM_ALLOWED_HOSTS` before their names are looked up, except for downloads.
 A token is sent encrypted, or to this machine; never to a proxy. TLS is always verified, against the system's
 certificates (or those of `SSL_CERT_FILE`) or a CA file.
 
@@ -220,7 +220,7 @@ class _Exchange:
 
     def _require_listed(self, host: str, port: int) -> None:
         server = Server(host, port)
-        if problem := server.problem(environ):
+        if (problem := server.problem(environ)) and not self._request.is_download:
             what = "" if host == self._request.url.host else f"cannot be reached: the proxy {server} "
             raise HttpError(self._request.url.origin, f"{what}{problem}", may_have_arrived=False)
 

@@ -131,6 +131,8 @@ class Request:
     is_repeatable: bool = False
     """Whether sending it twice does no more than sending it once; by default the method says so."""
     body_limit: int = BODY_LIMIT  # the most bytes of the answer
+    is_download: bool = False
+    """Whether it is for something public, from a host that no file names: `QUOTAFORM_ALLOWED_HOSTS` is not about it."""
 
     @property
     def may_repeat(self) -> bool:

@@ -213,7 +213,7 @@ def cached_jars(
 
 def fetch_jar(path: str) -> bytes:
     """Return what is at a path of Maven Central. Raises `HttpError`."""
-    request = Request(method="GET", url=_MAVEN.under(f"/{path}"), body_limit=_LARGEST_JAR)
+    request = Request(method="GET", url=_MAVEN.under(f"/{path}"), body_limit=_LARGEST_JAR, is_download=True)
     response = send_again(request, lambda sent: send(sent, _LIMITS), Retry(attempts=3))
     if not response.is_success:
         raise HttpError(_MAVEN.origin, f"answered with status {response.status}", status=response.status)

@@ -100,6 +100,30 @@ def test_days_that_are_too_old_are_removed_and_other_files_are_refused(spark: Sp
     (folder / "other.parquet").write_text("no Parquet")
     with pytest.raises(FileReadError, match="it is no file of a usage table"):
         compact(spark, str(folder), NOW)
+    # What Spark makes of rows without a day.
+    (folder / "date=2026-11-21").rename(folder / "date=__HIVE_DEFAULT_PARTITION__")
+    with pytest.raises(FileReadError, match="it is no file of a usage table: Invalid isoformat string"):
+        compact(spark, str(folder), NOW)
+
+
+def test_a_directory_may_have_the_signs_of_a_pattern_in_its_name(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark did not find it once files were in folders."""
+    folder = tmp_path / "usage[1]"
+    write(folder, "days", hours(22, "alice"))
+    UsageDirectory(folder).write([usage_row(*row) for row in hours(22, "bob")])
+    assert compact(spark, str(folder), NOW).rows == 48
+    assert names(folder) == ["2026-11-22 day"]
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_table_with_files_of_an_earlier_version_beside_folders_can_be_ingested(tmp_path: Path) -> None:
+    """The rows lost their files when both were brought together."""
+    write(tmp_path / "usage", "days", hours(22, "alice"))
+    UsageDirectory(tmp_path / "usage").write([usage_row(*row) for row in hours(23, "bob")])
+    done = run("usage", "ingest", "usage", "--usage", "copy", cwd=tmp_path)
+    assert (done.code, done.last) == (
+        0, "Samples: 48 read = 48 written (48 rows) + 0 dropped + 0 quarantined."
+    )  # fmt: skip
 
 
 @pytest.mark.usefixtures("spark")

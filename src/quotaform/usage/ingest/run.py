@@ -36,7 +36,7 @@ from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import by_reason
 from quotaform.usage.table.append import add_rows, require_free, require_writable, with_date
 from quotaform.usage.table.schema import PARTITIONS, QUARANTINE, USAGE, first_columns
-from quotaform.usage.table.table import read_whole
+from quotaform.usage.table.table import read_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,20 +44,22 @@ if TYPE_CHECKING:
 
 def read_parsed_table(
     spark: SparkSession, source: SourceTable, mapping: TableMapping | None, origin: Origin
-) -> DataFrame:
-    """Return `PARSED` of a table.
+) -> list[DataFrame]:
+    """Return `PARSED` of the parts of a table.
 
     `mapping`: what its columns are; `None` to go by their names. Raises `InvalidFilesError` if it cannot be read, lacks
     columns, or nothing says what its columns are.
     """
     table = _csv(spark, source.name) if source.kind == CSV else read_table(spark, source.name)
-    if source.kind != CSV and set(table.columns) >= set(first_columns(USAGE)):
-        table = read_whole(spark, source.name)
-    chosen = guess_mapping(table.columns) if mapping is None else mapping
+    is_usage = source.kind != CSV and set(table.columns) >= set(first_columns(USAGE))
+    # Rows know their files no more once parts are brought together.
+    parts = read_parts(spark, source.name) if is_usage else [table]
+    chosen = guess_mapping(parts[0].columns) if mapping is None else mapping
     if isinstance(chosen, str):
         raise bad_table(source.name, f"cannot be read: {chosen} (--mapping FILE)")
-    require_columns(source.name, table, sorted(chosen.names))
-    return parsed_table(table, source.name, source.kind, chosen, origin)
+    for part in parts:
+        require_columns(source.name, part, sorted(chosen.names))
+    return [parsed_table(part, source.name, source.kind, chosen, origin) for part in parts]
 
 
 def _csv(spark: SparkSession, name: str) -> DataFrame:
@@ -119,7 +121,7 @@ def ingest(spark: SparkSession, request: IngestRequest, *, progress: Progress = 
     files = find_files(spark, others)
     if request.shown is not None:
         files = [file._replace(shown=f"{request.shown}/{Path(file.name).name}") for file in files]
-    read = [read_parsed_table(spark, table, request.mapping, request.origin) for table in tables]
+    read = [part for table in tables for part in read_parsed_table(spark, table, request.mapping, request.origin)]
     read += [parsed(each, request.format_name, request.origin) for each in recordings(spark, files)]
     rows = merged(reduce(lambda one, other: one.unionAll(other), read))
     with repeated(progress, "Ingesting"), repeatable_rows(rows) as found:

@@ -115,7 +115,10 @@ class _File(NamedTuple):
 def _files_in_folders(folder: Path) -> Iterator[_File]:
     """Yield the files of a table that are in folders by `PARTITIONS`."""
     for path in sorted(folder.glob("date=*/cluster=*/*.parquet")):
-        day = date.fromisoformat(path.parent.parent.name.partition("=")[2])
+        try:
+            day = date.fromisoformat(path.parent.parent.name.partition("=")[2])
+        except ValueError as error:
+            raise _no_usage(path, error) from None
         yield _File(path, day, day)
 
 
@@ -170,7 +173,7 @@ def _rewritten(spark: SparkSession, folder: Path, paths: Sequence[Path], kept_fr
     # Spark reads no files beside folders along with those in them.
     for own in ([path for path in paths if path.parent == folder], [path for path in paths if path.parent != folder]):
         if own:
-            reader = spark.read.schema(struct("date date", USAGE)).option("basePath", located_exactly(str(folder)))
+            reader = spark.read.schema(struct("date date", USAGE)).option("basePath", located(str(folder)))
             found = reader.parquet(*(located_exactly(str(path)) for path in own))
             rows = rows.unionByName(found.select(*USAGE.names))
     rows = with_date(rows.where(f.col("ts").isNotNull()).dropDuplicates())

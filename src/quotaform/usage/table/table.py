@@ -49,24 +49,25 @@ def read_usage(
     before `until`. `until`: the moment after the last one. Raises `InvalidFilesError` if it cannot be read, lacks a
     column, or has one of another type.
     """
-    usage = as_usage(name, read_whole(spark, name, since, until)).where(
-        f.col("ts").isNotNull() & f.col("key").isNotNull()
-    )
+    whole, *beside = read_parts(spark, name, since, until)
+    for part in beside:
+        whole = whole.unionByName(part, allowMissingColumns=True)
+    usage = as_usage(name, whole).where(f.col("ts").isNotNull() & f.col("key").isNotNull())
     if since is not None:
         usage = usage.where(f.col("ts") >= f.lit(since))
     return usage if until is None else usage.where(f.col("ts") < f.lit(until))
 
 
-def read_whole(
+def read_parts(
     spark: SparkSession, name: str, since: datetime | None = None, until: datetime | None = None
-) -> DataFrame:
-    """Return a table of usage with its own columns, of those days if it is in folders by `PARTITIONS`.
+) -> list[DataFrame]:
+    """Return a table of usage with its own columns: of those days what is in folders by `PARTITIONS`, and the rest.
 
     Spark takes a cluster named 7 for a number there, and reads no files beside folders, which earlier versions wrote.
     """
     table = with_later_columns(name, read_table(spark, name))
     if format_of(name) not in FILE_FORMATS or not {*PARTITIONS} <= {*table.columns}:
-        return table
+        return [table]
     day = PARTITIONS[0]
     others = [each for each in table.schema if each.name not in PARTITIONS]
     rows = read_table(spark, name, struct(*others, f"{day} date", f"{CLUSTER} string"))
@@ -77,10 +78,10 @@ def read_whole(
         rows = rows.where(f.col(day) <= f.lit((until.astimezone(UTC) + timedelta(days=1)).date()))
     try:
         beside = f"{name.rstrip('/')}/*.{format_of(name)}"
-        return rows.unionByName(with_later_columns(beside, read_table(spark, beside)), allowMissingColumns=True)
+        return [rows, with_later_columns(beside, read_table(spark, beside))]
     except InvalidFilesError as error:
         if is_nothing_there(error):
-            return rows
+            return [rows]
         raise
 
 

@@ -70,8 +70,9 @@ def test_a_session_reads_the_clusters_of_a_repository_by_one_line(spark: SparkSe
     lab = {("lab", PRODUCER, None), ("lab", REQUEST, None)}
     assert found == {*lab, ("down", None, "ConnectError"), ("pinned", None, "ClusterIdError")}
     own = quotas.where("cluster = 'lab' AND key = 'request_percentage'").select("value")
-    assert own.rdd.getNumPartitions() == 1
     assert [row.value for row in own.collect()] == [2.0]
+    assert quotas.where("cluster = 'nowhere'").collect() == []
+    assert {(row.cluster, row.key, row.failure and row.failure.kind) for row in quotas.collect()} == found
     with pytest.raises(PySparkException, match="kafka_quotas has no option servers; the options are repository, "):
         spark.read.format("kafka_quotas").option("servers", "a:1").load().collect()
 

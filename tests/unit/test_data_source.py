@@ -8,12 +8,11 @@ from pickle import dumps, loads
 from typing import Any
 
 import pytest
-from pyspark.sql.datasource import EqualTo, In
 
 from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.desired.config import Cluster
 from quotaform.fleet.bundle import DriverContext
-from quotaform.fleet.data_source import QuotaSourceReader, clusters_of, failure_row, read_failure
+from quotaform.fleet.data_source import clusters_of, failure_row, read_failure
 from quotaform.fleet.plan_rows import PLAN_ROWS, Written, cluster_changes, require_written
 from quotaform.model.errors import (
     AuthorizationError,
@@ -54,14 +53,6 @@ def test_options_name_clusters_as_a_user_would(tmp_path: Path) -> None:
 def test_options_that_cannot_be_meant_are_refused(options: dict[str, str], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         clusters_of(options)
-
-
-def test_a_filter_on_the_cluster_leaves_out_the_others() -> None:
-    reader = QuotaSourceReader([Cluster(name=name) for name in ("a", "b", "c")])
-    other = EqualTo(("key",), "x")
-    assert list(reader.pushFilters([In(("cluster",), ("a", "c", "z")), other])) == [other]
-    assert list(reader.pushFilters([EqualTo(("cluster",), "c")])) == []
-    assert [each.value.name for each in reader.partitions()] == ["c"]
 
 
 GOOD = ("eu", "id", "user=alice", {"user": "alice"}, PRODUCER, None, 5.0)

@@ -33,9 +33,6 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
-    EqualTo,
-    Filter,
-    In,
     InputPartition,
 )
 
@@ -156,7 +153,6 @@ def read_clusters(spark: SparkSession, clusters: Iterable[Cluster], *, is_pinned
 NAME: Final = "kafka_quotas"
 _OPTIONS: Final = ("repository", "cluster", "bootstrap_servers", "command_config", "snapshot", "receipts")
 _PLACES: Final = ("repository", "bootstrap_servers", "snapshot")
-_PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 _REGISTERED: Final[WeakSet[SparkSession]] = WeakSet()
 
 
@@ -164,7 +160,6 @@ def register(spark: SparkSession) -> None:
     """Let a session know the data source by its name, once: Spark logs a warning for every other time."""
     if spark not in _REGISTERED:
         spark.dataSource.register(KafkaQuotas)
-        spark.conf.set(_PUSHDOWN, "true")
         _REGISTERED.add(spark)
 
 
@@ -233,20 +228,14 @@ def clusters_of(options: Mapping[str, str]) -> list[Cluster]:
 
 
 class QuotaSourceReader(DataSourceReader):
-    """Reads clusters, each by itself."""
+    """Reads clusters, each by itself.
+
+    Filters are not pushed down: Spark keeps what one filter left for later queries of the same DataFrame without one.
+    """
 
     def __init__(self, clusters: Sequence[Cluster]) -> None:
         self.clusters = clusters
         self.driver = DriverContext.current(None)
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (as PySpark has it)
-        """Leave out clusters whose rows are not wanted, and yield the filters that are left to Spark."""
-        for each in filters:
-            if isinstance(each, (EqualTo, In)) and each.attribute == ("cluster",):
-                wanted = each.value if isinstance(each, In) else (each.value,)
-                self.clusters = [cluster for cluster in self.clusters if cluster.name in wanted]
-            else:
-                yield each
 
     def partitions(self) -> Sequence[InputPartition]:
         """One per cluster."""

@@ -94,10 +94,10 @@ def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Findi
 
 
 def _read_root(document: Document, directory: Path) -> Config:
+    _limit(document)
     _check_texts(document)
     _check_clusters(document)
     root: dict[str, Any] = require_shape(config_schema, document) or {}
-    _limit(root, document)
     clusters, written, lints = (root.get(field, {}) for field in ("clusters", "profiles", "lints"))
     scope = Scope(**{side: _read_patterns(patterns, document) for side, patterns in root.get("scope", {}).items()})
     prune = PruneMode(root.get("prune", PruneMode.REPORT))
@@ -154,9 +154,8 @@ def _walk_texts(node: Any, path: NodePath = ()) -> Iterator[tuple[NodePath, Any,
 
 def _check_clusters(document: Document) -> None:
     """Report a cluster with a name that is none, or that is not either running or a snapshot."""
-    root = document.root
-    clusters = root.get("clusters") if isinstance(root, dict) else None
-    for name, node in list(clusters.items())[:MOST_CLUSTERS] if isinstance(clusters, dict) else ():
+    clusters = _mapping(document.root, "clusters")
+    for name, node in clusters.items():
         if not _CLUSTER_NAME(name):
             text = f"the cluster name {quote(name)} must consist of letters, digits, dots, dashes and underscores"
             document.add(rule.BAD_NAME, text, clusters, name, at_key=True)
@@ -171,10 +170,14 @@ def _check_clusters(document: Document) -> None:
             document.add(rule.BAD_CLUSTER, text, node, "command_config", at_key=True)
 
 
-def _limit(root: dict[str, Any], document: Document) -> None:
-    """Report each list and mapping that is too long, and drop the items beyond its limit."""
-    scope = root.get("scope", {})
-    lists: list[tuple[str, dict[str, Any], int, str]] = [
+def _limit(document: Document) -> None:
+    """Report each list and mapping that is too long, and drop the items beyond its limit.
+
+    That comes first: what does not fit the schema is all found before the first of it is reported.
+    """
+    root = document.root
+    scope, lints, principals, clusters = (_mapping(root, name) for name in ("scope", "lints", "principals", "clusters"))
+    lists: list[tuple[str, Any, int, str]] = [
         ("clusters", root, MOST_CLUSTERS, "clusters"),
         ("profiles", root, MOST_PROFILES, "profiles"),
         ("include", scope, MOST_PATTERNS, "patterns"),
@@ -182,26 +185,32 @@ def _limit(root: dict[str, Any], document: Document) -> None:
         ("drift_ignore", root, MOST_IGNORES, "items"),
         ("policies", root, MOST_PATHS, "paths"),
         ("roots", root, MOST_ROOTS, "paths"),
-        ("ignore", root.get("lints", {}), MOST_LINT_IGNORES, "items"),
-        ("brokers", root.get("principals", {}), MOST_PRINCIPALS, "names"),
+        ("ignore", lints, MOST_LINT_IGNORES, "items"),
+        ("brokers", principals, MOST_PRINCIPALS, "names"),
         ("protect", root, MOST_PATTERNS, "patterns"),
     ]
-    for node in root.get("clusters", {}).values():
-        metrics = node.get("metrics", {})
+    for node in clusters.values():
+        metrics = _mapping(node, "metrics")
         lists += [
             ("bootstrap_servers", node, MOST_SERVERS, "servers"),
             ("brokers", metrics, MOST_SOURCES, "sources"),
             ("labels", metrics, MOST_LABELS, "labels"),
         ]
     for field, holder, most, what in lists:
-        node = holder.get(field, ())
-        if len(node) <= most:
+        node = holder.get(field) if isinstance(holder, dict) else None
+        if not isinstance(node, list | dict) or len(node) <= most:
             continue
         beyond = list(node)[most:] if isinstance(node, dict) else range(most, len(node))
         text = f"{field} contains more than the limit of {most:,} {what}; remove some"
         document.add_at(rule.TOO_LARGE, text, document.place(node, beyond[0]).key)
         for key in reversed(beyond):
             del node[key]
+
+
+def _mapping(node: Any, name: str) -> dict[str, Any]:
+    """Return a mapping that another has under a name; empty if it has none."""
+    value = node.get(name) if isinstance(node, dict) else None
+    return value if isinstance(value, dict) else {}
 
 
 def _read_cluster(clusters: dict[str, Any], name: str, directory: Path, document: Document) -> Cluster:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Self
 
+import grpc
+import pyspark
 import pytest
+from pyspark.errors import PySparkException
 
 from quotaform.fleet.launch import classic_session
 from quotaform.fleet.options import Master, Remote, SessionOptions
@@ -75,3 +79,48 @@ def test_a_variable_that_holds_no_url_is_a_usage_error(monkeypatch: pytest.Monke
     # An option takes precedence over it.
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     require_spark(SessionOptions(master="local[2]"))
+
+
+class KeepsItsSettings:
+    """A session of a server that lets nobody change its settings."""
+
+    version = pyspark.__version__
+    is_stopped = False
+
+    def __init__(self) -> None:
+        self.conf = self.client = self
+
+    def set_retry_policies(self, _: object) -> None:
+        pass
+
+    def set(self, name: str, value: str) -> None:
+        raise PySparkException(f"[CONFIG_NOT_AVAILABLE] {name}={value}")
+
+    def config(self, *_: str) -> Self:
+        return self
+
+    def create(self) -> Self:
+        return self
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+
+def test_a_server_that_keeps_its_settings_is_used_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A setting was refused that nobody had given: how tables have times."""
+    own = KeepsItsSettings()
+    monkeypatch.setattr("pyspark.sql.connect.session.SparkSession.builder", own)
+    server = grpc.server(ThreadPoolExecutor(1))
+    remote = Remote.parse("--remote", f"sc://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
+    server.start()
+    try:
+        with connect_session(remote, {}) as session:
+            assert session is own  # type: ignore[comparison-overlap]
+        with (
+            pytest.raises(EngineError, match=r"does not change spark\.x for"),
+            connect_session(remote, {"spark.x": "1"}),
+        ):
+            pass
+    finally:
+        server.stop(None)
+    assert own.is_stopped

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from re import compile as regex
 from typing import TYPE_CHECKING, Any, Final
@@ -57,6 +57,7 @@ def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSe
 
     Raises `EngineError` if the server does not answer, is of another version, or refuses a setting.
     """
+    from pyspark.errors import PySparkException
     from pyspark.sql.connect.client.retries import DefaultPolicy
     from pyspark.sql.connect.session import SparkSession
 
@@ -71,7 +72,11 @@ def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSe
             stack.callback(own.stop)
         own.client.set_retry_policies([DefaultPolicy(max_retries=_MOST_RETRIES, max_backoff=_LONGEST_WAIT)])
         _require_version(remote, own.version)
-        _apply({**TABLE_CONFIG, **conf}, own)
+        for name, value in TABLE_CONFIG.items():
+            # A server may let nobody change its settings; then tables have what it writes.
+            with suppress(PySparkException):
+                own.conf.set(name, value)
+        _apply(conf, own)
         yield own
 
 

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from quotaform.cli.console import Color, Console, step_console
 from quotaform.cli.option.common import flag, with_options
 from quotaform.cli.option.output import ColorOption
-from quotaform.model.errors import QuotaformError
+from quotaform.model.errors import ExitCode, QuotaformError
 from quotaform.report.text import render_diff
+from quotaform.system.process import TerminatedError
 
 if TYPE_CHECKING:
     from quotaform.sandbox import Sandbox
@@ -170,6 +171,10 @@ class _Session(ExitStack):
         from quotaform.cli.main import run
 
         code = run([*arguments, *self._color])
+        if code == ExitCode.INTERRUPTED:
+            raise KeyboardInterrupt
+        if code == ExitCode.TERMINATED:
+            raise TerminatedError("SIGTERM")
         if expected:
             self._echo(f"{self._style.paint(f'(exit code {code})', 'dim')}\n")
         if code != expected:

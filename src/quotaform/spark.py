@@ -36,6 +36,7 @@ from quotaform.history.spark import as_of as history_at
 from quotaform.history.table import open_history, require_history
 from quotaform.plan import spark as planned
 from quotaform.plan.spark import LIMIT_CHANGES
+from quotaform.resolve.run import require_known_key
 from quotaform.resolve.spark import BEFORE, RESOLVED, held_quotas, resolved
 from quotaform.resolve.spark_quotas import PRINCIPALS, QUOTAS
 from quotaform.system.clock import SYSTEM_CLOCK
@@ -88,10 +89,14 @@ def resolve(
     `requests`: one or more of the columns of `PRINCIPALS`, and `cluster` if each is of one cluster. `keys`: the quota
     keys that are wanted; empty for all that are known. `before`: other quotas, which give the columns `BEFORE`.
 
-    Raises `InvalidFilesError` if quotas lack a column, and `ValueError` if requests have none of theirs.
+    Raises `InvalidFilesError` if quotas lack a column, `ValueError` if requests have none of theirs, and `UsageError`
+    if neither this version nor a cluster knows a key.
     """
     earlier = None if before is None else held_quotas(as_quotas("before", before))
-    return resolved(requests, held_quotas(as_quotas("quotas", quotas)), keys=keys, before=earlier)
+    held = held_quotas(as_quotas("quotas", quotas))
+    for key in keys:
+        require_known_key(key, [*held.values(), *(earlier or {}).values()])
+    return resolved(requests, held, keys=keys, before=earlier)
 
 
 def blast_radius(principals: DataFrame, before: DataFrame, after: DataFrame) -> DataFrame:

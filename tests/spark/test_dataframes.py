@@ -11,7 +11,7 @@ import pytest
 
 from quotaform import Repository, plan
 from quotaform.model.entity import Entity
-from quotaform.model.errors import HistoryError, InvalidFilesError
+from quotaform.model.errors import HistoryError, InvalidFilesError, UsageError
 from tests.builder import PRODUCER
 from tests.spark import files
 from tests.spark.test_usage_backtest import quotas_table, sample
@@ -46,6 +46,8 @@ def test_requests_are_resolved_also_beside_earlier_quotas(spark: SparkSession) -
     both = resolve(requests, quotas, keys=[PRODUCER], before=quotas_table(spark, LARGE))
     assert both.columns == [*RESOLVED.names, *BEFORE.names]
     assert both.first()["before_value"] == 100.0  # type: ignore[index]
+    with pytest.raises(UsageError, match='"producer_byterate" is not a known quota key'):
+        resolve(requests, quotas, keys=["producer_byterate"])
 
 
 def test_whom_other_quotas_change_and_what_they_would_have_throttled(spark: SparkSession) -> None:

@@ -129,16 +129,21 @@ def require_keys(keys: Iterable[str], actual: Quotas, *, has_clients: bool, has_
     Raises `UsageError`: None of them can, or nobody knows a key.
     """
     for key in keys:
+        require_known_key(key, [actual])
         known = QUOTA_KEYS.get(key)
-        if known is None and not any(key in values for values in actual.values()):
-            raise UsageError(
-                f"{quote(key)} is not a known quota key, and no entity on the cluster has it; "
-                f"choose from {', '.join(QUOTA_KEYS)}"
-            )
         is_for_ips = known is not None and IP in known.entity_types
         if known is not None and not (has_ips if is_for_ips else has_clients):
             limited = "ip entities" if is_for_ips else "users and client-ids"
             raise UsageError(f"{key} is only valid for {limited}, but no request names one")
+
+
+def require_known_key(key: str, held: Iterable[Quotas]) -> None:
+    """Make sure that a quota key is known, or is held on a cluster. Raises `UsageError`: most likely a typo."""
+    if key not in QUOTA_KEYS and not any(key in values for quotas in held for values in quotas.values()):
+        raise UsageError(
+            f"{quote(key)} is not a known quota key, and no entity on the cluster has it; "
+            f"choose from {', '.join(QUOTA_KEYS)}"
+        )
 
 
 _MOST_COMPARISONS: Final = 50_000

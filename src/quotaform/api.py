@@ -27,6 +27,7 @@ from quotaform.model.outcome import ClusterOutcome, Progress, loaded, no_progres
 from quotaform.model.quota_key import key_order
 from quotaform.model.scope import Selection, count_problem, pattern_problem
 from quotaform.model.settings import PruneMode
+from quotaform.model.text import require_type
 from quotaform.repository.cluster_work import ClusterWork, Connect, Steps
 from quotaform.repository.gateway import open_gateway, open_pinned_gateway
 from quotaform.repository.repository import Repository, Target
@@ -383,6 +384,10 @@ def make_request(
     from quotaform.plan.run import PlanRequest
     from quotaform.repository.policy import NO_POLICIES, load_policies
 
+    require_type(repository, Repository, "repository", "a Repository")
+    for argument, given in (("select", select), ("exclude", exclude), ("allow", allow)):
+        # A text would be taken for its letters, of which `*` selects everything.
+        require_type(given, (list, tuple), argument, "a list")
     selection = make_selection(select, exclude)
     config = repository.config() if config is None else config
     allowances = read_allowances(allow) if allow else ()

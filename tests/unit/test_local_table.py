@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from quotaform.fleet import session
 from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
 from quotaform.fleet.principals import require_files
-from quotaform.fleet.table import require_table
-from quotaform.model.errors import InvalidFilesError
+from quotaform.fleet.table import read_table, require_table
+from quotaform.model.errors import EngineError, InvalidFilesError
 from quotaform.usage.ingest.source import CSV, SourceTable, require_sources
 from quotaform.usage.table.append import require_free
 
@@ -74,3 +76,12 @@ def test_a_table_that_is_named_and_not_there_is_said_before_spark_starts() -> No
     for table in (SourceTable("none.csv", CSV), SourceTable("none.parquet", "parquet")):
         with pytest.raises(InvalidFilesError, match=NO_FILE):
             require_sources([table.name], [table], LOCAL_SESSION)
+
+
+def test_java_that_ends_is_no_fault_of_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table was said to be unreadable (exit 3) when Java was killed while Spark looked at it."""
+    spark = Mock()
+    spark.read.format.side_effect = Py4JNetworkError("Error while sending or receiving")
+    monkeypatch.setattr(session, "_active_session", lambda: spark)
+    with pytest.raises(EngineError, match="its Java process has ended"), session.spark_session() as active:
+        read_table(active, "kept/usage")

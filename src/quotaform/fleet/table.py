@@ -12,7 +12,7 @@ from re import MULTILINE
 from re import compile as regex
 from typing import TYPE_CHECKING, Any, Final
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from quotaform.fleet.launch import may_have_tables
@@ -147,7 +147,12 @@ def bad_table(name: str, text: str) -> InvalidFilesError:
 
 
 def reason_of(error: PySparkException | Py4JError) -> str:
-    """Return why a table cannot be read, in one line."""
+    """Return why a table cannot be read, in one line.
+
+    Raises `Py4JNetworkError`, the error itself: Java has ended, which is nothing about the table.
+    """
+    if isinstance(error, Py4JNetworkError):
+        raise error
     text = str(error).strip()
     if isinstance(error, PySparkException):
         condition = error.getCondition() or ""

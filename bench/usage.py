@@ -70,8 +70,7 @@ def write_quotas(spark: SparkSession, path: Path) -> None:
     held = {
         Entity(user=name): {KEY: LIMIT} for name in (None, "nobody", *(f"svc-{n:04}" for n in range(0, BUCKETS, 10)))
     }
-    rows = [list(column) for column in zip(*quota_rows("prod", "id", held), strict=True)]
-    make_table(spark, QUOTAS, rows).write.parquet(str(path))
+    make_table(spark, QUOTAS, quota_rows("prod", "id", held)).write.parquet(str(path))
 
 
 def plan() -> Plan:

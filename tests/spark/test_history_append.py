@@ -75,7 +75,7 @@ def made_quotas(random: Random) -> Quotas:
 def quotas_of(spark: SparkSession, taken: Sequence[Taken]) -> DataFrame:
     """The table of snapshots."""
     from quotaform.fleet.data_source import failed_row, quota_rows
-    from quotaform.fleet.table import row_batch
+    from quotaform.fleet.table import make_table
     from quotaform.resolve.spark_quotas import QUOTAS
 
     rows = []
@@ -84,9 +84,7 @@ def quotas_of(spark: SparkSession, taken: Sequence[Taken]) -> DataFrame:
             rows.append(failed_row(each.cluster, ConnectError("down")))
         else:
             rows += quota_rows(each.cluster, each.cluster_id, each.quotas, each.read_at)
-    import pyarrow
-
-    return spark.createDataFrame(pyarrow.Table.from_batches([row_batch(QUOTAS, rows)]), QUOTAS)
+    return make_table(spark, QUOTAS, rows)
 
 
 Held = dict[str, tuple[str, datetime, dict[Entity, dict[str, float]]]]

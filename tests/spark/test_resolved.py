@@ -70,9 +70,8 @@ def quota_table(spark: SparkSession, clusters: Mapping[str, Quotas]) -> DataFram
     from quotaform.fleet.table import make_table
     from quotaform.resolve.spark_quotas import QUOTAS
 
-    rows = [row for cluster, quotas in clusters.items() for row in quota_rows(cluster, f"id-{cluster}", quotas)]
-    columns: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in QUOTAS]
-    return make_table(spark, QUOTAS, columns)
+    rows = (row for cluster, quotas in clusters.items() for row in quota_rows(cluster, f"id-{cluster}", quotas))
+    return make_table(spark, QUOTAS, rows)
 
 
 def principal_table(spark: SparkSession, principals: Iterable[Sequence[str | None]], *columns: str) -> DataFrame:

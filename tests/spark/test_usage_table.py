@@ -24,7 +24,7 @@ ROW = (datetime(2026, 11, 1, tzinfo=UTC), 11.5, "eu", "1", PRODUCER, "alice", No
 @pytest.fixture
 def usage(spark: SparkSession) -> DataFrame:
     """A table of one row."""
-    return make_table(spark, USAGE, [[value] for value in ROW])
+    return make_table(spark, USAGE, [ROW])
 
 
 def test_numbers_and_names_of_other_types_become_those_of_usage(

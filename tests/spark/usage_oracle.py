@@ -43,9 +43,7 @@ def usage_table(spark: SparkSession, samples: Sequence[Sample], start: datetime 
     from quotaform.fleet.table import make_table
     from quotaform.usage.table.schema import USAGE
 
-    columns: list[list[Any]] = [list(column) for column in zip(*samples, strict=True)] or [[] for _ in USAGE]
-    columns[0] = [start + timedelta(seconds=at) for at in columns[0]]
-    return make_table(spark, USAGE, columns)
+    return make_table(spark, USAGE, ((start + timedelta(seconds=at), *rest) for at, *rest in samples))
 
 
 class FoundBucket(NamedTuple):

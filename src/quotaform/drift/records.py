@@ -133,21 +133,6 @@ class NotificationEvent(StrEnum):
     CHECK_FAILED = "drift.check_failed"
 
 
-# When a receiver is notified of drift, and what is remembered for that.
-#
-# What a receiver was last notified of is compared with what a run found:
-#
-# | last notified of | found | event |
-# | --- | --- | --- |
-# | nothing, or in sync | drift | `drift.detected` |
-# | drift | the same drift | none |
-# | drift | other drift | `drift.changed` |
-# | drift | in sync | `drift.resolved` |
-# | anything but a failure | the check failed | `drift.check_failed`, if failures are wanted |
-# | a failure | drift | `drift.detected` |
-# | a failure | in sync | `drift.resolved` |
-
-
 class Notified(Record):
     """What a receiver was last notified of about a cluster."""
 
@@ -196,6 +181,16 @@ def choose_event(
     notified: Notified, drift: Drift | None, *, notifies_failures: bool = False
 ) -> NotificationEvent | None:
     """Return what a receiver is to be notified of; `None` for nothing.
+
+    | last notified of | found | event |
+    | --- | --- | --- |
+    | nothing, or in sync | drift | `drift.detected` |
+    | drift | the same drift | none |
+    | drift | other drift | `drift.changed` |
+    | drift | in sync | `drift.resolved` |
+    | anything but a failure | the check failed | `drift.check_failed`, if failures are wanted |
+    | a failure | drift | `drift.detected` |
+    | a failure | in sync | `drift.resolved` |
 
     `notified` is what it was last notified of. `drift` is what was found; `None` when the check failed.
     """

@@ -76,7 +76,7 @@ def read_snapshots(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
             for path in batch.column("file").to_pylist():
                 yield row_batch(SNAPSHOTS, _rows(path, directory))
 
-    files = make_table(spark, _PATHS, [list(paths)]).repartition(ceil(len(paths) / FILES_PER_TASK))
+    files = make_table(spark, _PATHS, ((path,) for path in paths)).repartition(ceil(len(paths) / FILES_PER_TASK))
     return files.mapInArrow(read, SNAPSHOTS).select(*SNAPSHOTS.names)
 
 

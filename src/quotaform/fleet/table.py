@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def make_table(spark: SparkSession, schema: StructType, columns: Iterable[Sequence[object]]) -> DataFrame:
-    """Return a DataFrame of values on the driver, given column by column; bit for bit, as Arrow keeps them."""
+def make_table(spark: SparkSession, schema: StructType, rows: Iterable[tuple[Any, ...]]) -> DataFrame:
+    """Return a DataFrame of rows on the driver; bit for bit, as Arrow keeps them."""
     import pyarrow
 
-    return spark.createDataFrame(pyarrow.table(list(columns), schema=arrow_schema(schema)), schema)
+    return spark.createDataFrame(pyarrow.Table.from_batches([row_batch(schema, rows)]), schema)
 
 
-def row_batch(schema: StructType, rows: Sequence[tuple[Any, ...]]) -> pyarrow.RecordBatch:
+def row_batch(schema: StructType, rows: Iterable[tuple[Any, ...]]) -> pyarrow.RecordBatch:
     """Return rows as Arrow has them; maps are given as pairs, and structs as mappings."""
     import pyarrow
 

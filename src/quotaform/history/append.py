@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as f
 
 from quotaform.fleet.data_source import SNAPSHOTS, UnreadError, read_failure
-from quotaform.fleet.table import row_batch
+from quotaform.fleet.table import make_table
 from quotaform.history.history import AppendDocument, AppendedRecord, AppendStatus
 from quotaform.history.spark import CHANGED_BY, READINGS, NewSnapshot, new_snapshots, small_table, snapshots_of
 from quotaform.model.errors import HistoryError, QuotaformError
@@ -89,10 +89,8 @@ def attributed(rows: DataFrame, claims: Sequence[tuple[Any, ...]], new: Sequence
     """
     if not claims:
         return rows
-    import pyarrow
-
     spark = rows.sparkSession
-    receipts = spark.createDataFrame(pyarrow.Table.from_batches([row_batch(CLAIMS, claims)]), CLAIMS)
+    receipts = make_table(spark, CLAIMS, claims)
     between = small_table(
         spark,
         ["cluster", "cluster_id", "after_at", "read_at"],

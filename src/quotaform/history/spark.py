@@ -173,7 +173,7 @@ def new_snapshots(known: DataFrame, given: Iterable[tuple[str, str, datetime]]) 
 def small_table(spark: SparkSession, names: Sequence[str], rows: Iterable[tuple[object, ...]]) -> DataFrame:
     """Return a small table of the driver's: names of clusters and their ids are texts, everything else is a time."""
     schema = struct(*(f"{name} {'string' if name in _TEXTS else 'timestamp'}" for name in names))
-    return make_table(spark, schema, list(zip(*rows, strict=True)) or [[] for _ in names])
+    return make_table(spark, schema, rows)
 
 
 def as_of(history: DataFrame, at: datetime) -> DataFrame:

@@ -51,7 +51,7 @@ def entity_curves(usage: DataFrame, wanted: Sequence[CurveKey]) -> dict[CurveKey
     if not named:
         return {}
     rows = [(number, cluster, key, *_names(entity)) for number, (cluster, entity, key) in named.items()]
-    entities = make_table(usage.sparkSession, _ENTITIES, list(zip(*rows, strict=True)))
+    entities = make_table(usage.sparkSession, _ENTITIES, rows)
     with table_rows(_series(usage, entities)) as series:
         span = f.unix_seconds(f.max("last")) - f.unix_seconds(f.min("first"))
         (seconds,) = series.agg(span.alias("seconds")).toArrow().column("seconds").to_pylist()

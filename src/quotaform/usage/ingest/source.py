@@ -195,7 +195,7 @@ def recordings(spark: SparkSession, files: Sequence[SourceFile]) -> list[DataFra
                 task, filled = task + 1, 0
             filled += file.size
             rows.append((file.shown or file.name, file.at, str(Path(file.name).absolute()), None, None, task))
-        table = make_table(spark, struct(RECORDINGS, "task integer"), list(zip(*rows, strict=True)))
+        table = make_table(spark, struct(RECORDINGS, "task integer"), rows)
         parts.append(table.repartitionById(task + 1, f.col("task")).drop("task"))
     if remote:
         content = _contents(spark, [file.name for file in remote]).select(

@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 
 from quotaform.fleet.data_source import QuotaRow, quota_rows
 from quotaform.fleet.job import table_rows
-from quotaform.fleet.table import row_batch
+from quotaform.fleet.table import make_table
 from quotaform.model.outcome import ClusterOutcome, values_of
 from quotaform.model.records.record import made_of
 from quotaform.plan.backtest import MOST_IN_PLAN, Backtest, BucketBacktest, Buckets, ClusterBacktest
@@ -110,7 +110,6 @@ def planned_quotas(spark: SparkSession, plans: Sequence[Plan]) -> tuple[DataFram
 
     `plans`: one per cluster, each with what the cluster holds (`Plan.actual`).
     """
-    import pyarrow
 
     before: list[QuotaRow] = []
     after: list[QuotaRow] = []
@@ -124,9 +123,7 @@ def planned_quotas(spark: SparkSession, plans: Sequence[Plan]) -> tuple[DataFram
         for rows, quotas in ((before, plan.actual or {}), (after, planned)):
             held = {entity: values for entity, values in quotas.items() if values}
             rows += quota_rows(plan.header.cluster_name, plan.header.cluster_id, held)
-    tables = (pyarrow.Table.from_batches([row_batch(QUOTAS, rows)]) for rows in (before, after))
-    old, new = (spark.createDataFrame(table, QUOTAS) for table in tables)
-    return old, new
+    return make_table(spark, QUOTAS, before), make_table(spark, QUOTAS, after)
 
 
 def _recordings(series: DataFrame, found: DataFrame) -> Mapping[str, dict[str, Any]]:

@@ -201,7 +201,7 @@ def replays(usage: DataFrame, found: DataFrame, tested: Backtest) -> Replays:
     step_s = ceil(((max(times) - min(times)).total_seconds() + 1) / MOST_POINTS)
     rows = [(number, cluster, each.broker, each.key, each.bucket) for number, (cluster, each) in enumerate(chosen)]
     kinds = struct("number long", " ".join((*_DRAWN, "string")))
-    wanted = f.broadcast(make_table(usage.sparkSession, kinds, list(zip(*rows, strict=True)))).alias("wanted")
+    wanted = f.broadcast(make_table(usage.sparkSession, kinds, rows)).alias("wanted")
     own = found.alias("found").join(wanted, same_columns("found", "wanted", _DRAWN)).select("found.*", "number")
     points = per_bucket(usage, own, (*REPLAYED, "number"), partial(replay_slots, step_s), _SLOTS)
     slots: list[list[ReplaySlot]] = [[] for _ in chosen]

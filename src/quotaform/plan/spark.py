@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 
-from quotaform.model.quotas import Quotas, same_value
+from quotaform.model.quotas import NO_VALUES, Quotas
 from quotaform.plan.blast_radius import (
     MOST_LARGEST,
     RANK,
@@ -65,13 +65,12 @@ def changed_cluster(actual: Quotas, changed: ChangedValues) -> bytes:
 
 
 def changes_between(before: Quotas, after: Quotas) -> ChangedValues:
-    """Return which values differ between two states of a cluster."""
-    found = {}
-    for entity in {**before, **after}:
-        old, new = before.get(entity, {}), after.get(entity, {})
-        if keys := tuple([key for key in {**old, **new} if not same_value(old.get(key), new.get(key))]):
-            found[entity] = (new, keys)
-    return found
+    """Return what two states of a cluster do not hold alike: entities, with keys that stay, too."""
+    return {
+        entity: (after.get(entity, NO_VALUES), tuple({**before.get(entity, {}), **after.get(entity, {})}))
+        for entity in {**before, **after}
+        if before.get(entity) != after.get(entity)
+    }
 
 
 @lru_cache(maxsize=MOST_CLUSTERS)

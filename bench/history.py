@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Append a snapshot to a history, against writing the same snapshot as plain Parquet; in one Spark session.
 
-Prints JSON: the median seconds of both, and the largest resident set of the JVM. The snapshots of 1,000 clusters are
+Prints JSON: the medians of the seconds of processors and of the seconds of both, and the largest resident set of the
+JVM. The snapshots of 1,000 clusters are
 generated; from each to the next one value of a hundred changes.
 """
 
@@ -9,18 +10,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
-import statistics
 import sys
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as f
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # as a script it finds the modules beside it only
+
+from bench.measure import medians
+from bench.spark_work import cost_of, peak
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.session import spark_session
 from quotaform.history.append import append
@@ -60,19 +61,12 @@ def snapshot(spark: SparkSession, values: int, number: int) -> DataFrame:
     return completed(found, QUOTAS)
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Return how long something takes."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
 def append_from(spark: SparkSession, source: Path, history: Path) -> None:
     """Append snapshots that are in Parquet."""
     append(lambda: ParquetHistory(spark, str(history)), spark.read.parquet(str(source)), is_stable=True)
 
 
-def measure(spark: SparkSession, folder: Path, values: int, snapshots: int, repetitions: int) -> dict[str, float]:
+def measure(spark: SparkSession, folder: Path, values: int, snapshots: int, repetitions: int) -> dict[str, Any]:
     """Append all snapshots but the last, then measure the last one, in turn with writing it."""
     kept, source, copy, plain = (folder / name for name in ("kept", "source", "copy", "plain"))
     for number in range(snapshots):
@@ -82,31 +76,17 @@ def measure(spark: SparkSession, folder: Path, values: int, snapshots: int, repe
             print(f"appended {number + 1}", file=sys.stderr, flush=True)
     plains, appends = [], []
     for _ in range(repetitions + 1):  # the first one is a warm-up
-        plains.append(seconds(lambda: spark.read.parquet(str(source)).write.mode("overwrite").parquet(str(plain))))
+        plains.append(cost_of(lambda: spark.read.parquet(str(source)).write.mode("overwrite").parquet(str(plain))))
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(kept, copy)
-        appends.append(seconds(lambda: append_from(spark, source, copy)))
+        appends.append(cost_of(lambda: append_from(spark, source, copy)))
     held = history_of(ParquetHistory(spark, str(copy)).readings()).where("valid_to IS NULL").count()
     if held != values:
         raise SystemExit(f"the history holds {held} values, not {values}")
     return {
-        "plain": statistics.median(plains[1:]),
-        "append": statistics.median(appends[1:]),
-        "peak": jvm_peak(),
+        "plain": medians(plains[1:]),
+        "append": medians(appends[1:])._replace(peak=peak(spark)),
     }
-
-
-def jvm_peak() -> float:
-    """Return the largest resident set of this process's children in MB (10^6 bytes); 0 where it is not known."""
-    peaks = [0.0]
-    for status in Path("/proc").glob("[0-9]*/status"):
-        try:
-            fields = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines() if ":" in line)
-        except OSError:
-            continue
-        if fields.get("PPid", "").strip() == str(os.getpid()):
-            peaks.append(float(fields.get("VmHWM", "0 kB").split()[0]) * 1024 / 1e6)
-    return max(peaks)
 
 
 def main() -> None:

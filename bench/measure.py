@@ -11,8 +11,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from quotaform.sandbox import Sandbox
 
@@ -42,22 +43,19 @@ class Work:
     afterwards: Callable[[], None] | None = None
 
 
-@dataclass(slots=True)
-class Measured:
-    """The samples of one work."""
+class Cost(NamedTuple):
+    """What a work takes."""
 
-    walls: list[float] = field(default_factory=list)
-    peaks: list[float] = field(default_factory=list)
+    cpu: float
+    """Seconds of processors, by the process and those that it waits for."""
+    wall: float
+    """Seconds from start to exit."""
+    peak: float = 0.0
+    """The largest resident set in MB (10^6 bytes)."""
 
-    @property
-    def wall(self) -> float:
-        """The median wall time in seconds."""
-        return statistics.median(self.walls)
-
-    @property
-    def peak(self) -> float:
-        """The largest resident set in MB (10^6 bytes)."""
-        return max(self.peaks)
+    def without(self, rest: Cost) -> Cost:
+        """Return what a part takes, given what the whole takes without it."""
+        return Cost(max(0.0, self.cpu - rest.cpu), max(0.0, self.wall - rest.wall), self.peak)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,33 +64,31 @@ class Row:
 
     Attributes:
         work: What was done.
-        wall: Seconds.
-        peak: MB.
+        cost: What it took.
         against: What it is held against.
-        floor: Its seconds.
-        goal: How many times the floor's seconds it may take.
-        wall_goal: How many seconds it may take, whatever the floor.
+        floor: What that took.
+        goal: How many times the floor's processor time it may take.
+        cpu_goal: How many seconds of processors it may take, whatever the floor.
         peak_goal: How many MB it may take.
     """
 
     work: str
-    wall: float
-    peak: float
+    cost: Cost
     against: str
-    floor: float
+    floor: Cost
     goal: float | None = None
-    wall_goal: float | None = None
+    cpu_goal: float | None = None
     peak_goal: float | None = None
 
     @property
     def ratio(self) -> float:
-        """How many times the floor's time it took."""
-        return self.wall / self.floor
+        """How many times the floor's processor time it took."""
+        return self.cost.cpu / self.floor.cpu
 
     @property
     def passes(self) -> bool:
         """Whether all goals are met."""
-        pairs = ((self.ratio, self.goal), (self.wall, self.wall_goal), (self.peak, self.peak_goal))
+        pairs = ((self.ratio, self.goal), (self.cost.cpu, self.cpu_goal), (self.cost.peak, self.peak_goal))
         return all(goal is None or value <= goal for value, goal in pairs)
 
     def cells(self) -> tuple[str, ...]:
@@ -100,22 +96,24 @@ class Row:
         goals = []
         if self.goal is not None:
             goals.append(f"≤ {self.goal:g}x")
-        if self.wall_goal is not None:
-            goals.append(f"≤ {self.wall_goal:g} s")
+        if self.cpu_goal is not None:
+            goals.append(f"≤ {self.cpu_goal:g} s")
         if self.peak_goal is not None:
             goals.append(f"≤ {self.peak_goal:g} MB")
         return (
             self.work,
             ", ".join(goals) or "–",
             f"{self.ratio:.2f}x {self.against}",
-            f"{self.wall:.3f}",
-            f"{self.floor:.3f}",
-            f"{self.peak:.0f}",
+            f"{self.cost.cpu:.2f}",
+            f"{self.floor.cpu:.2f}",
+            f"{self.cost.wall:.2f}",
+            f"{self.floor.wall:.2f}",
+            f"{self.cost.peak:.0f}",
             "pass" if self.passes else "over",
         )
 
 
-HEADINGS = ("work", "goal", "measured", "wall s", "the other s", "peak MB", "")
+HEADINGS = ("work", "goal", "measured", "CPU s", "the other's", "wall s", "the other's", "peak MB", "")
 
 
 class Bench:
@@ -128,8 +126,8 @@ class Bench:
         self.environment = kept | {"NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": ""}
         self.clusters: dict[str, str] = {}
 
-    def run(self, command: Sequence[str], expect: str = "") -> tuple[float, float]:
-        """Run a command to its end and return its seconds and its peak in MB.
+    def run(self, command: Sequence[str], expect: str = "") -> Cost:
+        """Run a command to its end and return what it took.
 
         Linux counts the peak of the process that starts a program as the program's own, hence this process stays small:
         it leaves generating and loading to others.
@@ -153,21 +151,21 @@ class Bench:
                     f"{f' and did not say {expect!r}' if expect else ''}:\n"
                     f"{_end(output.fileno())}\n{_end(errors.fileno())}"
                 )
-        return wall, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
+        peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
+        return Cost(usage.ru_utime + usage.ru_stime, wall, peak)
 
-    def measure(self, works: Sequence[Work], repetitions: int | None = None) -> dict[str, Measured]:
-        """Run all works in turn, again and again; a first round warms the caches and is not counted."""
-        measured = {work.name: Measured() for work in works}
+    def measure(self, works: Sequence[Work], repetitions: int | None = None) -> dict[str, Cost]:
+        """Run all works in turn, again and again, and return the medians; a first round is not counted."""
+        costs: dict[str, list[Cost]] = {work.name: [] for work in works}
         for repetition in range((repetitions or self.repetitions) + 1):
             for work in works:
                 tell(f"{'warming up' if repetition == 0 else f'round {repetition}'}: {work.name}")
-                wall, peak = self.run(work.command, work.expect)
+                cost = self.run(work.command, work.expect)
                 if work.afterwards:
                     work.afterwards()
                 if repetition:
-                    measured[work.name].walls.append(wall)
-                    measured[work.name].peaks.append(peak)
-        return measured
+                    costs[work.name].append(cost)
+        return {name: medians(each) for name, each in costs.items()}
 
     def generate(self, name: str, entities: int, *, drift_percent: int = 0) -> None:
         """Write a repository of quotas below the working directory."""
@@ -200,6 +198,12 @@ class Bench:
         """Return the command of a plan."""
         where = ("--config", "quotaform.yaml", "--cluster", cluster)
         return QUOTAFORM, "plan", f"{name}/quotas.d", *where, *ALLOWED, *options
+
+
+def medians(costs: Sequence[Cost]) -> Cost:
+    """Return the medians of times, and the largest memory."""
+    cpus, walls, peaks = zip(*costs, strict=True)
+    return Cost(statistics.median(cpus), statistics.median(walls), max(peaks))
 
 
 def _contains(file: int, text: str) -> bool:

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as a script it finds the modules beside it only
 
-from bench.measure import PYTHON, Bench, Row, tell
+from bench.measure import PYTHON, Bench, Cost, Row, medians, tell
+from bench.spark_work import cost_of, peak_of, processes
 from quotaform.fleet.options import SessionOptions
 from quotaform.model.quota_key import QUOTA_KEYS
 
@@ -54,10 +52,9 @@ def resolve_pairs(bench: Bench) -> Iterator[Row]:
     for found in json.loads(output.read_text(encoding="utf-8")):
         yield Row(
             work=f"resolve {found['pairs']:,} pairs x {QUOTAS:,} quotas x {len(KEYS)} keys on {MASTER}",
-            wall=found["resolve"],
-            peak=found["peak"],
+            cost=Cost(*found["resolve"]),
             against="one broadcast join",
-            floor=found["join"],
+            floor=Cost(*found["join"]),
             goal=GOAL,
             peak_goal=MOST_MEMORY,
         )
@@ -125,6 +122,11 @@ def join(pairs: DataFrame, quotas: DataFrame) -> DataFrame:
     return pairs.join(f.broadcast(users), "user", "left")
 
 
+def discard(work: Callable[[DataFrame, DataFrame], DataFrame], principals: DataFrame, quotas: DataFrame) -> None:
+    """Compute all rows."""
+    work(principals, quotas).write.format("noop").mode("overwrite").save()
+
+
 def measure(spark: SparkSession, directory: str, pairs: int, repetitions: int) -> dict[str, Any]:
     """Return the medians of both works for a number of pairs."""
     from quotaform.resolve.spark import held_quotas, resolved
@@ -135,51 +137,16 @@ def measure(spark: SparkSession, directory: str, pairs: int, repetitions: int) -
         "join": join,
         "resolve": lambda principals, quotas: resolved(principals, held_quotas(quotas)),
     }
-    walls: dict[str, list[float]] = {name: [] for name in works}
-    processors: dict[str, list[float]] = {name: [] for name in works}
+    costs: dict[str, list[Cost]] = {name: [] for name in works}
     for repetition in range(repetitions + 1):
         for name, work in works.items():
-            start, begun = time.perf_counter(), _processor_seconds()
-            work(principals, quotas).write.format("noop").mode("overwrite").save()
-            wall, processor = time.perf_counter() - start, _processor_seconds() - begun
+            cost = cost_of(partial(discard, work, principals, quotas))
             note = "" if repetition else " (warming up)"
-            tell(f"{name} of {pairs:,}: {wall:.2f} s, {processor:.2f} s of processors{note}")
+            tell(f"{name} of {pairs:,}: {cost.wall:.2f} s, {cost.cpu:.2f} s of processors{note}")
             if repetition:
-                walls[name].append(wall)
-                processors[name].append(processor)
-    medians = {name: statistics.median(found) for name, found in walls.items()}
-    return {
-        "pairs": pairs,
-        **medians,
-        "processors": {name: statistics.median(found) for name, found in processors.items()},
-        "peak": sum(_status(each, "VmHWM") for each in _processes()) / 1000,
-    }
-
-
-def _processes() -> list[int]:
-    """Return this process, the Java process of Spark, and its Python workers."""
-    listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True, check=True)
-    pairs = (line.split() for line in listed.stdout.splitlines())
-    parents = {int(pid): int(parent) for pid, parent in pairs}
-    found = [os.getpid()]
-    for pid in found:
-        found += [each for each, parent in parents.items() if parent == pid and Path(f"/proc/{each}/stat").exists()]
-    return found
-
-
-def _status(pid: int, name: str) -> int:
-    """Return a size from /proc/PID/status in kB."""
-    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
-    return next((int(line.split()[1]) for line in lines if line.startswith(f"{name}:")), 0)
-
-
-def _processor_seconds() -> float:
-    """Return the processor time of this process, Java and Python workers, and of those that have ended."""
-    ticks = 0
-    for pid in _processes():
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        ticks += sum(map(int, fields[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+                costs[name].append(cost)
+    peak = sum(map(peak_of, processes())) / 1000
+    return {"pairs": pairs, **{name: medians(each)._replace(peak=peak) for name, each in costs.items()}}
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Ingest recordings into a table of usage, against a bare read and write of the same files; in one Spark session.
 
-Prints JSON: the median seconds of each, their ratio, and the largest resident sets. The recordings are generated: rates
-and throttle times of buckets on three brokers, a value per minute.
+Prints JSON: the medians of each (seconds of processors, seconds), the ratio of processor time, and the largest
+resident set. The recordings are generated: rates and throttle times of buckets on three brokers, a value per minute.
 
 | recording | bare |
 | --- | --- |
@@ -16,18 +16,18 @@ import argparse
 import json
 import random
 import shutil
-import statistics
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as f
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as a script it finds the modules beside it only
 
-from bench.history import jvm_peak, seconds
+from bench.measure import Cost, medians
+from bench.spark_work import cost_of, peak
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.session import spark_session
 from quotaform.usage.ingest.run import IngestRequest, ingest
@@ -112,15 +112,15 @@ def ingest_into(spark: SparkSession, source: Path, folder: Path, samples: int) -
         raise SystemExit(f"{samples} samples became {result}")
 
 
-def compared(name: str, bare: Callable[[], object], own: Callable[[], object], rounds: int) -> dict[str, float | str]:
+def compared(name: str, bare: Callable[[], object], own: Callable[[], object], rounds: int) -> dict[str, Any]:
     """Return the medians of both, which run in turn; the first round is a warm-up unless it is the only one."""
-    times: dict[str, list[float]] = {"bare": [], "ingest": []}
+    costs: dict[str, list[Cost]] = {"bare": [], "ingest": []}
     for number in range(rounds + (rounds > 1)):
-        times["bare"].append(seconds(bare))
-        times["ingest"].append(seconds(own))
-        print(name, number, {key: round(each[-1], 1) for key, each in times.items()}, file=sys.stderr, flush=True)
-    medians = {key: statistics.median(each[rounds > 1 :]) for key, each in times.items()}
-    return {"recording": name, **medians, "ratio": medians["ingest"] / medians["bare"]}
+        costs["bare"].append(cost_of(bare))
+        costs["ingest"].append(cost_of(own))
+        print(name, number, {key: each[-1] for key, each in costs.items()}, file=sys.stderr, flush=True)
+    found = {key: medians(each[rounds > 1 :]) for key, each in costs.items()}
+    return {"recording": name, **found, "ratio": found["ingest"].cpu / found["bare"].cpu}
 
 
 def main() -> None:
@@ -165,8 +165,8 @@ def main() -> None:
                 )
                 | {"samples": options.samples}
             )
-        peak = jvm_peak()
-    print(json.dumps({"measured": found, "peak": peak}))
+        memory = peak(spark)
+    print(json.dumps({"measured": found, "peak": memory}))
 
 
 if __name__ == "__main__":

@@ -170,9 +170,9 @@ def _certificates(kafka: Sandbox, folder: Path) -> dict[str, Path]:
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     expired.write_bytes(pem + sign(kafka, key, days=-1).public_bytes(Encoding.PEM))
     return {
-        "certificate, right": known.client("quota-admin").keystore,
-        "certificate, no rights": known.client("tenant").keystore,
-        "certificate, wrong": strangers.client("quota-admin").keystore,
+        "certificate, right": known.client("quota-admin"),
+        "certificate, no rights": known.client("tenant"),
+        "certificate, wrong": strangers.client("quota-admin"),
         "certificate, expired": expired,
     }
 

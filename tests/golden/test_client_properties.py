@@ -36,14 +36,15 @@ STORES = FOLDER.parent / "data" / "stores"
 def folder(tmp_path: Path, certificates: Certificates) -> Path:
     """Files that properties refer to; the mount is that of a Kubernetes secret."""
     tenant, other = certificates.client("tenant"), certificates.client("quota-admin")
-    command = f"openssl pkcs8 -topk8 -in {tenant.key} -out {tmp_path}/encrypted.key -passout pass:open-sesame"
+    key, chain = tenant.with_suffix(".key"), tenant.with_suffix(".crt").read_text()
+    command = f"openssl pkcs8 -topk8 -in {key} -out {tmp_path}/encrypted.key -passout pass:open-sesame"
     subprocess.run(command.split(), check=True, capture_output=True)
     encrypted = (tmp_path / "encrypted.key").read_text()
     stores = {
-        "ca": certificates.authority.read_text(), "tenant": tenant.keystore.read_text(),
-        "key": tenant.key.read_text(), "chain": tenant.certificate.read_text(),
-        "mixed": tenant.key.read_text() + other.certificate.read_text(),
-        "encrypted": encrypted + tenant.certificate.read_text(),
+        "ca": certificates.authority.read_text(), "tenant": tenant.read_text(),
+        "key": key.read_text(), "chain": chain,
+        "mixed": key.read_text() + other.with_suffix(".crt").read_text(),
+        "encrypted": encrypted + chain,
     }  # fmt: skip
     for name, text in stores.items():
         (tmp_path / f"{name}.pem").write_text(text)

@@ -131,7 +131,7 @@ TIMES = {"expired": ("190102", "200304"), "early": ("480102", "490304"), "selfsi
 @pytest.fixture(scope="module")
 def make_certificate(certificates: Certificates, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Return what makes a self-signed certificate for loopback by its name in `TIMES`."""
-    key = certificates.client("tenant").key
+    key = certificates.client("tenant").with_suffix(".key")
 
     @cache
     def make(name: str) -> Path:

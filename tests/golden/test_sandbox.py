@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from itertools import count
+from operator import attrgetter
 from pathlib import Path
 from re import sub
 from socket import gaierror
@@ -23,13 +24,11 @@ from quotaform.model.errors import HttpError, QuotaformError, SandboxError
 from quotaform.sandbox import Sandbox, detached
 from quotaform.sandbox.cache import cache_directory, locked, make_directory, open_own_file
 from quotaform.sandbox.java import find_java
-from quotaform.sandbox.release import cached_jars, chosen_release, find_jars, release_of
-from quotaform.sandbox.security import Certificates, ClientCertificate, client_properties, make_certificates
+from quotaform.sandbox.release import KAFKA, Download, chosen_release, find_jars, release_of
+from quotaform.sandbox.security import Certificates, client_properties, make_certificates
 from tests.golden.conftest import Golden
 from tests.golden.table import Text, check_told
 
-TENANT = ClientCertificate(*map(Path, ("tenant.pem", "tenant.key", "tenant-both.pem")))
-CERTIFICATES = Certificates(Path("ca.pem"), Path("server.pem"), {"quota-admin": TENANT, "tenant": TENANT})
 BYTES = {"a-1.jar": b"first", "b-2.jar": b"second"}
 
 
@@ -109,10 +108,12 @@ class Machine:
             raise HttpError("https://maven", "answered with status 404", status=404)
 
         sums = {name: hashlib.sha256(data).hexdigest() for name, data in BYTES.items()}
+        self.patch.setattr(Download, "sums", sums)
+        self.patch.setattr("quotaform.sandbox.release.fetch_jar", fetch)
         try:
-            cached_jars(self.folder / "kafka", sums, fetch)
+            KAFKA.jars()
         finally:
-            assert [path.name for path in self.folder.iterdir()] == ["kafka.lock"]
+            assert [path.name for path in cache_directory().iterdir()] == [f"{KAFKA.name}.lock"]
 
     def release(self, *version: str) -> Iterator[object]:
         yield chosen_release(*version)
@@ -142,7 +143,8 @@ class Machine:
 
     def sandbox(self, brokers: str = "1", kafka: str | None = None) -> Iterator[str]:
         """`sandbox BROKERS RELEASE`: one that was not started."""
-        yield Sandbox(int(brokers), kafka=kafka).bootstrap_servers
+        asked = Sandbox(int(brokers), kafka=kafka)
+        yield from refusals(map(attrgetter, ("release", "runtime", "cluster_id", "bootstrap_servers")), asked)
 
     def state(self, kind: str) -> Iterator[str]:
         """`state KIND`: a pipe, directory or link in its place, which blocked start, stop and status."""
@@ -188,7 +190,7 @@ class Machine:
         """`properties PROTOCOL`: of a client, with certificates; `plain` has none."""
         has_certificates = more[:1] != ("plain",)
         options = dict(each.split("=") for each in more if each != "plain")
-        return client_properties(protocol, CERTIFICATES if has_certificates else None, **options).splitlines()
+        return client_properties(protocol, Certificates(Path()) if has_certificates else None, **options).splitlines()
 
     def find(self, name: str) -> None:
         detached.find(name.replace("\\n", "\n"))

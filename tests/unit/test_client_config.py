@@ -72,7 +72,7 @@ class TestTls:
 
 class TestSecrets:
     def test_a_secret_shows_nowhere(self, tmp_path: Path, certificates: Certificates) -> None:
-        keystore = certificates.client("tenant").keystore
+        keystore = certificates.client("tenant")
         config = load(
             tmp_path,
             SASL.replace("SASL_PLAINTEXT", "SASL_SSL")

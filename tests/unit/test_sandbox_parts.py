@@ -15,13 +15,14 @@ import pytest
 import typer
 
 from quotaform.cli.command.sandbox import app
-from quotaform.sandbox import tool
+from quotaform.sandbox import release, tool
 from quotaform.sandbox.java import Java
 from quotaform.sandbox.node import Node, brokers_seen, free_ports, node_properties
 from quotaform.sandbox.release import (
     EXPORTER,
+    KAFKA,
     RELEASES,
-    cached_jars,
+    Download,
     kafka_download,
     release_of,
 )
@@ -42,6 +43,14 @@ class Source:
         return CONTENT[path.removeprefix("org/")]
 
 
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of an empty cache for two jars."""
+    monkeypatch.setenv("QUOTAFORM_CACHE", str(tmp_path))
+    monkeypatch.setattr(Download, "sums", SUMS)
+    return tmp_path / KAFKA.name
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -52,20 +61,22 @@ class Source:
     ids=["changed", "truncated", "deleted"],
 )
 def test_the_cache_is_filled_once_and_again_when_a_jar_is_damaged(
-    tmp_path: Path, damage: Callable[[Path], None]
+    cache: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None]
 ) -> None:
     source = Source()
+    monkeypatch.setattr(release, "fetch_jar", source)
     for _ in range(2):
-        jars = cached_jars(tmp_path / "kafka", SUMS, source)
+        jars = KAFKA.jars()
         assert {jar.name: jar.read_bytes() for jar in jars} == CONTENT
-        assert {*(tmp_path / "kafka").iterdir()} == {*jars}
+        assert {*cache.iterdir()} == {*jars}
         assert source.asked == 2
     damage(jars[0])
-    assert cached_jars(tmp_path / "kafka", SUMS, source)[0].read_bytes() == b"first"
+    assert KAFKA.jars()[0].read_bytes() == b"first"
     assert source.asked == 4
 
 
-def test_two_that_fill_the_cache_at_once_fetch_once(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("cache")
+def test_two_that_fill_the_cache_at_once_fetch_once(monkeypatch: pytest.MonkeyPatch) -> None:
     source = Source()
     inside, go_on = threading.Event(), threading.Event()
 
@@ -74,22 +85,23 @@ def test_two_that_fill_the_cache_at_once_fetch_once(tmp_path: Path) -> None:
         assert go_on.wait(60)
         return source(path)
 
+    monkeypatch.setattr(release, "fetch_jar", slow)
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(cached_jars, tmp_path / "kafka", SUMS, slow)
+        first = pool.submit(KAFKA.jars)
         assert inside.wait(60)
-        second = pool.submit(cached_jars, tmp_path / "kafka", SUMS, slow)
+        second = pool.submit(KAFKA.jars)
         go_on.set()
         assert first.result() == second.result()
     assert source.asked == 2
 
 
 def test_the_pinned_jars_are_kafka_its_logging_and_the_exporter() -> None:
-    for release in RELEASES:
-        sums = {Path(path).name: total for path, total in kafka_download(release).sums.items()}
-        assert {f"kafka_2.13-{release}.jar", f"kafka-clients-{release}.jar", "log4j-core-2.25.4.jar"} <= sums.keys()
+    for each in RELEASES:
+        sums = {Path(path).name: total for path, total in kafka_download(each).sums.items()}
+        assert {f"kafka_2.13-{each}.jar", f"kafka-clients-{each}.jar", "log4j-core-2.25.4.jar"} <= sums.keys()
         assert all(len(total) == 64 for total in sums.values())
-        assert release_of(map(Path, sums)) == release
-        assert not release.has_zookeeper or any(name.startswith("zookeeper-") for name in sums)
+        assert release_of(map(Path, sums)) == each
+        assert not each.has_zookeeper or any(name.startswith("zookeeper-") for name in sums)
     assert [Path(path).name for path in EXPORTER.sums] == ["jmx_prometheus_javaagent-1.0.1.jar"]
 
 
@@ -122,13 +134,13 @@ def test_the_reader_of_jmx_takes_few_classes_from_few_jars(tmp_path: Path, monke
 
 def test_an_old_release_is_not_secured_on_a_new_java() -> None:
     old, new = Java(Path("java"), "17.0.15"), Java(Path("java"), "25.0.1")
-    assert [release.name for release in RELEASES if not release.runs_secured_on(new)] == ["2.8", "3.3"]
-    assert all(release.runs_secured_on(old) for release in RELEASES)
+    assert [each.name for each in RELEASES if not each.runs_secured_on(new)] == ["2.8", "3.3"]
+    assert all(each.runs_secured_on(old) for each in RELEASES)
 
 
 def test_the_help_of_the_command_names_all_releases() -> None:
     [option] = [each for each in typer.main.get_command(app).commands["start"].params if each.name == "kafka"]  # type: ignore[attr-defined]
-    assert re.findall(r"\d\.\d", option.help) == [release.name for release in RELEASES]
+    assert re.findall(r"\d\.\d", option.help) == [each.name for each in RELEASES]
 
 
 # Nodes

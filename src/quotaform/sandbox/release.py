@@ -19,7 +19,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -29,7 +29,7 @@ from quotaform.http.client import Limits, Retry, send, send_again
 from quotaform.http.message import MIB, Request, Url
 from quotaform.model.errors import HttpError, SandboxError, UsageError
 from quotaform.model.outcome import Progress, no_progress
-from quotaform.sandbox.cache import cache_directory, locked, make_directory
+from quotaform.sandbox.cache import cache_directory, locked
 from quotaform.sandbox.java import Java
 from quotaform.system.executable import major_version
 
@@ -105,7 +105,7 @@ _LARGEST_JAR: Final = 64 * MIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
-    """What is downloaded together from Maven Central."""
+    """Jars that are downloaded together from Maven Central, and kept in the user's cache."""
 
     title: str
     name: str  # the name of its directory in the cache, and of the file with its checksums
@@ -113,14 +113,65 @@ class Download:
     otherwise: str  # what to do when it cannot be downloaded
 
     @property
-    def sums(self) -> dict[str, str]:
+    def sums(self) -> Mapping[str, str]:
         """The SHA-256 sum of each jar, by path."""
         text = resources.files(__package__).joinpath(f"{self.name}.sha256").read_text(encoding="ascii")
         return {path: total for total, path in (line.split() for line in text.splitlines())}
 
-    def jars(self, progress: Progress) -> tuple[Path, ...]:
-        """Return its jars in the user's cache, which is filled when it is empty or damaged."""
-        return cached_jars(cache_directory() / self.name, self.sums, fetch_jar, self, progress)
+    def jars(self, progress: Progress = no_progress) -> tuple[Path, ...]:
+        """Return its jars in the cache; all of them are fetched first if one is missing or damaged."""
+        directory, sums = cache_directory() / self.name, self.sums
+        if not _is_intact(directory, sums):
+            # Two processes may find the cache empty at once: the second waits and then finds it filled.
+            with locked(directory.with_name(f"{self.name}.lock"), patience=600.0):
+                if not _is_intact(directory, sums):
+                    self._fill(directory, sums, progress)
+        return tuple(sorted(directory / Path(path).name for path in sums))
+
+    def _fill(self, directory: Path, sums: Mapping[str, str], progress: Progress) -> None:
+        """Replace the jars by freshly fetched and checked ones, as a whole."""
+        with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{self.name}-") as scratch:
+            fresh = Path(scratch) / "jars"
+            fresh.mkdir()
+            for number, (path, total) in enumerate(sums.items()):
+                progress(f"Downloading {self.title} (once, about {self.megabytes} MB)", number, len(sums))
+                try:
+                    content = fetch_jar(path)
+                except HttpError as error:
+                    title = self.title[0].upper() + self.title[1:]
+                    raise SandboxError(
+                        f"{title} could not be downloaded ({error}); try again with a network, set SSL_CERT_FILE to "
+                        f"your certificate authorities if it has its own, or {self.otherwise}."
+                    ) from error
+                if hashlib.sha256(content).hexdigest() != total:
+                    raise SandboxError(
+                        f"The download of {self.title} is not the expected one: {Path(path).name} has another SHA-256 "
+                        f"checksum; try again, or {self.otherwise}."
+                    )
+                (fresh / Path(path).name).write_bytes(content)
+            shutil.rmtree(directory, ignore_errors=True)
+            fresh.rename(directory)
+
+
+def fetch_jar(path: str) -> bytes:
+    """Return what is at a path of Maven Central. Raises `HttpError`."""
+    request = Request(method="GET", url=_MAVEN.under(f"/{path}"), body_limit=_LARGEST_JAR, is_download=True)
+    response = send_again(request, lambda sent: send(sent, _LIMITS), Retry(attempts=3))
+    if not response.is_success:
+        raise HttpError(_MAVEN.origin, f"answered with status {response.status}", status=response.status)
+    return response.body
+
+
+def _is_intact(directory: Path, sums: Mapping[str, str]) -> bool:
+    try:
+        return all(_sum(directory / Path(path).name) == total for path, total in sums.items())
+    except OSError:
+        return False
+
+
+def _sum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def kafka_download(release: Release) -> Download:
@@ -188,76 +239,6 @@ def find_exporter(progress: Progress = no_progress) -> Path:
     """Return the jar of the Java agent that serves the metrics of a JVM to Prometheus."""
     [jar] = EXPORTER.jars(progress)
     return jar
-
-
-def cached_jars(
-    directory: Path,
-    sums: Mapping[str, str],
-    fetch: Callable[[str], bytes],
-    download: Download = KAFKA,
-    progress: Progress = no_progress,
-) -> tuple[Path, ...]:
-    """Return the jars in `directory`, fetching all of them first if one is missing or damaged.
-
-    They are replaced as a whole, never in parts. `sums` has the SHA-256 sum of each file that must be there, by path;
-    `fetch` returns what is at a path, or raises `HttpError`.
-    """
-    named = {Path(path).name: total for path, total in sums.items()}
-    if not _is_intact(directory, named):
-        # Two processes may find the cache empty at once: the second waits and then finds it filled.
-        with locked(directory.with_name(f"{directory.name}.lock"), patience=600.0):
-            if not _is_intact(directory, named):
-                _fill(directory, sums, fetch, download, progress)
-    return tuple(directory / name for name in sorted(named))
-
-
-def fetch_jar(path: str) -> bytes:
-    """Return what is at a path of Maven Central. Raises `HttpError`."""
-    request = Request(method="GET", url=_MAVEN.under(f"/{path}"), body_limit=_LARGEST_JAR, is_download=True)
-    response = send_again(request, lambda sent: send(sent, _LIMITS), Retry(attempts=3))
-    if not response.is_success:
-        raise HttpError(_MAVEN.origin, f"answered with status {response.status}", status=response.status)
-    return response.body
-
-
-def _fill(
-    directory: Path, sums: Mapping[str, str], fetch: Callable[[str], bytes], download: Download, progress: Progress
-) -> None:
-    """Replace the cache by freshly fetched and checked jars, as a whole."""
-    make_directory(directory.parent)
-    with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}-") as scratch:
-        fresh = Path(scratch) / "jars"
-        fresh.mkdir()
-        for number, (path, total) in enumerate(sums.items()):
-            progress(f"Downloading {download.title} (once, about {download.megabytes} MB)", number, len(sums))
-            try:
-                content = fetch(path)
-            except HttpError as error:
-                title = download.title[0].upper() + download.title[1:]
-                raise SandboxError(
-                    f"{title} could not be downloaded ({error}); try again with a network, set SSL_CERT_FILE to your "
-                    f"certificate authorities if it has its own, or {download.otherwise}."
-                ) from error
-            if hashlib.sha256(content).hexdigest() != total:
-                raise SandboxError(
-                    f"The download of {download.title} is not the expected one: {Path(path).name} has another SHA-256 "
-                    f"checksum; try again, or {download.otherwise}."
-                )
-            (fresh / Path(path).name).write_bytes(content)
-        shutil.rmtree(directory, ignore_errors=True)
-        fresh.rename(directory)
-
-
-def _is_intact(directory: Path, sums: Mapping[str, str]) -> bool:
-    try:
-        return all(_sum(directory / name) == total for name, total in sums.items())
-    except OSError:
-        return False
-
-
-def _sum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _home_jars(home: Path) -> tuple[Path, ...]:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 from quotaform.model.errors import SandboxError, UsageError
 from quotaform.model.outcome import Progress, no_progress
@@ -44,6 +44,7 @@ from quotaform.sandbox.supervisor_client import SupervisorClient
 _TRIES = 5
 _TIMEOUT_SECONDS = 120.0
 """Seconds that a start may take; it takes 1 to 3, but a busy machine may be slower by far."""
+_NOT_RUNNING = "The sandbox is not running; start it first."
 _ZOOKEEPER = "ZooKeeper"
 _ERROR_LINE = re.compile(r"\b(ERROR|FATAL)\b|Exception|Error")
 
@@ -106,6 +107,12 @@ class Sandbox:
         self._certificates: Certificates | None = None
         self._nodes: dict[int, Node] = {}
         self.pids: dict[int, int] = {}
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say of what the first start makes that there was none."""
+        if name in Sandbox.__annotations__:
+            raise SandboxError(_NOT_RUNNING)
+        raise AttributeError(name)
 
     def __enter__(self) -> Self:
         """Start the sandbox."""
@@ -434,7 +441,7 @@ class Sandbox:
     @property
     def _supervisor(self) -> SupervisorClient:
         if self._running is None:
-            raise SandboxError("The sandbox is not running; start it first.")
+            raise SandboxError(_NOT_RUNNING)
         return self._running
 
     @property

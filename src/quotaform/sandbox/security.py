@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from json import dumps
 from pathlib import Path
 
 from quotaform.model.errors import SandboxError, UsageError
@@ -17,83 +18,72 @@ CLIENTS: Mapping[str, str] = {"quota-admin": "CN = quota-admin", "tenant": "O = 
 _DAYS = "30"
 _NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-pkeyopt", "ec_param_enc:named_curve", "-sha256")
 """An EC key is made in milliseconds, an RSA key in up to a second."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClientCertificate:
-    """A client's certificate and private key as PEM files."""
-
-    certificate: Path
-    key: Path
-    keystore: Path
-    """Both in one file, as Java clients want it."""
+_OF_AUTHORITY = "basicConstraints = critical, CA:true\nkeyUsage = critical, keyCertSign, cRLSign"
 
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """The PEM files of a secured sandbox."""
+    """The PEM files of a secured sandbox, in one folder.
 
-    authority: Path
-    server: Path
-    clients: Mapping[str, ClientCertificate]
+    `NAME.pem` has a private key (`NAME.key`), its certificate (`NAME.crt`) and that of the authority, as Java clients
+    want it.
+    """
 
-    def client(self, name: str) -> ClientCertificate:
-        """Return a client certificate by its name."""
-        if name not in self.clients:
-            raise UsageError(f"The sandbox has no client certificate {name}, only {', '.join(self.clients)}.")
-        return self.clients[name]
+    folder: Path
+
+    @property
+    def authority(self) -> Path:
+        """The certificate of the authority."""
+        return self.folder / "ca.pem"
+
+    @property
+    def server(self) -> Path:
+        """The key and the certificate of all brokers."""
+        return self.folder / "server.pem"
+
+    def client(self, name: str) -> Path:
+        """Return the key and the certificate of a client, by its name in `CLIENTS`."""
+        if name not in CLIENTS:
+            raise UsageError(f"The sandbox has no client certificate {name}, only {', '.join(CLIENTS)}.")
+        return self.folder / f"{name}.pem"
 
 
-def make_certificates(directory: Path) -> Certificates:
-    """Make an authority, the brokers' certificate and those of the clients in `directory`."""
-    directory.mkdir()
-    authority = directory / "ca.pem"
-    # The sections are files: LibreSSL's openssl has no -addext and no -copy_extensions.
-    section = _section(
-        directory,
-        "ca",
-        "CN = quotaform sandbox",
-        "basicConstraints = critical, CA:true\nkeyUsage = critical, keyCertSign, cRLSign",
-    )
+def make_certificates(folder: Path) -> Certificates:
+    """Make an authority, the brokers' certificate and those of the clients in a new folder."""
+    folder.mkdir()
     _openssl(
-        directory, "req", "-x509", "-nodes", *_NEW_KEY, "-days", _DAYS, "-config", section.name,
-        "-extensions", "v3", "-keyout", "ca.key", "-out", authority.name,
+        folder, "req", "-x509", "-nodes", *_NEW_KEY, "-days", _DAYS,
+        *_section(folder, "ca", "CN = quotaform sandbox", _OF_AUTHORITY), "-keyout", "ca.key", "-out", "ca.pem",
     )  # fmt: skip
-    server = _issue(directory, "server", "CN = localhost", "subjectAltName = IP:127.0.0.1, DNS:localhost")
-    clients = {
-        name: _issue(directory, name, subject, "basicConstraints = CA:false") for name, subject in CLIENTS.items()
-    }
-    return Certificates(authority=authority, server=server.keystore, clients=clients)
+    _issue(folder, "server", "CN = localhost", "subjectAltName = IP:127.0.0.1, DNS:localhost")
+    for name, subject in CLIENTS.items():
+        _issue(folder, name, subject, "basicConstraints = CA:false")
+    return Certificates(folder)
 
 
-def _issue(directory: Path, name: str, subject: str, extensions: str) -> ClientCertificate:
-    section = _section(directory, name, subject, extensions)
+def _issue(folder: Path, name: str, subject: str, extensions: str) -> None:
+    section = _section(folder, name, subject, extensions)
+    _openssl(folder, "req", "-nodes", *_NEW_KEY, *section, "-keyout", f"{name}.key", "-out", f"{name}.csr")
     _openssl(
-        directory, "req", "-nodes", *_NEW_KEY, "-config", section.name,
-        "-keyout", f"{name}.key", "-out", f"{name}.csr",
+        folder, "x509", "-req", "-sha256", "-days", _DAYS, "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
+        "-CAcreateserial", "-extfile", *section[1:], "-out", f"{name}.crt",
     )  # fmt: skip
-    _openssl(
-        directory, "x509", "-req", "-sha256", "-days", _DAYS, "-in", f"{name}.csr", "-CA", "ca.pem",
-        "-CAkey", "ca.key", "-CAcreateserial", "-extfile", section.name, "-extensions", "v3",
-        "-out", f"{name}.crt",
-    )  # fmt: skip
-    made = ClientCertificate(directory / f"{name}.crt", directory / f"{name}.key", directory / f"{name}.pem")
-    parts = (made.key, made.certificate, directory / "ca.pem")
-    made.keystore.write_text("".join(part.read_text() for part in parts))
-    return made
+    parts = (f"{name}.key", f"{name}.crt", "ca.pem")
+    (folder / f"{name}.pem").write_text("".join((folder / part).read_text() for part in parts))
 
 
-def _section(directory: Path, name: str, subject: str, extensions: str) -> Path:
-    path = directory / f"{name}.cnf"
+def _section(folder: Path, name: str, subject: str, extensions: str) -> tuple[str, ...]:
+    """Write the configuration of a certificate: LibreSSL's openssl has neither -addext nor -copy_extensions."""
+    path = folder / f"{name}.cnf"
     path.write_text(f"[req]\nprompt = no\ndistinguished_name = dn\n[dn]\n{subject}\n[v3]\n{extensions}\n")
-    return path
+    return "-config", path.name, "-extensions", "v3"
 
 
-def _openssl(directory: Path, *arguments: str) -> None:
+def _openssl(folder: Path, *arguments: str) -> None:
     try:
         done = subprocess.run(  # noqa: S603 (fixed arguments)
             ["openssl", *arguments],  # noqa: S607 (the user's own openssl)
-            cwd=directory, capture_output=True, text=True, timeout=60, check=False,
+            cwd=folder, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
     except FileNotFoundError as error:
         raise SandboxError(
@@ -114,14 +104,9 @@ def render_properties(properties: Mapping[str, str]) -> str:
     log.dirs=/tmp/\u00e9
     a=b\\c
     """
-    return "".join(f"{key}={_escape(value)}\n" for key, value in properties.items())
-
-
-def _escape(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
-    units = escaped.encode("utf-16-be")
-    characters = [int.from_bytes(units[index : index + 2], "big") for index in range(0, len(units), 2)]
-    return "".join(chr(unit) if 32 <= unit < 127 else f"\\u{unit:04x}" for unit in characters)
+    # JSON has the same escapes; a quote needs none here.
+    escaped = {key: dumps(value)[1:-1].replace('\\"', '"') for key, value in properties.items()}
+    return "".join(f"{key}={value}\n" for key, value in escaped.items())
 
 
 PLAINTEXT = "PLAINTEXT"
@@ -241,7 +226,7 @@ def client_properties(
     if certificates is not None and protocol.endswith("SSL"):
         properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(certificates.authority)}
     if certificates is not None and listener == "MTLS":
-        keystore = certificates.client(certificate).keystore
+        keystore = certificates.client(certificate)
         properties |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(keystore)}
     return render_properties(properties)
 

@@ -7,7 +7,6 @@ plans, and those that all clusters have in common once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -29,32 +28,21 @@ from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
 from quotaform.fleet.principals import count_principals, named_principals, read_principals
 from quotaform.fleet.session import spark_session
 from quotaform.fleet.table import located
-from quotaform.model.entity import parse_address
 from quotaform.model.errors import BaseError
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, no_progress
-from quotaform.model.precedence import level_of
-from quotaform.plan.blast_radius import (
-    BlastRadius,
-    LimitChange,
-    LimitChangeRecord,
-    LimitCount,
-    LimitDirection,
-    changed_values,
-)
+from quotaform.plan.blast_radius import BlastRadius, RadiusTally, changed_values
 from quotaform.plan.plan import Plan
 from quotaform.plan.principals import PrincipalList
 from quotaform.plan.run import PlanRequest, plan_cluster, read_plan_source, with_same_clusters
 from quotaform.plan.source import Source
-from quotaform.plan.spark import blast_radius, changed_cluster, distinct_principals, largest_changes, limit_counts
+from quotaform.plan.spark import blast_radius, changed_cluster, distinct_principals, tallies
 from quotaform.repository.gateway import open_gateway
-from quotaform.resolve.request import NO_LIMIT, Effective
 from quotaform.resolve.request_file import nameless_note
-from quotaform.resolve.spark import entity_of_row
-from quotaform.resolve.spark_quotas import CLUSTER, PRINCIPALS
+from quotaform.resolve.spark_quotas import CLUSTER
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from quotaform.desired.config import Cluster
 
@@ -162,14 +150,16 @@ def plan_with_table(
         warn(nameless_note(table, counts.nameless))
         read = named_principals(read)
     outcomes = in_order(run_job(spark, job, "Planning clusters on Spark", progress), job.names)
-    with ExitStack() as stack:
-        progress("Resolving principals before and after the plans", 0, 0)
-        distinct = in_few_tasks(distinct_principals(read), counts.total)
-        principals = stack.enter_context(repeatable_rows(distinct))
-        changes = stack.enter_context(repeatable_rows(blast_radius(principals, _changed(outcomes))))
+    progress("Resolving principals before and after the plans", 0, 0)
+    changed, distinct = _changed(outcomes), in_few_tasks(distinct_principals(read), counts.total)
+    with repeatable_rows(distinct) as principals:
         if principal_list.folder is not None:
-            changes.write.parquet(located(principal_list.folder))
-        radii = _radii(changes, _totals(principals, job.names), principal_list)
+            blast_radius(principals, changed).write.parquet(located(principal_list.folder))
+        found, totals = tallies(principals, changed), _totals(principals, job.names)
+    radii = {
+        name: found.get(name, RadiusTally()).radius(table, total, principal_list.folder)
+        for name, total in totals.items()
+    }
     return [_with_radius(outcome, radii[outcome.cluster]) for outcome in outcomes]
 
 
@@ -199,38 +189,3 @@ def _totals(principals: DataFrame, clusters: Sequence[str]) -> Mapping[str, int]
         return dict.fromkeys(clusters, principals.count())
     counts = {row[CLUSTER]: row["count"] for row in principals.groupBy(CLUSTER).count().collect()}
     return {name: counts.get(name, 0) for name in clusters}
-
-
-def _radii(changes: DataFrame, totals: Mapping[str, int], principal_list: PrincipalList) -> Mapping[str, BlastRadius]:
-    """Return the blast radius of the plan of each cluster; of the changes, only the largest come to the driver."""
-    counts: dict[tuple[str, str | None], LimitCount] = {
-        (row["cluster"], row["direction"]): LimitCount(principals=row["principals"], limits=row["limits"])
-        for row in limit_counts(changes).collect()
-    }
-    largest: dict[str, list[LimitChangeRecord]] = {}
-    for row in largest_changes(changes).collect():
-        largest.setdefault(row["cluster"], []).append(LimitChangeRecord.of(_limit_change(row)))
-    return {
-        name: BlastRadius(
-            source=principal_list.table or "",
-            principals=total,
-            affected=counts.get((name, None), LimitCount()).principals,
-            counts={each: counts.get((name, each.value), LimitCount()) for each in LimitDirection},
-            largest=tuple(largest.get(name, ())),
-            file=principal_list.folder,
-        )
-        for name, total in totals.items()
-    }
-
-
-def _limit_change(row: Row) -> LimitChange:
-    principal = entity_of_row(*(row[name] for name in PRINCIPALS.names))
-    return LimitChange(principal, row["key"], _limit(row, "before"), _limit(row, "after"))
-
-
-def _limit(row: Row, side: str) -> Effective:
-    address = row[f"{side}_entity_key"]
-    if address is None:
-        return NO_LIMIT
-    entity = parse_address(address)
-    return Effective(row[f"{side}_value"], entity, level_of(entity))

@@ -68,8 +68,7 @@ class LimitDirection(StrEnum):
         return self.value.replace("_", " ")
 
 
-RANK: Final = {direction: rank for rank, direction in enumerate(LimitDirection)}
-"""The place of each direction in the order of the largest changes."""
+_RANK: Final = {direction: rank for rank, direction in enumerate(LimitDirection)}
 
 
 def limit_direction(key: str, before: Effective, after: Effective) -> LimitDirection | None:
@@ -127,17 +126,17 @@ class LimitChange(NamedTuple):
 
 
 def size_order(change: LimitChange) -> tuple[int, float]:
-    """Sort key of changes that come by principal and key, so that every engine lists the same as the largest.
+    """Sort key of changes by their size.
 
     By direction (`LimitDirection`); among lower limits the smallest factor first, among higher ones the largest, and
-    before them those without a factor. What is equal stays in order: by `principal_order`, and by key.
+    before them those without a factor.
     """
     direction, size = change.direction, 0.0
     if direction is LimitDirection.LOWER:
         size = change.factor or 0.0
     elif direction is LimitDirection.HIGHER:
         size = -(change.factor or inf)
-    return len(RANK) if direction is None else RANK[direction], size
+    return len(_RANK) if direction is None else _RANK[direction], size
 
 
 Cell = str | float | int | None
@@ -221,21 +220,6 @@ class ChangedLimits:
             before, after = effective(now, key), effective(then, key)
             if limit_direction(key, before, after) is not None:
                 yield LimitChange(principal, key, before, after)
-
-
-class _LimitChanges:
-    """The effective limits of principals that change, by principal and key; computed each time they are gone through.
-
-    `principals` are concrete entities, in the order of the rows.
-    """
-
-    def __init__(self, principals: Iterable[Entity], actual: Quotas, changes: Iterable[EntityChange]) -> None:
-        self._principals = principals
-        self._changed = ChangedLimits(actual, changed_values(changes))
-
-    def __iter__(self) -> Iterator[LimitChange]:
-        for principal in self._principals:
-            yield from self._changed.of(principal, request_of(principal))
 
 
 MOST_LARGEST: Final = 10
@@ -387,42 +371,76 @@ def make_blast_radius(
     `actual` holds all quotas of the cluster, as the plan read them. `file` is the file in which all changes are wanted;
     for it, they are kept together with the quotas.
     """
-    rows = _LimitChanges(principals.entities, actual, changes)
-    counter = _Counter()
-    largest = nsmallest(MOST_LARGEST, counter.counted(rows), key=size_order)
-    radius = BlastRadius(
-        source=principals.source,
-        principals=len(principals.entities),
-        affected=counter.affected,
-        counts=counter.counts(),
-        largest=tuple(map(LimitChangeRecord.of, largest)),
-        file=file,
-    )
-    return radius, rows if file is not None else ()
+    changed, tally = ChangedLimits(actual, changed_values(changes)), RadiusTally()
+    for principal in principals.entities:
+        tally.add(changed.of(principal, request_of(principal)))
+    radius = tally.radius(principals.source, len(principals.entities), file)
+    return radius, () if file is None else _LimitChanges(principals.entities, changed)
 
 
-class _Counter:
-    """Counts rows as they pass: those of one principal follow each other."""
+@dataclass(frozen=True, slots=True)
+class _LimitChanges:
+    """The limits of principals that change, by principal and key; computed each time they are gone through."""
+
+    principals: Iterable[Entity]
+    changed: ChangedLimits
+
+    def __iter__(self) -> Iterator[LimitChange]:
+        for principal in self.principals:
+            yield from self.changed.of(principal, request_of(principal))
+
+
+_MOST_WAITING: Final = 1000
+"""How many changes are kept before those are let go that are not among the largest."""
+
+
+class RadiusTally:
+    """The numbers of changes, and the largest ones, of principals that come one by one, or were counted elsewhere."""
 
     def __init__(self) -> None:
-        self.affected = 0
-        self._principals: Counter[LimitDirection] = Counter()
-        self._limits: Counter[LimitDirection] = Counter()
+        self._affected = 0
+        self._principals: Counter[LimitDirection | None] = Counter()
+        self._limits: Counter[LimitDirection | None] = Counter()
+        self._largest: list[LimitChange] = []
 
-    def counted(self, rows: Iterable[LimitChange]) -> Iterator[LimitChange]:
-        principal: Entity | None = None
-        seen: set[LimitDirection] = set()
-        for row in rows:
-            if row.principal is not principal:
-                principal, seen = row.principal, set()
-                self.affected += 1
-            if (direction := row.direction) is not None:
-                self._limits[direction] += 1
-                self._principals[direction] += direction not in seen
-                seen.add(direction)
-            yield row
+    def add(self, changes: Iterable[LimitChange]) -> None:
+        """Add all changes of a principal."""
+        begin = len(self._largest)
+        self._largest += changes
+        directions = [each.direction for each in self._largest[begin:]]
+        self._affected += bool(directions)
+        self._limits.update(directions)
+        self._principals.update(set(directions))
+        if len(self._largest) > _MOST_WAITING:
+            self.trim()
 
-    def counts(self) -> DirectionCounts:
-        return {
-            each: LimitCount(principals=self._principals[each], limits=self._limits[each]) for each in LimitDirection
-        }
+    def merge(self, other: RadiusTally) -> None:
+        """Add what was counted of other principals."""
+        self._affected += other._affected
+        self._principals += other._principals
+        self._limits += other._limits
+        self._largest += other._largest
+        self.trim()
+
+    def trim(self) -> None:
+        """Let go of all changes but the largest ones; those of one size are by `principal_order`, and by key."""
+
+        def order(each: LimitChange) -> tuple[object, ...]:
+            return size_order(each), principal_order(each.principal), each.key
+
+        self._largest = nsmallest(MOST_LARGEST, self._largest, key=order)
+
+    def radius(self, source: str, principals: int, file: str | None) -> BlastRadius:
+        """Return the blast radius of so many principals of a list; see `BlastRadius.file`."""
+        self.trim()
+        return BlastRadius(
+            source=source,
+            principals=principals,
+            affected=self._affected,
+            counts={
+                each: LimitCount(principals=self._principals[each], limits=self._limits[each])
+                for each in LimitDirection
+            },
+            largest=tuple(map(LimitChangeRecord.of, self._largest)),
+            file=file,
+        )

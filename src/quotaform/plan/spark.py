@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import Window
-from pyspark.sql import functions as f
-
 from quotaform.model.quotas import NO_VALUES, Quotas
 from quotaform.plan.blast_radius import (
-    MOST_LARGEST,
-    RANK,
-    Cell,
     ChangedLimits,
     ChangedValues,
-    LimitDirection,
+    LimitChange,
+    RadiusTally,
     change_row,
 )
 from quotaform.resolve.spark import (
@@ -45,9 +41,6 @@ LIMIT_CHANGES: Final = struct(
     *(f"{side}_{column}" for side in ("before", "after") for column in _LIMIT),
 )
 """The effective limits of principals that a plan changes: the columns of `quotaform.plan.blast_radius.change_row`."""
-
-LIMIT_COUNTS: Final = struct("cluster direction string", "principals limits long")
-"""How many principals and effective limits plans change; `direction` is null in the row of a whole cluster."""
 
 
 def blast_radius(principals: DataFrame, clusters: Mapping[str | None, bytes]) -> DataFrame:
@@ -78,21 +71,52 @@ def _limits(content: bytes) -> ChangedLimits:
     return ChangedLimits(*unpacked(content))
 
 
-def _find(
+def _changed(
     clusters: Mapping[str | None, bytes], batches: Iterator[pyarrow.RecordBatch]
-) -> Iterator[pyarrow.RecordBatch]:
-    """Find the changes of a partition of principals; runs on an executor."""
-    import pyarrow
-
-    schema = arrow_schema(LIMIT_CHANGES)
+) -> Iterator[tuple[str | None, list[list[LimitChange]]]]:
+    """Yield a cluster and the changes of each of some principals there; runs on an executor."""
     with rare_collections():
         for cluster, batch in by_cluster(clusters, batches):
             limits = _limits(clusters[cluster])
-            rows: list[dict[str, Cell]] = []
-            for names in zip(*(batch.column(name).to_pylist() for name in PRINCIPALS.names), strict=True):
-                changes = limits.of(entity_of_row(*names), request_of_row(*names))
-                rows += [{"cluster": cluster, **change_row(change)} for change in changes]
-            yield pyarrow.RecordBatch.from_pylist(rows, schema)
+            names = zip(*(batch.column(name).to_pylist() for name in PRINCIPALS.names), strict=True)
+            yield cluster, [list(limits.of(entity_of_row(*each), request_of_row(*each))) for each in names]
+
+
+def _find(
+    clusters: Mapping[str | None, bytes], batches: Iterator[pyarrow.RecordBatch]
+) -> Iterator[pyarrow.RecordBatch]:
+    import pyarrow
+
+    for cluster, found in _changed(clusters, batches):
+        rows = [{"cluster": cluster, **change_row(change)} for changes in found for change in changes]
+        yield pyarrow.RecordBatch.from_pylist(rows, arrow_schema(LIMIT_CHANGES))
+
+
+_TALLIES: Final = struct("cluster string", "tally binary")
+
+
+def tallies(principals: DataFrame, clusters: Mapping[str | None, bytes]) -> Mapping[str | None, RadiusTally]:
+    """Return what `blast_radius` finds on each cluster, in numbers: each task counts the changes that it finds."""
+    rows = principal_columns(principals).mapInArrow(partial(_count, clusters), _TALLIES)
+    found: dict[str | None, RadiusTally] = defaultdict(RadiusTally)
+    for row in rows.collect():
+        found[row["cluster"]].merge(unpacked(row["tally"]))
+    return found
+
+
+def _count(
+    clusters: Mapping[str | None, bytes], batches: Iterator[pyarrow.RecordBatch]
+) -> Iterator[pyarrow.RecordBatch]:
+    import pyarrow
+
+    counted: dict[str | None, RadiusTally] = defaultdict(RadiusTally)
+    for cluster, found in _changed(clusters, batches):
+        for changes in found:
+            counted[cluster].add(changes)
+    for tally in counted.values():
+        tally.trim()
+    rows = [{"cluster": cluster, "tally": packed(tally)} for cluster, tally in counted.items()]
+    yield pyarrow.RecordBatch.from_pylist(rows, arrow_schema(_TALLIES))
 
 
 def distinct_principals(principals: DataFrame) -> DataFrame:
@@ -101,29 +125,3 @@ def distinct_principals(principals: DataFrame) -> DataFrame:
     This is the one step that shuffles principals.
     """
     return principal_columns(principals).distinct()
-
-
-def limit_counts(rows: DataFrame) -> DataFrame:
-    """Return `LIMIT_COUNTS`: per cluster and direction, and without a direction per cluster."""
-    principal = f.struct(*PRINCIPALS.names)
-    return (
-        rows.rollup("cluster", "direction")
-        .agg(f.count_distinct(principal).alias("principals"), f.count("*").alias("limits"))
-        .where(f.col("cluster").isNotNull())
-        .select(*LIMIT_COUNTS.names)
-    )
-
-
-def largest_changes(rows: DataFrame) -> DataFrame:
-    """Return the largest changes of each cluster, in the order of `quotaform.plan.blast_radius.size_order`."""
-    direction, factor = f.col("direction"), f.col("factor")
-    rank = f.coalesce(*(f.when(direction == each.value, f.lit(RANK[each])) for each in LimitDirection))
-    size = (
-        f.when(direction == LimitDirection.LOWER.value, f.coalesce(factor, f.lit(0.0)))
-        .when(direction == LimitDirection.HIGHER.value, -f.coalesce(factor, f.lit(float("inf"))))
-        .otherwise(0.0)
-    )
-    order = [rank, size, *(f.col(column).asc_nulls_first() for column in PRINCIPALS.names), f.col("key")]
-    place = f.row_number().over(Window.partitionBy("cluster").orderBy(*order))
-    largest = rows.withColumn("place", place).where(f.col("place") <= MOST_LARGEST)
-    return largest.orderBy("cluster", "place").select(*LIMIT_CHANGES.names)

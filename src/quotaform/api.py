@@ -103,16 +103,19 @@ def plan_clusters(
     warn: Callable[[str], None] | None = None,
     connect: Connect = open_gateway,
 ) -> Iterator[ClusterOutcome[Any]]:
-    """Plan what a request says; see `plan`. On Spark, plans are `Kept`."""
+    """Plan what a request says; see `plan`. On Spark, plans are `Kept`; a revert is of one cluster, without Spark."""
+    if request.revert is not None:
+        from quotaform.plan.run import plan_revert
+
+        return plan_revert(request, clock=clock, progress=progress, connect=connect)
     if engine is not None:
         from quotaform.fleet.plan import no_warning
         from quotaform.fleet.plan import plan as plan_on_spark
 
         return iter(plan_on_spark(request, session=engine, clock=clock, progress=progress, warn=warn or no_warning))
-    from quotaform.plan.run import plan, plan_revert
+    from quotaform.plan.run import plan
 
-    make = plan if request.revert is None else plan_revert
-    return make(request, clock=clock, progress=progress, connect=connect)
+    return plan(request, clock=clock, progress=progress, connect=connect)
 
 
 def drift(

@@ -53,3 +53,13 @@ def test_a_link_of_a_repository_is_not_opened(tmp_path: Path, monkeypatch: pytes
     listed = Path(".quotaform/locks") / f"{sha256(b'id-1').hexdigest()[:16]}.lock"
     listed.write_text("receipt.json\n")
     assert listed_receipts(Path(), "id-1") == []
+
+
+def test_a_long_list_of_started_receipts_is_cut_between_two_of_them(tmp_path: Path) -> None:
+    """The last path of a long list was cut in its middle, and what was not read was dropped from the list."""
+    receipts = [tmp_path / f"{number:04}-{'long' * 50}.json" for number in range(1000)]
+    with cluster_lock(tmp_path, "lab", "id-1") as lock:
+        lock.write(receipts)
+    listed = listed_receipts(tmp_path, "id-1")
+    assert 100 < len(listed) < 1000
+    assert listed == receipts[: len(listed)]

@@ -25,6 +25,7 @@ from quotaform.apply.lock import cluster_lock
 from quotaform.apply.run import apply_cluster, apply_plans
 from quotaform.desired.config import Cluster
 from quotaform.model.entity import Entity
+from quotaform.model.errors import NotReadError
 from quotaform.plan.receipt import Receipt, Result
 from quotaform.plan.receipt_file import load_receipt_file
 from quotaform.repository.repository import Repository
@@ -177,12 +178,25 @@ def test_a_signal_that_comes_when_all_is_done_is_told_by_the_outcome(
     cluster = Cluster(name="lab", bootstrap_servers=())
     plans = [ClusterPlan(cluster, PLAN), ClusterPlan(Cluster(name="next", bootstrap_servers=()), PLAN)]
     repository = Repository.at(tmp_path / "quotas.d", tmp_path / "quotaform.yaml")
-    [outcome] = apply_plans(repository, plans, clock=Clock(), connect=lambda _: ScriptedGateway({}))
+    outcome, left = apply_plans(repository, plans, clock=Clock(), connect=lambda _: ScriptedGateway({}))
+    assert isinstance(left.error, NotReadError)
     applied = outcome.require()
     assert applied.path is not None
     assert load_receipt_file(applied.path).interrupted_by is None
     assert applied.receipt.interrupted_by == "SIGINT"
     assert applied.receipt.is_complete
+
+
+def test_an_internal_error_of_one_cluster_hides_no_other(tmp_path: Path) -> None:
+    """The clusters behind it were neither applied nor named."""
+    broken = ScriptedGateway({}, writes=[Answer(raises=TypeError("a mistake"))])
+    gateways = {"lab": broken, "next": ScriptedGateway({})}
+    plans = [ClusterPlan(Cluster(name=name, bootstrap_servers=()), PLAN) for name in gateways]
+    repository = Repository.at(tmp_path / "quotas.d", tmp_path / "quotaform.yaml")
+    outcomes = apply_plans(repository, plans, clock=Clock(), connect=lambda cluster: gateways[cluster.name])
+    first, second = (outcome.require().receipt for outcome in outcomes)
+    assert first.internal_error == "TypeError: a mistake"
+    assert second.is_complete
 
 
 def test_while_a_receipt_is_shown_a_second_signal_ends_it(tmp_path: Path) -> None:

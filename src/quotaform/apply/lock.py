@@ -43,10 +43,11 @@ class HeldLock:
         """List receipts, the newest first, in the place of what was listed; only so many as are read."""
         with suppress(OSError):
             lines = (os.path.abspath(path).encode(errors="surrogateescape") for path in dict.fromkeys(receipts))  # noqa: PTH100
-            content = b"\n".join(lines)[:_LIST_LIMIT]
+            content = b"".join(line + b"\n" for line in lines)
+            whole = content[: content.rfind(b"\n", 0, _LIST_LIMIT) + 1]
             if self.descriptor is not None:
                 os.lseek(self.descriptor, 0, os.SEEK_SET)
-                os.ftruncate(self.descriptor, os.write(self.descriptor, content))
+                os.ftruncate(self.descriptor, os.write(self.descriptor, whole))
 
 
 @contextmanager
@@ -102,7 +103,7 @@ def started_receipt(repository: Repository, cluster: str, cluster_id: str) -> tu
     As in `last_receipt`, one that is committed to git does not count. `cluster` is what messages call the cluster.
     """
     folder = repository.config_path.parent
-    for path, receipt in _started(folder, cluster_id):
+    for path, receipt in _started(folder, cluster_id)[0]:
         from quotaform.plan.receipt_file import committed_names
 
         with suppress(QuotaformError, GitError):
@@ -114,13 +115,14 @@ def started_receipt(repository: Repository, cluster: str, cluster_id: str) -> tu
 
 def note_start(lock: HeldLock, repository: Repository, cluster_id: str, receipt: Path) -> None:
     """Note where the started receipt of an apply will be, before those that are not settled."""
-    lock.write([receipt, *(path for path, _ in _started(repository.config_path.parent, cluster_id))])
+    started, unread = _started(repository.config_path.parent, cluster_id)
+    lock.write([receipt, *(path for path, _ in started), *unread])
 
 
 def note_end(lock: HeldLock, repository: Repository, cluster_id: str, options: PlanOptions) -> None:
     """Note that a plan with these options is in effect: the started receipts whose entities it covers are settled."""
-    started = _started(repository.config_path.parent, cluster_id)
-    lock.write([path for path, receipt in started if not _settles(options, receipt)])
+    started, unread = _started(repository.config_path.parent, cluster_id)
+    lock.write([*(path for path, receipt in started if not _settles(options, receipt)), *unread])
 
 
 def _settles(options: PlanOptions, started: SavedReceipt) -> bool:
@@ -134,13 +136,15 @@ def _settles(options: PlanOptions, started: SavedReceipt) -> bool:
     return all(selection.contains(item.entity) for item in started.results if item.result is Result.UNKNOWN)
 
 
-def _started(folder: Path, cluster_id: str) -> list[tuple[Path, SavedReceipt]]:
-    """Return the listed receipts that are started ones of a cluster, the newest first; a bounded number is read.
+def _started(folder: Path, cluster_id: str) -> tuple[list[tuple[Path, SavedReceipt]], list[Path]]:
+    """Return the listed receipts that are started ones of a cluster, the newest first, and those that were not read.
 
-    The list lies in the repository: what it names must be a regular file, and not a link to somewhere else.
+    A bounded number is read. The list lies in the repository: what it names must be a regular file, and not a link to
+    somewhere else.
     """
     found = []
-    for path in dict.fromkeys(listed_receipts(folder, cluster_id)):
+    listed = list(dict.fromkeys(listed_receipts(folder, cluster_id)))
+    for read, path in enumerate(listed, 1):
         # Most clusters have none, and most plans read no receipt.
         from quotaform.plan.receipt import HEAD, is_started_head
         from quotaform.plan.receipt_file import load_receipt_file
@@ -151,8 +155,8 @@ def _started(folder: Path, cluster_id: str) -> list[tuple[Path, SavedReceipt]]:
                 if receipt.is_started and receipt.cluster.id == cluster_id:
                     found.append((path, receipt))
         if len(found) == _MOST_READ:
-            break
-    return found
+            return found, listed[read:]
+    return found, []
 
 
 def started_warnings(

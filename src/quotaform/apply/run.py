@@ -31,6 +31,7 @@ from quotaform.model.entity import spell_name
 from quotaform.model.errors import (
     AuthorizationError,
     ClusterError,
+    NotReadError,
     PlanBlockedError,
     QuotaformError,
     RefusedError,
@@ -198,7 +199,11 @@ def apply_plans(
     it came before anything was sent to the cluster whose turn it was.
     """
     ledger = Ledger(repository, plans, receipts, audit, show)
+    is_interrupted = False
     for each in plans:
+        if is_interrupted:
+            yield ClusterOutcome(each.cluster.name, error=NotReadError("not applied: the run was interrupted"))
+            continue
         record, around = ledger.of(each.cluster), ledger.entered(each)
         try:
             receipt, problem = apply_cluster(
@@ -209,8 +214,7 @@ def apply_plans(
             continue
         late = record.late if problem is None else (*record.late, problem)
         yield ClusterOutcome(each.cluster.name, replace(record.applied, receipt=receipt, late=late))
-        if receipt.interruption is not None:
-            break
+        is_interrupted = receipt.interrupted_by is not None
 
 
 def apply_cluster(

@@ -1,4 +1,4 @@
-"""What a run over many clusters amounts to, made of the digests of its results and nothing of the size of entities."""
+"""The report of a run over many clusters, made of the digests of its results and nothing of the size of entities."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class LargestCluster(Record):
 
 
 class FleetReport(Record, document=FLEET_REPORT):
-    """What a run over clusters amounts to, as plan, drift and apply write it with --report."""
+    """The report of a run over clusters, as plan, drift and apply write it with --report."""
 
     command: Annotated[Literal["plan", "drift", "apply"], about("The command.")]
     is_interrupted: Annotated[bool, about("Whether the run was interrupted; the report is what was known then.")] = (
@@ -214,7 +214,7 @@ def make_fleet_report(
     *,
     error: QuotaformError | None = None,
 ) -> FleetReport:
-    """Return what a run amounts to, of outcomes with digests.
+    """Return the report of a run, made of outcomes with digests.
 
     `error`: What ended the run as a whole.
     """

@@ -563,7 +563,7 @@ class UnsettledError(ClusterError):
 
 
 class NotReadError(ClusterError):
-    """The run was interrupted before a cluster was read."""
+    """The run was interrupted before the turn of a cluster came."""
 
     exit_code = ExitCode.INTERRUPTED
 

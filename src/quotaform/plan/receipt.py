@@ -125,7 +125,7 @@ class Receipt:
     started_at: str
     finished_at: str
     interrupted_by: str | None = None  # The name of the signal that cut it short, if one did
-    internal_error: str | None = None  # The mistake of quotaform's own that cut it short, if one did
+    internal_error: str | None = None  # The error in quotaform that cut it short, if one did
     run: Run | None = None  # The job of a CI system that applied it, if one did
     is_started: bool = False  # Whether it is a started receipt, made before the first change was sent
 

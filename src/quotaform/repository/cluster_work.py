@@ -124,7 +124,7 @@ class ClusterWork(Generic[C, T]):
     def outcome(self, cluster: Cluster) -> ClusterOutcome[T]:
         """Wait until the work on a cluster is done.
 
-        Raises `Exception`: anything but a `QuotaformError` that the work raised: a mistake of our own.
+        Raises `Exception`: anything but a `QuotaformError` that the work raised, which is an error in quotaform.
         """
         try:
             return ClusterOutcome(cluster.name, self._results[cluster.name].result())

@@ -4,19 +4,7 @@
 2. write its function here: with `@change_guard` if it follows from the changes and the limits alone, so that it is
    found again when a plan file is read, else with `@guard`; and its cases in `tests/golden/rules-guard.txt`.
 
-Messages, the plan file, the exit code and `docs/rules.md` (`make docs`) follow from these.
-
-| rule | blocks |
-| --- | --- |
-| `delete` | more deletions than the limit, or the deletion of all managed entities |
-| `update` | more updates than the limit |
-| `change-factor` | a value that changes by the factor or more, see `is_leap`; of a removed one the effective limit |
-| `to-unlimited` | an effective limit that becomes unlimited |
-| `default-entity` | any change of an entity of which every part is a default |
-| `protect` | the deletion of a protected entity, and an effective limit of one that becomes half or less |
-| `empty`, `shrink` | files that declare nothing, or far less than the base |
-| `guards-loosened` | a quotaform.yaml that protects less than that of the base |
-| `same-cluster-conflict` | two plans for one live cluster whose files disagree |
+Messages, the plan file, the exit code and `docs/rules.md` (`make docs`), which lists all of them, follow from these.
 
 Effective is what `quotaform.resolve.effect` says of the clients that an entity is for.
 """

@@ -21,7 +21,7 @@ from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from quotaform.model.errors import UsageError
+from quotaform.model.errors import ArgumentError, UsageError
 from quotaform.model.filter import EVERYTHING, EntityFilter
 from quotaform.model.outcome import ClusterOutcome, Progress, loaded, no_progress
 from quotaform.model.quota_key import key_order
@@ -357,7 +357,7 @@ def make_selection(select: Sequence[str], exclude: Sequence[str]) -> Selection:
     """
     for argument, patterns in (("select", select), ("exclude", exclude)):
         if problem := count_problem(patterns):
-            raise UsageError(problem, argument)
+            raise ArgumentError(f"{{{argument}}}: {{}}", problem)
     for pattern in (*select, *exclude):
         if problem := pattern_problem(pattern):
             raise UsageError(f"{problem}; shorten it")
@@ -417,4 +417,4 @@ def _prune_mode(text: str) -> PruneMode:
     try:
         return PruneMode(text)
     except ValueError:
-        raise UsageError(f"{text!r} is none of {', '.join(PruneMode)}", "prune") from None
+        raise ArgumentError("{prune}: {} is none of {}", repr(text), ", ".join(PruneMode)) from None

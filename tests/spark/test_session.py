@@ -48,7 +48,7 @@ def test_a_session_that_exists_is_used_as_it_is_and_goes_on(spark: SparkSession)
 
 def test_a_master_that_does_not_answer_is_named_at_once(nobody: str) -> None:
     """PySpark tries for a minute and ends with the stack trace of a stopped SparkContext."""
-    master = Master.parse("--master", f"spark://{nobody}")
+    master = Master.parse("{master}", f"spark://{nobody}")
     with pytest.raises(EngineError) as raised, classic_session(master, {}):
         pass
     assert str(raised.value) == (
@@ -111,7 +111,7 @@ def test_a_server_that_keeps_its_settings_is_used_all_the_same(monkeypatch: pyte
     own = KeepsItsSettings()
     monkeypatch.setattr("pyspark.sql.connect.session.SparkSession.builder", own)
     server = grpc.server(ThreadPoolExecutor(1))
-    remote = Remote.parse("--remote", f"sc://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
+    remote = Remote.parse("{remote}", f"sc://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
     server.start()
     try:
         with connect_session(remote, {}) as session:

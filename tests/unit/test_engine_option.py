@@ -76,11 +76,11 @@ def test_names_of_what_is_no_secret_are_accepted(name: str) -> None:
 
 
 def test_addresses_are_read_as_spark_reads_them() -> None:
-    assert Master.parse("--master", "local[4,2]").is_local
-    assert Master.parse("--master", "local-cluster[2,1,1024]").is_local
-    assert str(Master.parse("--master", "k8s://https://[::1]:6443").servers[0]) == "[::1]:6443"
-    assert str(Master.parse("--master", "k8s://https://api/k8s/clusters/c-1").servers[0]) == "api:443"
-    assert Master.parse("--master", "spark://127.0.0.1:7077,localhost:7078").is_here
-    assert not Master.parse("--master", "spark://127.0.0.1:7077,far:7078").is_here
-    assert Remote.parse("--remote", "sc://[::1]:1/").shown == "sc://[::1]:1"
-    assert Remote.parse("--remote", "sc://host/;a=b;x-c=d").parameters == ("a", "x-c")
+    assert Master.parse("{master}", "local[4,2]").is_local
+    assert Master.parse("{master}", "local-cluster[2,1,1024]").is_local
+    assert str(Master.parse("{master}", "k8s://https://[::1]:6443").servers[0]) == "[::1]:6443"
+    assert str(Master.parse("{master}", "k8s://https://api/k8s/clusters/c-1").servers[0]) == "api:443"
+    assert Master.parse("{master}", "spark://127.0.0.1:7077,localhost:7078").is_here
+    assert not Master.parse("{master}", "spark://127.0.0.1:7077,far:7078").is_here
+    assert Remote.parse("{remote}", "sc://[::1]:1/").shown == "sc://[::1]:1"
+    assert Remote.parse("{remote}", "sc://host/;a=b;x-c=d").parameters == ("a", "x-c")

@@ -119,7 +119,7 @@ def test_a_thousand_patterns_take_hardly_longer_than_one() -> None:
 def test_patterns_on_the_command_line_are_limited_in_number() -> None:
     assert count_problem(["a"] * MOST_PATTERNS) is None
     assert count_problem(["a"] * 10_000) == "at most 1,000 patterns are allowed, and these are 10,000"
-    with pytest.raises(UsageError, match="--cluster: at most 1,000 patterns are allowed"):
+    with pytest.raises(UsageError, match="cluster: at most 1,000 patterns are allowed"):
         choose_clusters(Config(), ["a*"] * 10_000)
 
 

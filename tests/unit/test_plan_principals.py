@@ -17,7 +17,7 @@ from tests.markdown import ROOT
 @pytest.mark.parametrize(
     ("text", "more", "problem"),
     [
-        ("people.parquet", {"files": {"eu": "eu.csv"}}, "give --principals-out parquet=DIR"),
+        ("people.parquet", {"files": {"eu": "eu.csv"}}, "give principals_out parquet=DIR"),
         ("clients.csv", {"folder": "changed"}, "parquet=DIR is for a table of principals"),
     ],
 )

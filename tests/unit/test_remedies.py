@@ -1,4 +1,7 @@
-"""What messages tell people to do can be done: rooms below `cli` name options, and do not see when one is renamed."""
+"""What messages tell people to do can be done.
+
+Rooms below `cli` name arguments, and a few options, and do not see when one is renamed.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from functools import cache
 import pytest
 
 from quotaform.cli.client_quotas.command import build_parser
+from quotaform.cli.option.value import option_of
 from tests.command_line import COMMANDS, option_names, split_path
 from tests.markdown import ROOT
 
@@ -16,6 +20,7 @@ pytestmark = pytest.mark.exhaustive
 
 OF_OTHERS = {"--global", "--unshallow", "--date-format", "--report-format", "--packages"}
 """Options of git, JmxTool and spark-submit."""
+KNOWN = {name for path in COMMANDS for name in option_names(path)} | OF_OTHERS
 _OPTION = re.compile(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*")
 _COMMAND = re.compile(r"\bquotaform ((?:[^\s;,.]+ )+)(--[a-z-]+)")
 
@@ -39,11 +44,21 @@ def messages() -> list[tuple[str, str]]:
 
 
 def test_every_option_that_a_message_names_exists() -> None:
-    known = {name for path in COMMANDS for name in option_names(path)} | OF_OTHERS
-    known |= {name for action in build_parser()._actions for name in action.option_strings}
+    known = KNOWN | {name for action in build_parser()._actions for name in action.option_strings}
     named = [(place, option) for place, text in messages() for option in _OPTION.findall(text)]
-    assert len(named) > 100
+    assert len(named) > 50
     assert [(place, option) for place, option in named if option not in known] == []
+
+
+def test_every_argument_that_an_error_names_is_that_of_an_option() -> None:
+    named: list[str] = []
+    for path in (ROOT / "src/quotaform").rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "ArgumentError":
+                text = "".join(str(each.value) for each in ast.walk(call.args[0]) if isinstance(each, ast.Constant))
+                named += set(re.findall(r"{(\w+)}", text))
+    assert len(named) > 30
+    assert [name for name in named if option_of(name) not in KNOWN] == []
 
 
 def test_the_command_of_a_remedy_has_the_option_of_the_remedy() -> None:

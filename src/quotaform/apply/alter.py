@@ -7,7 +7,7 @@ from quotaform.cluster.broker import with_alter_remedy
 from quotaform.cluster.gateway import SETTLE_SECONDS
 from quotaform.model.alteration import Alteration, Altered, AlterResult, Ops, Outcome, apply_ops
 from quotaform.model.entity import Entity
-from quotaform.model.errors import AuthorizationError, ClusterError, PartialError, UsageError
+from quotaform.model.errors import ArgumentError, AuthorizationError, ClusterError, PartialError, UsageError
 from quotaform.model.filter import EntityFilter
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -71,7 +71,8 @@ def _require_held(entity: Entity, ops: Ops, before: Values) -> None:
     """Refuse to remove what nobody knows and the entity does not hold: most likely a typo."""
     for name, value in ops.items():
         if value is None and name not in QUOTA_KEYS and name not in before:
-            raise UsageError(f"{entity.address} does not have {quote(name)}{unknown_key_hint(name)}", "delete")
+            problem = "{delete}: {} does not have {}{}"
+            raise ArgumentError(problem, entity.address, quote(name), unknown_key_hint(name))
 
 
 def _read(admin: QuotaAdmin, entity: Entity) -> Values:

@@ -29,6 +29,7 @@ from quotaform.model import rule
 from quotaform.model.alteration import CLUSTER_AUTHORIZATION_FAILED, Outcome
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import (
+    ArgumentError,
     AuthorizationError,
     ClusterError,
     NotReadError,
@@ -168,7 +169,7 @@ def require_approved(
     with audit.refusals([each.digest for each in plans]):
         if expect_plan_id is not None:
             if len(plans) != 1:
-                raise UsageError("it is the id of one plan; apply the clusters one by one", "expect_plan_id")
+                raise ArgumentError("{expect_plan_id}: it is the id of one plan; apply the clusters one by one")
             require_plan_id(plans[0].digest.plan_id, expect_plan_id)
         for problem in problems:
             raise problem

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 from quotaform import __version__
 from quotaform.cli.stream import GuardedStreams, run_as_process
-from quotaform.model.errors import ExitCode, InvalidFilesError, QuotaformError, UsageError
+from quotaform.model.errors import ExitCode, InvalidFilesError, QuotaformError
 from quotaform.model.printable import printable
 from quotaform.system.process import interrupt_code, rare_collections, signals_raised
 
@@ -254,10 +254,10 @@ def _invoke(arguments: list[str]) -> int:
             from quotaform.model.outcome import ClusterOutcome
 
             note_outcomes([ClusterOutcome("", error=error)])
-        text, argument = str(error), error.argument if isinstance(error, UsageError) else None
-        if argument is not None:
-            text = f"--{argument.replace('_', '-')}{text.removeprefix(argument)}"
-        return _fail(text, error.exit_code)
+        from quotaform.cli.option.value import name_options
+
+        name_options(error)
+        return _fail(str(error), error.exit_code)
     except Interruption as stopped:
         raise stopped.interrupt from None
     except typer.Exit as ended:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from quotaform.cli.ci import Ci
 from quotaform.cli.console import Console, remove_earlier, write_file
 from quotaform.cli.option.output import read_output
+from quotaform.cli.option.value import name_options
 from quotaform.model.errors import ExitCode, NotReadError, QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome, digest_of, exit_code, outcome_lines
 from quotaform.model.text import inert, listed, quote
@@ -243,6 +244,7 @@ class Results:
 
         Raises `UsageError`, and removes files of an earlier run, if the selection of the request leaves no entity.
         """
+        _name_options(outcomes)
         found = digests(outcomes)
         if request is not None:
             self.require_selected(request.selection, found)
@@ -310,6 +312,12 @@ class Results:
         )
 
 
+def _name_options(outcomes: Iterable[ClusterOutcome[Any]]) -> None:
+    for outcome in outcomes:
+        if outcome.error is not None:
+            name_options(outcome.error)
+
+
 def selection_text(selection: Selection) -> str:
     """Return a selection as options of the command line."""
     return " ".join(
@@ -341,6 +349,7 @@ def print_result(console: Console, format_name: str, pieces: Iterable[str]) -> N
 
 def report_failures(console: Console, outcomes: Sequence[ClusterOutcome[T]]) -> ExitCode:
     """Print to stderr what failed on which cluster, beside a result that has no section for each; return its code."""
+    _name_options(outcomes)
     for outcome in outcomes:
         if outcome.error is not None:
             console.write_stderr(f"Error: {inert(outcome.cluster)}: {outcome.error.text_of(outcome.cluster)}\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from quotaform.model import rule
-from quotaform.model.errors import ClusterChoiceError, InvalidFilesError, UsageError
+from quotaform.model.errors import ArgumentError, ClusterChoiceError, InvalidFilesError, UsageError
 from quotaform.model.finding import Location
 from quotaform.model.quotas import Snapshot, Values
 from quotaform.model.scope import FULL_SCOPE, Scope, count_problem, is_glob, matches_glob, pattern_problem
@@ -142,7 +142,7 @@ def choose_clusters(config: Config, patterns: Sequence[str], *, takes_all: bool 
         return (choose_cluster(config, None),)
     chosen: set[str] = set()
     if problem := count_problem(patterns):
-        raise UsageError(f"--cluster: {problem}")
+        raise ArgumentError("{cluster}: {}", problem)
     for pattern in patterns:
         if problem := pattern_problem(pattern):
             raise UsageError(f"{problem}; shorten it")

@@ -56,7 +56,7 @@ SUCCESS_TIME: Final = Metric(
 RUN_DURATION: Final = Metric("quotaform_last_run_duration_seconds", "How long the last run took.", ("command",), True)
 NOTIFY_SUCCESS: Final = Metric(
     "quotaform_last_notify_success",
-    "Whether every notification that was due at the last run was delivered: 1 or 0; absent without --notify.",
+    "Whether every notification that was due at the last run was delivered: 1 or 0; absent if nobody is notified.",
     (),
     True,
 )

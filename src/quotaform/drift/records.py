@@ -36,9 +36,7 @@ class DriftOptionsRecord(Record):
     exclude: Annotated[list[str], about("Globs of addresses to exclude.")]
     bootstrap_server: Annotated[
         str | None,
-        about(
-            "The value of --bootstrap-server when it stands for the cluster, whose files are used; omitted otherwise."
-        ),
+        about("The bootstrap servers, when they were given in the place of the cluster's; omitted otherwise."),
     ] = optional(default=None)
 
 

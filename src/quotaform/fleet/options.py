@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from re import compile as regex
 from typing import Final, Self
 
-from quotaform.model.errors import EngineError, UsageError
+from quotaform.model.errors import ArgumentError, EngineError
 from quotaform.model.server import Server, parse_server
 from quotaform.model.text import MIB, quote
 from quotaform.model.variable import OwnSecret
@@ -39,9 +39,9 @@ class Master:
     def parse(cls, source: str, url: str) -> Self:
         """Read a URL.
 
-        >>> Master.parse("--master", "spark://a:7077,b:7077").servers
+        >>> Master.parse("{master}", "spark://a:7077,b:7077").servers
         (Server(host='a', port=7077), Server(host='b', port=7077))
-        >>> Master.parse("--master", "local[2]").is_local
+        >>> Master.parse("{master}", "local[2]").is_local
         True
         """
         if _LOCAL.fullmatch(url):
@@ -49,7 +49,7 @@ class Master:
         if url == "yarn":
             return cls(url)
         if url.startswith("sc://"):
-            raise UsageError(f"{source}: sc:// is the URL of a Spark Connect server; give it with --remote")
+            raise ArgumentError(f"{source}: sc:// is the URL of a Spark Connect server; give it with {{remote}}")
         servers: tuple[Server, ...] | None = None
         if url.startswith("spark://"):
             servers = _servers(url.removeprefix("spark://").split(","))
@@ -58,7 +58,7 @@ class Master:
             servers = _servers([match[2] if has_port else f"{match[2]}:{80 if match[1] == 'http://' else 443}"])
         if servers is None:
             # Not shown: it may hold a password.
-            raise UsageError(f"{source}: this is not the URL of a Spark master; {_MASTERS}")
+            raise ArgumentError(f"{source}: this is not the URL of a Spark master; {_MASTERS}")
         return cls(url, servers=servers)
 
     @property
@@ -79,15 +79,15 @@ class Remote:
     def parse(cls, source: str, url: str) -> Self:
         """Read a URL.
 
-        >>> Remote.parse("--remote", "sc://host/;use_ssl=true").shown
+        >>> Remote.parse("{remote}", "sc://host/;use_ssl=true").shown
         'sc://host:15002'
         """
         match = _REMOTE.fullmatch(url)
         servers = match and _servers([f"{match[1]}{match[2] or f':{CONNECT_PORT}'}"])
         if not (match and servers):
             if url.startswith(("spark://", "k8s://")) or url == "yarn" or _LOCAL.fullmatch(url):
-                raise UsageError(f"{source}: this is the URL of a Spark master; give it with --master")
-            raise UsageError(
+                raise ArgumentError(f"{source}: this is the URL of a Spark master; give it with {{master}}")
+            raise ArgumentError(
                 f"{source}: this is not the URL of a Spark Connect server; write sc://host:{CONNECT_PORT}, and "
                 "parameters as in sc://host:443/;use_ssl=true"
             )
@@ -113,7 +113,7 @@ _PLACE: Final = regex(r"(?i)(file|path|location|provider|class|enabled|interval|
 """How names of settings end that say where a secret is, or what is done with one."""
 _KUBERNETES_SECRET: Final = regex(r"spark\.kubernetes\.(driver|executor)\.secret(s|KeyRef)\..*")
 """Settings that name a secret of Kubernetes."""
-_NAMED: Final = {"spark.master": "--master", "spark.remote": "--remote"}
+_NAMED: Final = {"spark.master": "{master}", "spark.remote": "{remote}"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +130,9 @@ class SessionOptions:
 
     @property
     def given(self) -> tuple[str, ...]:
-        """The command options that say anything."""
-        options = {"--master": self.master, "--remote": self.remote, "--spark-conf": self.conf}
-        return tuple(name for name, value in options.items() if value)
+        """The names of the arguments that say anything."""
+        arguments = {"master": self.master, "remote": self.remote, "spark_conf": self.conf}
+        return tuple(name for name, value in arguments.items() if value)
 
     def require_valid(self) -> None:
         """Make sure that Spark can be asked for this, before any work is done.
@@ -140,17 +140,18 @@ class SessionOptions:
         Raises `UsageError` if a URL is none, the two exclude each other, or a setting cannot be given this way.
         """
         if self.master is not None and self.remote is not None:
-            raise UsageError("--master and --remote cannot be combined; give one of them")
+            raise ArgumentError("{master} and {remote} cannot be combined; give one of them")
         if self.master is not None:
-            Master.parse("--master", self.master)
+            Master.parse("{master}", self.master)
         if self.remote is not None:
             # Not shown: an option is seen in the list of processes and in the logs of CI.
-            for name in Remote.parse("--remote", self.remote).parameters:
+            for name in Remote.parse("{remote}", self.remote).parameters:
                 if is_secret(name):
-                    raise UsageError(
-                        f"--remote: {quote(name)} is a secret, and options are visible to others; put a token into "
-                        f"the environment variable {OwnSecret.SPARK_CONNECT_TOKEN}, or the whole URL into "
-                        f"{OwnSecret.SPARK_REMOTE}"
+                    raise ArgumentError(
+                        "{remote}: {} is a secret, and options are visible to others; put a token into the "
+                        f"environment variable {OwnSecret.SPARK_CONNECT_TOKEN}, or the whole URL into "
+                        f"{OwnSecret.SPARK_REMOTE}",
+                        quote(name),
                     )
         for name in self.conf:
             _require_usable(name)
@@ -163,7 +164,7 @@ def read_session(master: str | None, remote: str | None, settings: Iterable[str]
         name, separator, value = text.partition("=")
         if not (name and separator):
             # Not shown: it may be a secret.
-            raise UsageError("write KEY=VALUE, for example spark.executor.memory=4g", "spark_conf")
+            raise ArgumentError("{spark_conf}: write KEY=VALUE, for example spark.executor.memory=4g")
         conf[name] = value
     options = SessionOptions(master=master, remote=remote, conf=conf)
     options.require_valid()
@@ -191,14 +192,14 @@ def _require_usable(name: str) -> None:
     Raises `UsageError` if Spark does not know settings of such a name, it has an option of its own, or it is a secret.
     """
     if not name.startswith("spark.") or not name.isprintable() or any(sign.isspace() for sign in name):
-        raise UsageError(f"--spark-conf {quote(name)}: the name of a Spark setting begins with spark.")
+        raise ArgumentError("{spark_conf} {}: the name of a Spark setting begins with spark.", quote(name))
     if name in _NAMED:
-        raise UsageError(f"--spark-conf {name}: give {_NAMED[name]} instead")
+        raise ArgumentError(f"{{spark_conf}} {name}: give {_NAMED[name]} instead")
     if is_secret(name):
-        raise UsageError(
-            f"--spark-conf {quote(name)}: this is a secret, and options are visible to others, in Spark's UI and in "
-            "logs; put it into spark-defaults.conf in the folder that SPARK_CONF_DIR names, or into a file on the "
-            "executors"
+        raise ArgumentError(
+            "{spark_conf} {}: this is a secret, and options are visible to others, in Spark's UI and in logs; put "
+            "it into spark-defaults.conf in the folder that SPARK_CONF_DIR names, or into a file on the executors",
+            quote(name),
         )
 
 

@@ -19,7 +19,7 @@ from quotaform.fleet.principals import (
 )
 from quotaform.fleet.table import located
 from quotaform.model.entity import Entity, spell_name
-from quotaform.model.errors import UsageError
+from quotaform.model.errors import ArgumentError
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.text import inert
@@ -64,13 +64,16 @@ class Target:
         """Make sure that there is nothing yet, before any work is done."""
         if self.kind == TABLE:
             if spark.catalog.tableExists(self.name):
-                raise UsageError(f"--out {self.kind}={inert(self.name)}: this table exists; drop it, or name another")
+                raise self._taken("table exists; drop it, or name another")
             return
         folder = Path(self.name)
         if folder.exists():
             is_cut = folder.is_dir() and not (folder / "_SUCCESS").exists()
             state = "exists, and is not a finished table (it has no _SUCCESS)" if is_cut else "exists"
-            raise UsageError(f"--out {self.kind}={inert(self.name)}: this {state}; remove it, or name another folder")
+            raise self._taken(f"{state}; remove it, or name another folder")
+
+    def _taken(self, problem: str) -> ArgumentError:
+        return ArgumentError(f"{{out}} {self.kind}={{}}: this {problem}", inert(self.name))
 
     def write(self, rows: DataFrame) -> None:
         """Write rows."""

@@ -23,7 +23,7 @@ from warnings import catch_warnings, filterwarnings
 
 from quotaform.fleet.launch import TABLE_CONFIG, classic_session, engine_error, submitted_session
 from quotaform.fleet.options import LOCAL, LOCAL_SESSION, Master, Remote, SessionOptions, environment
-from quotaform.model.errors import EngineError, UsageError, missing_extra
+from quotaform.model.errors import ArgumentError, EngineError, missing_extra
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.text import inert
 from quotaform.model.variable import OwnSecret
@@ -214,7 +214,7 @@ def new_session_place(options: SessionOptions = LOCAL_SESSION) -> str | None:
 def _own_session(options: SessionOptions) -> AbstractContextManager[SparkSession]:
     """Return what starts a session and stops it."""
     if GATEWAY_VARIABLE in os.environ:
-        _require_unset([name for name in options.given if name != "--spark-conf"], "spark-submit chose the master")
+        _require_unset([name for name in options.given if name != "spark_conf"], "spark-submit chose the master")
         return submitted_session(options.conf)
     if (remote := _remote(options)) is not None:
         return connect_session(remote, options.conf)
@@ -223,20 +223,21 @@ def _own_session(options: SessionOptions) -> AbstractContextManager[SparkSession
 
 def _master(options: SessionOptions) -> Master:
     if options.master is not None:
-        return Master.parse("--master", options.master)
+        return Master.parse("{master}", options.master)
     return Master.parse("MASTER", os.environ.get("MASTER") or LOCAL)
 
 
 def _remote(options: SessionOptions) -> Remote | None:
     if options.remote is not None:
-        return Remote.parse("--remote", options.remote)
+        return Remote.parse("{remote}", options.remote)
     url = None if options.master is not None else os.environ.get(OwnSecret.SPARK_REMOTE)
     return Remote.parse(OwnSecret.SPARK_REMOTE, url) if url else None
 
 
 def _require_unset(given: Sequence[str], reason: str) -> None:
     if given:
-        raise UsageError(f"{reason}, so that {' and '.join(given)} cannot be applied; leave it out")
+        names = " and ".join(f"{{{name}}}" for name in given)
+        raise ArgumentError(f"{reason}, so that {names} cannot be applied; leave it out")
 
 
 def _active_session() -> SparkSession | None:

@@ -22,7 +22,7 @@ from quotaform.history.history import (
     HistoryRow,
 )
 from quotaform.model.entity import Entity
-from quotaform.model.errors import HistoryError, UsageError
+from quotaform.model.errors import ArgumentError, HistoryError
 from quotaform.model.moment import spell_moment
 from quotaform.model.records.record import Record, made_of
 from quotaform.model.text import quote
@@ -254,7 +254,8 @@ def of_clusters(table: HistoryTable, patterns: Sequence[str]) -> DataFrame:
         return rows
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in known):
-            raise UsageError(f"--cluster {quote(pattern)}: {table.name} has no snapshot of such a cluster")
+            problem = "{cluster} {}: {} has no snapshot of such a cluster"
+            raise ArgumentError(problem, quote(pattern), table.name)
     names = [name for name in known if any(fnmatchcase(name, pattern) for pattern in patterns)]
     return rows.where(f.col("cluster").isin(names))
 

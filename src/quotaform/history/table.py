@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 
 from quotaform.fleet.table import located, located_exactly
 from quotaform.history.spark import READINGS
-from quotaform.model.errors import HistoryError, UsageError
+from quotaform.model.errors import ArgumentError, HistoryError
 from quotaform.model.text import quote
 from quotaform.system.files import reason_of, sync_folder, sync_tree
 from quotaform.system.staging import remove_dead, staged_folder
@@ -38,9 +38,10 @@ def require_history(location: str, *, is_read: bool) -> None:
     if location.startswith((DELTA, TABLE)):
         return
     if "://" in location:
-        raise UsageError(
-            f"--history {quote(location)}: a history in Parquet is a directory on a file system; "
-            f"write {DELTA}{location} for one in Delta Lake"
+        raise ArgumentError(
+            "{history} {}: a history in Parquet is a directory on a file system; write {} for one in Delta Lake",
+            quote(location),
+            f"{DELTA}{location}",
         )
     if appends_of(location)[1] == 0 and is_read:
         raise HistoryError(location, "there is none", "make it with quotaform history append, or correct --history")

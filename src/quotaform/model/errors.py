@@ -15,11 +15,12 @@ where, and what to do. `exit_code` is that of a process that ends with this erro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from datetime import timedelta
 from enum import IntEnum
 from itertools import islice
+from re import compile as regex
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from quotaform.model.moment import duration_text
@@ -132,16 +133,30 @@ def _more(total: int) -> list[str]:
 
 
 class UsageError(QuotaformError):
-    """Something that does not exist is named, or arguments exclude each other.
-
-    With an `argument`, it is the value of this one: `base` for Python, and `--base` on the command line.
-    """
+    """Something that does not exist is named, or arguments exclude each other."""
 
     exit_code = ExitCode.USAGE
 
-    def __init__(self, problem: str, argument: str | None = None) -> None:
-        self.argument = argument
-        super().__init__(problem if argument is None else f"{argument}: {problem}")
+
+class ArgumentError(UsageError):
+    """An argument cannot be used as it is, or another one is needed: `{base}` in a message is the argument `base`.
+
+    Python reads its name, and a command line its option. `{}` is the next of the texts that the message quotes, which
+    may have braces themselves.
+    """
+
+    def __init__(self, message: str, *quoted: object) -> None:
+        self.message = message
+        self.quoted = tuple(map(str, quoted))
+        super().__init__(self.spelled(str))
+
+    def spelled(self, spell: Callable[[str], str]) -> str:
+        """Return the message with each argument as `spell` has it."""
+        quoted = iter(self.quoted)
+        return printable(_IN_BRACES.sub(lambda found: spell(found[1]) if found[1] else next(quoted), self.message))
+
+
+_IN_BRACES: Final = regex(r"{(\w*)}")
 
 
 class LayerDirectoryError(UsageError):

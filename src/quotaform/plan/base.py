@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from quotaform.git.object_store import Commit, GitObjects, find_work_tree, merge_base, open_objects
 from quotaform.git.process import GitError, TimeLeft
 from quotaform.model import rule
-from quotaform.model.errors import BaseError, InvalidFilesError, UsageError
+from quotaform.model.errors import ArgumentError, BaseError, InvalidFilesError, UsageError
 from quotaform.model.finding import Approval, Finding, Severity
 from quotaform.model.quotas import Base, Cause, DeclaredBase
 from quotaform.model.text import inert, nearest, quote
@@ -199,9 +199,8 @@ def choose_base(ref: str | os.PathLike[str], argument: str = "base") -> BaseChoi
     """
     ref = os.fspath(ref)
     if not ref.strip() or ref.startswith("-") or not ref.isprintable() or len(ref) > _LONGEST_REF:
-        raise UsageError(
-            f"{quote(ref, 80)} is not the name of a git revision, as in origin/main, v1.2, HEAD~1 or a1b2c3d", argument
-        )
+        problem = "{} is not the name of a git revision, as in origin/main, v1.2, HEAD~1 or a1b2c3d"
+        raise ArgumentError(f"{{{argument}}}: {problem}", quote(ref, 80))
     return BaseChoice(refs=(ref,), is_exact=argument == "baseline")
 
 

@@ -356,7 +356,7 @@ class BlastRadius(RadiusCounts):
             max_length=MOST_LARGEST,
         ),
     ] = ()
-    file: Annotated[str | None, about("The file with all changes, as given with --principals-out, or null.")] = None
+    file: Annotated[str | None, about("The file with all changes, as it was given, or null.")] = None
 
     def without_changes(self) -> RadiusCounts:
         """Return the counts alone."""

@@ -45,7 +45,7 @@ class PlanOptions(Record):
 
     prune: Annotated[PruneMode, about("What happens to entities in scope that no file declares.")] = PruneMode.REPORT
     is_prune_given: Annotated[
-        bool, about("Whether --prune was given; omitted if the mode is that of quotaform.yaml.")
+        bool, about("Whether the mode was given for this plan; omitted if it is that of quotaform.yaml.")
     ] = optional(default=False, name="prune_given")
     select: Annotated[tuple[str, ...], about("Globs of addresses to include; all entities if empty.")] = ()
     exclude: Annotated[tuple[str, ...], about("Globs of addresses to exclude.")] = ()
@@ -58,9 +58,7 @@ class PlanOptions(Record):
     ] = optional(default=())
     bootstrap_server: Annotated[
         str | None,
-        about(
-            "The value of --bootstrap-server when it stands for the cluster, whose files are used; omitted otherwise."
-        ),
+        about("The bootstrap servers, when they were given in the place of the cluster's; omitted otherwise."),
     ] = optional(default=None)
     revert: Annotated[
         Digest | None, about("The id of the plan that this plan reverts; omitted if it reverts none.")

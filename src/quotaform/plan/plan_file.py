@@ -12,7 +12,7 @@ from re import compile as regex
 from typing import TYPE_CHECKING, Final
 
 from quotaform.model import rule
-from quotaform.model.errors import FileReadError, PlanAgeError, PlanGuardsError, PlanIdError, UsageError
+from quotaform.model.errors import ArgumentError, FileReadError, PlanAgeError, PlanGuardsError, PlanIdError
 from quotaform.model.finding import APPROVALS_NAME, Allowance
 from quotaform.model.quotas import Cause
 from quotaform.model.text import listed, quote
@@ -38,8 +38,8 @@ _ID: Final = regex(r"(?:sha256:)?[0-9a-f]{64}").fullmatch
 def read_plan_id(text: str) -> str:
     """Return the id of a plan; an empty one, of a variable that is not set, is none. Raises `UsageError`."""
     if not _ID(text):
-        problem = f"{quote(text)} is not a plan id; write sha256: and 64 hexadecimal digits"
-        raise UsageError(problem, "expect_plan_id")
+        problem = "{expect_plan_id}: {} is not a plan id; write sha256: and 64 hexadecimal digits"
+        raise ArgumentError(problem, quote(text))
     return text
 
 

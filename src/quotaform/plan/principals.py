@@ -9,7 +9,7 @@ from re import compile as regex
 from typing import TYPE_CHECKING, Final
 
 from quotaform.model.entity import Entity
-from quotaform.model.errors import UsageError
+from quotaform.model.errors import ArgumentError
 from quotaform.model.text import inert
 from quotaform.plan.blast_radius import Principals
 from quotaform.system.files import REQUESTS_LIMIT
@@ -75,17 +75,19 @@ def read_principals(
     elif not is_table(text, on_spark=on_spark):
         listed = _read_list(text, files or {}, on_spark=on_spark)
     elif not on_spark:
-        raise UsageError(
-            f"--principals {inert(text)} is a table, which is read on Spark only; add --engine spark, or give a CSV or "
-            "JSON lines file"
+        raise ArgumentError(
+            "{principals} {} is a table, which is read on Spark only; add {engine} spark, or give a CSV or JSON "
+            "lines file",
+            inert(text),
         )
     if listed is None and files:
-        raise UsageError(
-            f"the changes for {inert(text)} are written as Parquet, because it is read as a table; give "
-            "--principals-out parquet=DIR"
+        raise ArgumentError(
+            "the changes for {} are written as Parquet, because it is read as a table; give {principals_out} "
+            "parquet=DIR",
+            inert(text),
         )
     if listed is not None and folder is not None:
-        raise UsageError("--principals-out parquet=DIR is for a table of principals; name a .csv or .jsonl file")
+        raise ArgumentError("{principals_out} parquet=DIR is for a table of principals; name a .csv or .jsonl file")
     return listed or PrincipalList(table=text, folder=folder)
 
 

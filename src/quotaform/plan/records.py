@@ -279,7 +279,7 @@ class PlanRecord(Record, document=PLAN):
     backtest: Annotated[
         ClusterBacktest | None,
         about(
-            "What it would have throttled of recorded usage (--backtest); omitted if that was not asked for. It is "
+            "What it would have throttled of recorded usage; omitted if that was not asked for. It is "
             "information that is not applied: the plan id does not cover it."
         ),
     ] = optional(default=None)

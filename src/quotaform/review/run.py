@@ -11,7 +11,7 @@ from typing import Final
 from quotaform.http.api import Transport
 from quotaform.http.client import DEFAULT_LIMITS, Limits, Retry
 from quotaform.http.message import Url
-from quotaform.model.errors import HttpError, QuotaformError, StaleError, UsageError
+from quotaform.model.errors import ArgumentError, HttpError, QuotaformError, StaleError, UsageError
 from quotaform.model.text import MIB, Secret, quote
 from quotaform.model.variable import OwnSecret
 from quotaform.report.comment import Marker, read_marker
@@ -44,29 +44,30 @@ def find_pull_request(
     site = SITES[platform]
     asked = None if number is None else _number(number)
     if number is not None and asked is None:
-        raise UsageError(f"--pull-request takes the number of a pull request, not {quote(number)}")
+        raise ArgumentError("{pull_request} takes the number of a pull request, not {}", quote(number))
     if commit is not None and not _COMMIT(commit):
-        raise UsageError(f"--commit takes the whole id of a commit, not {quote(commit)}")
+        raise ArgumentError("{commit} takes the whole id of a commit, not {}", quote(commit))
     variables = (environ.get(name) for name in site.repository_variables)
     repository = repository or next(filter(None, variables), "")
     find = _github_number if platform is Platform.GITHUB else _gitlab_number
     found, its_commit = (asked, None) if asked else find(environ)
     if not site.is_repository(repository):
-        what = "none is given"
+        what, given = "none is given", []
         if repository:
-            what = f"{quote(repository)} (--repository, or {site.repository_variables[-1]}) is not a repository"
-        raise UsageError(f"a repository is needed: {what}; give --repository OWNER/NAME")
+            what = f"{{}} ({{repository}}, or {site.repository_variables[-1]}) is not a repository"
+            given = [quote(repository)]
+        raise ArgumentError(f"a repository is needed: {what}; give {{repository}} OWNER/NAME", *given)
     try:
         api = Url.parse(api_url or environ.get(site.url_variable) or site.url)
     except ValueError as error:
-        raise UsageError(f"the URL of the API cannot be used: {error}; check --api-url") from None
+        raise ArgumentError("the URL of the API cannot be used: {}; check {api_url}", error) from None
     if "?" in api.target:
-        raise UsageError("the URL of the API cannot be used: it must not contain a query; check --api-url")
+        raise ArgumentError("the URL of the API cannot be used: it must not contain a query; check {api_url}")
     if found is not None:
         commit = commit or its_commit
         return PullRequest(platform=platform, api=api, repository=repository, number=found, commit=commit)
     if not _is_running(platform, environ):
-        raise UsageError("a pull request is needed: give --pull-request NUMBER")
+        raise ArgumentError("a pull request is needed: give {pull_request} NUMBER")
     return None
 
 
@@ -88,9 +89,9 @@ def find_token(platform: Platform, environ: Mapping[str, str]) -> Secret:
 def _detect(environ: Mapping[str, str]) -> Platform:
     found = [platform for platform in Platform if _is_running(platform, environ)]
     if len(found) != 1:
-        raise UsageError(
-            "this is neither GitHub Actions nor GitLab CI, so say where the comment goes: --platform, --repository and "
-            "--pull-request"
+        raise ArgumentError(
+            "this is neither GitHub Actions nor GitLab CI, so say where the comment goes: {platform}, {repository} and "
+            "{pull_request}"
         )
     return found[0]
 

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from quotaform.model.errors import SandboxError, UsageError
+from quotaform.model.errors import ArgumentError, SandboxError, UsageError
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.sandbox.cache import cache_directory, make_directory, open_own_file
 from quotaform.sandbox.sandbox import Sandbox
@@ -79,9 +79,8 @@ def start(
                 return _start(state, name, asked, brokers, progress), True
         if found := find(name):
             if kafka is not None and found.kafka != str(asked.release):
-                raise UsageError(
-                    f"The sandbox {name} runs Kafka {found.kafka}, not {kafka}; stop it, or choose another --name."
-                )
+                problem = "The sandbox {} runs Kafka {}, not {}; stop it, or choose another {name}."
+                raise ArgumentError(problem, name, found.kafka, kafka)
             return found, False
         # Somebody else is starting it at this moment.
         progress(f"Waiting for another process that starts the sandbox {name}", 0, 0)

@@ -17,7 +17,7 @@ from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import ApproveOption, argument, option, with_options
 from quotaform.cli.option.entity import ENTITY
 from quotaform.cli.option.output import Output, format_option
-from quotaform.cli.option.value import complete_from, usage_text
+from quotaform.cli.option.value import complete_from, name_options, usage_text
 from quotaform.model.entity import ENTITY_TYPES, USER, parse_address
 from quotaform.model.errors import ExitCode, FileReadError, InvalidFilesError, UsageError
 from quotaform.model.text import Secret, quote
@@ -50,15 +50,22 @@ class RedactedCommand(TyperCommand):
         except typer.TyperException as error:
             raise UsageError(redact(usage_text(error, ctx.command_path), given)) from None
         except UsageError as error:
-            raise UsageError(redact(str(error), given)) from None
+            raise _redacted(error, given) from None
 
     def invoke(self, ctx: Any) -> Any:
         """Run, and leave the values out of what is wrong."""
         try:
             return super().invoke(ctx)
-        except (UsageError, InvalidFilesError) as error:
+        except UsageError as error:
+            raise _redacted(error, ctx.meta["quotaform.given"]) from None
+        except InvalidFilesError as error:
             error.args = (redact(str(error), ctx.meta["quotaform.given"]),)
             raise
+
+
+def _redacted(error: UsageError, given: list[str]) -> UsageError:
+    name_options(error)
+    return UsageError(redact(str(error), given))
 
 
 def redact(text: str, arguments: list[str]) -> str:

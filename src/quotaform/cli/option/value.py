@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.model.entity import ENTITY_TYPES, USER, meant_type
-from quotaform.model.errors import UsageError
+from quotaform.model.errors import ArgumentError, QuotaformError, UsageError
 from quotaform.model.text import inert, nearest
 
 if TYPE_CHECKING:
@@ -156,6 +156,21 @@ def _meant_option(option: str, context: Any) -> str:
         if "select" in known:
             return f"; did you mean --select {address}?"
     return ""
+
+
+def option_of(argument: str) -> str:
+    """Return the option that gives an argument of a use case.
+
+    >>> option_of("spark_conf")
+    '--spark-conf'
+    """
+    return f"--{argument.replace('_', '-')}"
+
+
+def name_options(error: QuotaformError) -> None:
+    """Let the message of an error have options where it names arguments."""
+    if isinstance(error, ArgumentError):
+        error.args = (error.spelled(option_of),)
 
 
 def shorten(text: str) -> str:

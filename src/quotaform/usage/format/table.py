@@ -401,5 +401,5 @@ def usage_mapping() -> tuple[Node, dict[str, Node]]:
             "Rows of buckets: whether users are percent-encoded, as metrics of Kafka have them."
         ),
     }
-    schema = closed("What the columns of a table with usage are: the file for --mapping.", fields, required=["columns"])
+    schema = closed("What the columns of a table with usage are.", fields, required=["columns"])
     return titled("columns of a table with usage", schema), {}

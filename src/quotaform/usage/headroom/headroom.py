@@ -136,10 +136,10 @@ class Headroom(Record, document=USAGE_HEADROOM):
     summary: Annotated[HeadroomSummary, about("How many there are of what; the lists have the first of them.")]
     buckets: Annotated[
         tuple[BucketUse, ...],
-        about("The buckets closest to their limits, the most severe first; as many as --top says."),
+        about("The buckets closest to their limits, the most severe first; as many as were asked for."),
     ]
-    noisy: Annotated[tuple[BucketUse, ...], about("Buckets with a noisy neighbour; as many as --top says.")]
-    unused: Annotated[tuple[UnusedQuota, ...], about("Values that limited nothing; as many as --top says.")]
+    noisy: Annotated[tuple[BucketUse, ...], about("Buckets with a noisy neighbour; as many as were asked for.")]
+    unused: Annotated[tuple[UnusedQuota, ...], about("Values that limited nothing; as many as were asked for.")]
     unrecorded: Annotated[tuple[UnrecordedKey, ...], about("Quota keys that cannot be judged.")]
     unknown: Annotated[tuple[UnknownCluster, ...], about("Clusters without known quotas; the first 100.")] = field(
         name="unknown_clusters"

@@ -23,7 +23,7 @@ from quotaform.desired.yaml.reader import read_document
 from quotaform.http.client import Limits
 from quotaform.http.message import Response
 from quotaform.model import rule
-from quotaform.model.errors import HttpError, InvalidFilesError, MetricsError, UsageError
+from quotaform.model.errors import ArgumentError, HttpError, InvalidFilesError, MetricsError
 from quotaform.model.finding import Finding
 from quotaform.model.text import MIB, quote
 from quotaform.system.files import read_bytes
@@ -93,7 +93,7 @@ def make_range_query(
     Raises `UsageError` if the step is shorter than a second.
     """
     if step < 1:
-        raise UsageError("must be 1s or longer", "step")
+        raise ArgumentError("{step}: must be 1s or longer")
     begin = -(-since.timestamp() // step) * step
     return RangeQuery(server=server, queries=queries, since=begin, until=max(begin, until.timestamp()), step=step)
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 
 from quotaform.fleet.job import table_rows
 from quotaform.model.entity import Entity, parse_address, spell_name
-from quotaform.model.errors import QuotaformError, UsageError
+from quotaform.model.errors import ArgumentError, QuotaformError
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quota_key import key_order
 from quotaform.model.records.record import made_of
@@ -221,7 +221,7 @@ def _edited(request: RecommendRequest, report: Recommendations, rows: DataFrame,
     """Return the files as they follow the proposals."""
     total, most = report.summary.proposed, len(report.proposals)
     if total > most:
-        raise UsageError(f"{total:,} proposals are more than the {most:,} of a change; choose some with --select")
+        raise ArgumentError(f"{total:,} proposals are more than the {most:,} of a change; choose some with {{select}}")
     # All values of the entities that proposals are about; no more of each than there are quota keys.
     of_entity = ["cluster", "entity_key"]
     about = rows.where(f.col("action").isin([action.value for action in PROPOSED])).select(*of_entity).distinct()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Self
 from quotaform.http.client import Limits, send
 from quotaform.http.message import Request, Response, Url
 from quotaform.model.entity import IP
-from quotaform.model.errors import HttpError, MetricsError, QuotaformError, UsageError
+from quotaform.model.errors import ArgumentError, HttpError, MetricsError, QuotaformError, UsageError
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.server import parse_server
@@ -175,9 +175,10 @@ def readers_of(
         return {f"broker {broker} ({reader.shown})": reader for broker, reader in opened.items()}
     text = prometheus or metrics.prometheus
     if text is None:
-        raise UsageError(
-            f"it is not known where cluster {cluster.label} is measured; give --source BROKER=http://HOST:PORT/metrics "
-            "or --prometheus URL, or add metrics to the cluster in quotaform.yaml"
+        raise ArgumentError(
+            "it is not known where cluster {} is measured; give {source} BROKER=http://HOST:PORT/metrics "
+            "or {prometheus} URL, or add metrics to the cluster in quotaform.yaml",
+            cluster.label,
         )
     server = Prometheus.at(text, environ)
     if not prometheus:
@@ -336,7 +337,7 @@ class Prometheus:
         try:
             url = Url.parse(address)
         except ValueError as error:
-            raise UsageError(f"invalid URL: {error}", "prometheus") from None
+            raise ArgumentError("{prometheus}: invalid URL: {}", error) from None
         token, user, password, tenant = map(environment.get, (_TOKEN, _USER, _PASSWORD, _TENANT))
         if token and user:
             raise UsageError(f"{_TOKEN} and {_USER} are both set; unset one of them")

@@ -17,7 +17,7 @@ from threading import Event, RLock, Thread
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from quotaform.model.errors import EngineError, NothingReadError, QuotaformError, UsageError, missing_extra
+from quotaform.model.errors import ArgumentError, EngineError, NothingReadError, QuotaformError, missing_extra
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.text import inert
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
@@ -378,7 +378,7 @@ class UsageDirectory:
             path.mkdir(parents=True, exist_ok=True)
             problem = self._problem()
         if problem:
-            raise UsageError(f"--usage {inert(str(path))} {problem}; give another directory")
+            raise ArgumentError("{usage} {} {}; give another directory", inert(str(path)), problem)
 
     def write(self, rows: Sequence[UsageRow]) -> list[Path]:
         """Write rows to a new file for each day and cluster, and return the paths.

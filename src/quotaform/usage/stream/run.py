@@ -29,13 +29,13 @@ from quotaform.fleet.job import repeatable_rows
 from quotaform.fleet.launch import TABLE_CONFIG, cause, engine_error
 from quotaform.fleet.table import is_url, located
 from quotaform.model.errors import (
+    ArgumentError,
     AuthenticationError,
     AuthorizationError,
     ClusterError,
     FileReadError,
     QuotaformError,
     StreamError,
-    UsageError,
 )
 from quotaform.model.text import MIB, inert, quote
 from quotaform.system.files import sync_folder, sync_tree, take_lock
@@ -83,7 +83,7 @@ def require_folders(**folders: str) -> None:
     for argument, folder in folders.items():
         if is_url(folder):
             problem = "a topic is read into a directory of a file system that this machine sees; give its path"
-            raise UsageError(problem, argument)
+            raise ArgumentError(f"{{{argument}}}: {problem}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,14 @@ from pyspark.errors import PySparkException
 from quotaform.cluster.kafka import BrokerGateway
 from quotaform.cluster.wire.message import Metadata
 from quotaform.fleet.session import is_connect, starts_java
-from quotaform.model.errors import AuthorizationError, ClusterError, ConnectError, EngineError, UsageError
+from quotaform.model.errors import (
+    ArgumentError,
+    AuthorizationError,
+    ClusterError,
+    ConnectError,
+    EngineError,
+    UsageError,
+)
 from quotaform.model.server import Server, parse_servers
 from quotaform.model.text import inert, quote
 from quotaform.repository.gateway import connection_of
@@ -89,7 +96,9 @@ def find_topic(cluster: Cluster, name: str) -> tuple[Topic, tuple[str | Server, 
     with TopicGateway.connect(servers, client, name=cluster.label) as gateway:
         topic = gateway.topic(name)
     if topic is None:
-        raise UsageError(f"{inert(cluster.label)} has no topic {inert(name)}; create it, or correct the name", "topic")
+        raise ArgumentError(
+            "{topic}: {} has no topic {}; create it, or correct the name", inert(cluster.label), inert(name)
+        )
     return topic, servers, client
 
 

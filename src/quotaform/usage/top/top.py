@@ -98,7 +98,7 @@ class Top(Record, document=TOP):
     buckets: Annotated[
         tuple[TopBucket, ...],
         about(
-            "Buckets that are throttled or close (--all-buckets: all), by how much they are throttled, then by ratio."
+            "Buckets that are throttled or close, or all if asked for, by how much they are throttled, then by ratio."
         ),
     ]
     unread: Annotated[tuple[Unread, ...], about("What could not be read.")] = ()

@@ -13,7 +13,9 @@ WORKERS ?= logical
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=4 --dist=loadgroup
 SAMPLE := -m "not prove"
-FAST := $(PYTEST) --dist=worksteal --hypothesis-profile=quotaform-fast -o tmp_path_retention_policy=failed -m "not kafka and not spark and not workflow and not exhaustive and not slow and not prove" \
+# Where a folder is removed in no time, and a disk may take milliseconds; where nothing can be started it is of no use.
+MEMORY := $(shell [ -w /dev/shm ] && ! grep -q ' /dev/shm .*noexec' /proc/mounts && echo /dev/shm)
+FAST := $(MEMORY:%=TMPDIR=%) $(PYTEST) --dist=worksteal --hypothesis-profile=quotaform-fast -o tmp_path_retention_policy=failed -m "not kafka and not spark and not workflow and not exhaustive and not slow and not prove" \
 	--ignore=tests/property --ignore=tests/fuzz --ignore=tests/kafka --ignore=tests/spark --ignore=tests/workflow --ignore=tests/browser --ignore=src/quotaform/fleet --ignore=src/quotaform/history --ignore=src/quotaform/usage \
 	--ignore-glob='src/quotaform/*/spark*.py'
 

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 import typer
 from hypothesis import HealthCheck, settings
-from typer.utils import get_params_from_function
+from typer.main import get_command
 
+from quotaform.cli import main
+from quotaform.cli.main import GROUPS, build_app
 from quotaform.sandbox import Sandbox
 from quotaform.sandbox.security import Certificates, make_certificates
 from tests.broker import SHORT_SESSIONS
@@ -54,8 +56,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if getsignal(SIGINT) is SIG_IGN:
         signal(SIGINT, default_int_handler)
     config.pluginmanager.register(DoctestModules())
-    # A process runs one command, and typer inspects its options; here a process runs the same commands again and again.
-    vars(typer.main)["get_params_from_function"] = cache(get_params_from_function)
+    # A process makes the tree of the commands once, for its own; here a process runs the same commands again and again.
+    make_app = cache(build_app)
+    vars(main)["build_app"] = lambda *words: make_app(*words[: 2 if GROUPS.keys() & words[:1] else 1])
+    vars(typer.main)["get_command"] = cache(get_command)
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
 
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.golden.test_pages import pages
+from tests.golden.test_pages import page_of
 
 SHOWN = {"plan": 560, "headroom": 440}
 """The pages that are drawn, and how high a picture is."""
@@ -23,11 +23,10 @@ def main() -> None:
     if browser is None:
         raise SystemExit("pictures of pages need Chromium: apt-get install chromium")
     folder.mkdir(exist_ok=True)
-    found = pages()
     with TemporaryDirectory() as temporary:
         for name, height in SHOWN.items():
             page = Path(temporary, f"{name}.html")
-            page.write_text(found[name].html, encoding="utf-8")
+            page.write_text(page_of(name).html, encoding="utf-8")
             options = [
                 "--headless",
                 "--no-sandbox",

@@ -17,7 +17,7 @@ import pytest
 from quotaform.report.html import render_html
 from quotaform.report.report import Bar, Number, Report, Section, Table
 from tests.golden.conftest import FOLDER
-from tests.golden.test_pages import HOSTILE, history
+from tests.golden.test_pages import HOSTILE, page_of
 
 ENTER, SPACE, RIGHT = "\ue007", "\ue00d", "\ue014"
 
@@ -135,7 +135,7 @@ def test_rows_are_searched_sorted_and_folded_with_the_keyboard_alone(browser: Br
 
 
 def test_a_curve_is_read_and_an_entity_is_linked_to(browser: Browser) -> None:
-    browser.open(history().html, "#user=alice")
+    browser.open(page_of("history").html, "#user=alice")
     assert browser.run("return document.querySelector(':target').textContent").startswith("user=alice1 MB/s")
     browser.type("svg.plot", RIGHT)
     assert browser.run("return document.querySelector('output').textContent") == "2026-11-01 12:00:00 UTC: 1.2 MB/s"

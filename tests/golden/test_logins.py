@@ -14,6 +14,7 @@ from ast import literal_eval
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from re import sub
 from tempfile import TemporaryDirectory
@@ -254,6 +255,14 @@ def aws_answer(asked: Received, said: str) -> bytes:
     )
 
 
+@cache
+def aws_tables(folders: str | None) -> object:
+    """Return what botocore reads of its services for each session, a megabyte of JSON, read once."""
+    from botocore.loaders import create_loader
+
+    return create_loader(folders)
+
+
 def of_msk(text: Text) -> Iterator[str]:
     """Yield whose signature brokers are sent, and for which region, and what STS is asked for.
 
@@ -268,6 +277,7 @@ def of_msk(text: Text) -> Iterator[str]:
             if name.startswith("AWS_") or name.lower().endswith("_proxy") or name == "QUOTAFORM_ALLOWED_HOSTS":
                 patch.delenv(name)
         patch.setattr(msk_iam, "_temporary", {})
+        patch.setattr("botocore.session.create_loader", aws_tables)
         words = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": f"{folder}/config"}
         words["AWS_SHARED_CREDENTIALS_FILE"] = f"{folder}/credentials"
         written = str(text).replace("<role>", ROLE).replace("<secret>", AWS_SECRET).replace("<token>", AWS_TOKEN)

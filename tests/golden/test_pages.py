@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
+from functools import cache
 from html.parser import HTMLParser
 
 import pytest
@@ -34,7 +35,7 @@ HOSTILE = ("</td><script>alert(1)</script>", 'a" onclick="x', "a\u202eb", "x" * 
 class Page(HTMLParser):
     """The elements of a page with their attributes, and its text without style and script."""
 
-    def __init__(self, pieces: Iterator[str]) -> None:
+    def __init__(self, pieces: Iterable[str]) -> None:
         super().__init__()
         self.html = "".join(pieces)
         self.tags: list[tuple[str, dict[str, str | None]]] = []
@@ -71,7 +72,7 @@ def replays() -> Replays:
     return Replays([slots], 60.0)
 
 
-def history(name: str = "alice", usage: bool = True) -> Page:
+def history(name: str = "alice") -> Iterable[str]:
     """The page of a limit that was changed twice."""
 
     def row(value: float, since: datetime, until: datetime | None, by: Changer | None) -> HistoryRow:
@@ -93,41 +94,41 @@ def history(name: str = "alice", usage: bool = True) -> Page:
         table="kept", entities=(f"user={name}",), since=example.FIRST, until=example.LAST, rows=rows, total=2
     )
     curve = Curve((example.FIRST, noon), (9e5, 1.2e6), 43_200.0)
-    curves = {("lab", Entity(user=name), PRODUCER): curve} if usage else {}
-    return Page(render_history_html(found, "usage", curves))
+    return render_history_html(found, "usage", {("lab", Entity(user=name), PRODUCER): curve})
 
 
-def resolved() -> Page:
+def resolved() -> Iterable[str]:
     """The page of requests of all kinds, with a plan."""
     found = run(plan=plan())
-    return Page(render_html(resolve_report(found, found.header, found.findings)))
+    return render_html(resolve_report(found, found.header, found.findings))
 
 
-def pages() -> dict[str, Page]:
-    return {
-        "headroom": Page(render("usage-headroom", "html", example.HEADROOM)),
-        "headroom-nothing": Page(render("usage-headroom", "html", example.NO_HEADROOM)),
-        "backtest": Page(render("usage-backtest", "html", example.BACKTEST, replays=replays())),
-        "history": history(),
-        "recommend": Page(render("usage-recommend", "html", example.SEVERAL)),
-        "plan": Page(render("plan", "html", based_plan())),
-        "plan-blocked": Page(render("plan", "html", guarded_plan())),
-        "plan-nothing": Page(render("plan", "html", empty_plan())),
-        "receipt": Page(
-            render("receipt", "html", receipt_of(based_plan(), Result.APPLIED, Result.REFUSED, message="no"))
-        ),
-        "drift": Page(render("drift", "html", example_drift())),
-        "resolve": resolved(),
-        "fleet": Page(render("fleet-report", "html", example_report("plan"))),
-    }
+PAGES: dict[str, Callable[[], Iterable[str]]] = {
+    "headroom": lambda: render("usage-headroom", "html", example.HEADROOM),
+    "headroom-nothing": lambda: render("usage-headroom", "html", example.NO_HEADROOM),
+    "backtest": lambda: render("usage-backtest", "html", example.BACKTEST, replays=replays()),
+    "history": history,
+    "recommend": lambda: render("usage-recommend", "html", example.SEVERAL),
+    "plan": lambda: render("plan", "html", based_plan()),
+    "plan-blocked": lambda: render("plan", "html", guarded_plan()),
+    "plan-nothing": lambda: render("plan", "html", empty_plan()),
+    "receipt": lambda: render(
+        "receipt", "html", receipt_of(based_plan(), Result.APPLIED, Result.REFUSED, message="no")
+    ),
+    "drift": lambda: render("drift", "html", example_drift()),
+    "resolve": resolved,
+    "fleet": lambda: render("fleet-report", "html", example_report("plan")),
+}
 
 
-PAGES = tuple(pages())
+@cache
+def page_of(name: str) -> Page:
+    return Page(PAGES[name]())
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page(name: str, golden: Golden) -> None:
-    page = pages()[name]
+    page = page_of(name)
     golden(f"page-{name}.html", page.body)
     policy = next(each["content"] for tag, each in page.tags if tag == "meta" and "http-equiv" in each)
     assert str(policy).startswith("default-src 'none'; style-src 'sha256-")
@@ -145,26 +146,20 @@ def test_names_stay_text(name: str) -> None:
     cluster = example.BACKTEST.clusters[0]
     clusters = (changed(cluster, cluster=name, changed=changed(cluster.changed, rows=(row,))),)
     use = changed(example.HEADROOM.buckets[0], bucket=f"user={name}", cluster=name, broker=name, key=name)
-    plain = pages()
     entity = Entity(user=name)
     planned = plan_of(
         {entity: {PRODUCER: 5.0, "request_percentage": 2.0}}, {entity: {PRODUCER: 2.0, name: float("nan")}}
     )
-    for page, same in (
-        (Page(render("plan", "html", planned)), plain["plan"]),
-        (Page(render("receipt", "html", receipt_of(planned, Result.REFUSED, message=name))), plain["receipt"]),
-        (Page(render("drift", "html", make_drift(planned, ignores=[], today=example.LAST.date()))), plain["drift"]),
-        (
-            Page(render("usage-headroom", "html", changed(example.HEADROOM, usage=name, buckets=(use,)))),
-            plain["headroom"],
-        ),
-        (
-            Page(render("usage-backtest", "html", changed(example.BACKTEST, usage=name, clusters=clusters))),
-            plain["backtest"],
-        ),
-        (history(name), plain["history"]),
-    ):
-        assert {tag for tag, _ in page.tags} <= {tag for tag, _ in same.tags} | {"figure"}
+    for same, pieces in {
+        "plan": render("plan", "html", planned),
+        "receipt": render("receipt", "html", receipt_of(planned, Result.REFUSED, message=name)),
+        "drift": render("drift", "html", make_drift(planned, ignores=[], today=example.LAST.date())),
+        "headroom": render("usage-headroom", "html", changed(example.HEADROOM, usage=name, buckets=(use,))),
+        "backtest": render("usage-backtest", "html", changed(example.BACKTEST, usage=name, clusters=clusters)),
+        "history": history(name),
+    }.items():
+        page = Page(pieces)
+        assert {tag for tag, _ in page.tags} <= {tag for tag, _ in page_of(same).tags} | {"figure"}
         assert not {key for _, each in page.tags for key in each if key.startswith("on")}
         assert "\u202e" not in page.html
         assert len(page.html) < 40_000

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from re import Match
 from re import compile as regex
-from typing import Final
+from typing import Final, NoReturn, TypeVar
 
 from quotaform.model import rule
 from quotaform.model.errors import FileReadError
@@ -30,6 +30,8 @@ from quotaform.model.finding_list import MAX_PROBLEMS
 from quotaform.model.text import nearest
 from quotaform.model.variable import REFERENCE, expand, problem_text
 from quotaform.system.files import LEADS_OUT, OF_GIT, PROPERTIES_LIMIT, is_within, read_bytes, read_text, trusted_folder
+
+T = TypeVar("T")
 
 MOST_PROPERTIES: Final = 10_000
 """How many properties are read from a file; Kafka's clients have some 200 in all."""
@@ -382,6 +384,10 @@ def refusal(key: str, *, is_line: bool) -> str:
     return f"{key} is not supported; remove it if the connection does not need it"
 
 
+class ReportedError(Exception):
+    """A problem was reported after which no more can be said of what is being read."""
+
+
 class ClientProperties:
     """Returns values and collects problems; a later property overrides an earlier one with the same key.
 
@@ -480,11 +486,10 @@ class ClientProperties:
         inner._values = {name: value.strip() for name, value in values.items()}
         return inner
 
-    def read_file(self, key: str, value: str, limit: int, names: str) -> tuple[Path, bytes] | None:
+    def read_file(self, key: str, value: str, limit: int, names: str) -> tuple[Path, bytes]:
         """Return the file that a value names, relative to the working folder or else to the properties file.
 
-        `None` after a problem was reported. `names` is what the sentence of a problem begins with, such as
-        `ssl.truststore.location names a file`.
+        `names` is what the sentence of a problem begins with, such as `ssl.truststore.location names a file`.
         """
         written = Path(value).expanduser() if value.startswith("~/") else Path(value)
         places = [written]
@@ -496,13 +501,23 @@ class ClientProperties:
                 return place.absolute(), read_bytes(place, limit, within=within)
             except FileReadError as error:
                 if not error.is_missing:
-                    self.report(key, f"{names} that cannot be read: {error.reason}")
-                    return None
+                    self.refuse(key, f"{names} that cannot be read: {error.reason}")
         nowhere = (
             "exists neither in the current directory nor next to this file" if len(places) > 1 else "does not exist"
         )
-        self.report(key, f"{names} that {nowhere}")
-        return None
+        self.refuse(key, f"{names} that {nowhere}")
+
+    def attempt(self, read: Callable[..., T], *arguments: object) -> T | None:
+        """Return what a function reads; `None` after it raised `ReportedError`."""
+        try:
+            return read(self, *arguments)
+        except ReportedError:
+            return None
+
+    def refuse(self, key: str, message: str) -> NoReturn:
+        """Add a problem with a key, and raise `ReportedError`."""
+        self.report(key, message)
+        raise ReportedError
 
     def report(self, key: str, message: str) -> None:
         """Add a problem with a key."""

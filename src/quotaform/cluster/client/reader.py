@@ -30,17 +30,16 @@ from quotaform.model.finding import Finding, Location, by_place
 from quotaform.model.server import HiddenServer, Server, parse_servers
 from quotaform.system.files import PROPERTIES_LIMIT, read_bytes, trusted_folder
 
-Read = Callable[[ClientProperties, str], Credentials | None]
-"""Returns the credentials that properties describe for a mechanism; `None` after it reported a problem."""
+Read = Callable[[ClientProperties, str], Credentials]
+"""Returns the credentials that properties describe for a mechanism; they count if no problem was reported."""
 
 
-def _read_oauth(reader: ClientProperties, mechanism: str) -> Credentials | None:
+def _read_oauth(reader: ClientProperties, mechanism: str) -> Credentials:
     handler = "sasl.login.callback.handler.class"
     if (reader.get(handler) or "").startswith(msk_iam.PACKAGE):
-        reader.report(
+        reader.refuse(
             handler, f"{handler} is not supported: for IAM set sasl.mechanism={msk_iam.MECHANISM}; {msk_iam.FORM}"
         )
-        return None
     from quotaform.cluster.sasl import oauth  # needs HTTP, which takes a while to load
 
     return oauth.read(reader, mechanism)
@@ -168,7 +167,7 @@ def _read_credentials(reader: ClientProperties) -> Credentials | None:
     handler = "sasl.client.callback.handler.class"
     if reader.has(handler) and mechanism in ("GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
         reader.report(handler, f"{handler} names a Java class, which quotaform cannot load; remove it")
-    return None if mechanism is None else MECHANISMS[mechanism](reader, mechanism)
+    return None if mechanism is None else reader.attempt(MECHANISMS[mechanism], mechanism)
 
 
 def _choice(reader: ClientProperties, key: str, choices: tuple[str, ...], default: Any) -> Any:

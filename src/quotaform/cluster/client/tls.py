@@ -29,7 +29,7 @@ from tempfile import mkstemp
 from typing import Final, NamedTuple
 from warnings import catch_warnings, simplefilter
 
-from quotaform.cluster.client.properties import ClientProperties, is_word
+from quotaform.cluster.client.properties import ClientProperties, ReportedError, is_word
 from quotaform.model.errors import missing_extra
 from quotaform.model.text import Secret
 from quotaform.system.files import PEM_LIMIT
@@ -315,7 +315,8 @@ _INLINE: Final = {
 def read_tls(reader: ClientProperties) -> Tls:
     """Return what the keys say; problems go to the reader."""
     before = len(reader.problems)
-    ca, key_store, ciphers = _read_store(reader, "truststore"), _read_store(reader, "keystore"), _read_ciphers(reader)
+    ca, key_store = (reader.attempt(_read_store, store) for store in ("truststore", "keystore"))
+    ciphers = _read_ciphers(reader)
     # The key of a store that is no PEM was decrypted when it was read.
     key_password = reader.get("ssl.key.password") if _kind(reader, "keystore") == "PEM" else None
     tls = Tls(
@@ -342,25 +343,22 @@ def _kind(reader: ClientProperties, store: str) -> str:
 
 
 def _read_store(reader: ClientProperties, store: str) -> str | None:
-    """Return a store as PEM; `None` if there is none, or none that can be read."""
+    """Return a store as PEM; `None` if there is none."""
     location, inline = f"ssl.{store}.location", [key for key in _INLINE[store] if reader.has(key)]
     keys = [location, *inline, f"ssl.{store}.type", f"ssl.{store}.password", "ssl.key.password"]
     # A value that cannot be known has been reported.
     if any(reader.has(key) and reader.get(key) is None for key in keys):
+        raise ReportedError
+    if not (reader.has(location) or inline):
         return None
-    if not (reader.has(location) or inline) or not _is_readable(reader, store, inline):
-        return None
+    _check_kind(reader, store, inline)
     if reader.has(location) and inline:
-        reader.report(inline[0], f"{inline[0]} and {location} exclude each other; remove one")
-        return None
+        reader.refuse(inline[0], f"{inline[0]} and {location} exclude each other; remove one")
     if inline:
         if missing := [key for key in _INLINE[store] if key not in inline]:
             reader.report(inline[0], f"{inline[0]} requires {missing[0]}")
         return "\n".join(_pem(reader.get(key) or "") for key in inline)
-    found = reader.read_file(location, reader.get(location) or "", PEM_LIMIT, f"{location} names a file")
-    if found is None:
-        return None
-    _, content = found
+    _, content = reader.read_file(location, reader.get(location) or "", PEM_LIMIT, f"{location} names a file")
     passwords = reader.get(f"ssl.{store}.password") or None, reader.get("ssl.key.password") or None
     try:
         if _kind(reader, store) != "PEM":
@@ -369,11 +367,10 @@ def _read_store(reader: ClientProperties, store: str) -> str | None:
             raise StoreError(f"it is a {kind} store; set ssl.{store}.type={kind}")
         return _pem(content.decode(errors="replace"))
     except StoreError as error:
-        reader.report(location, f"{location} cannot be used: {error}")
-        return None
+        reader.refuse(location, f"{location} cannot be used: {error}")
 
 
-def _is_readable(reader: ClientProperties, store: str, inline: list[str]) -> bool:
+def _check_kind(reader: ClientProperties, store: str, inline: list[str]) -> None:
     """Check a store's type, and that a PEM store has no store password."""
     kind, type_key, password = _kind(reader, store), f"ssl.{store}.type", f"ssl.{store}.password"
     if kind == "PEM":
@@ -381,16 +378,13 @@ def _is_readable(reader: ClientProperties, store: str, inline: list[str]) -> boo
             instead = "; the password of an encrypted key is ssl.key.password" if store == "keystore" else ""
             reader.report(password, f"{password} cannot be used with {type_key}=PEM; remove it{instead}")
     elif kind not in ("PKCS12", "JKS"):
-        reader.report(
+        reader.refuse(
             type_key,
             f"{reader.render(type_key)} is not supported; set it to PEM, PKCS12 or JKS, or convert the store:"
             f" {CONVERT}",
         )
-        return False
     elif inline:
-        reader.report(inline[0], f"{inline[0]} requires {type_key}=PEM")
-        return False
-    return True
+        reader.refuse(inline[0], f"{inline[0]} requires {type_key}=PEM")
 
 
 def _pem(text: str) -> str:

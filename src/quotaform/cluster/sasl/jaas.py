@@ -11,7 +11,7 @@ from re import DOTALL, Match
 from re import compile as regex
 from typing import Final, NamedTuple
 
-from quotaform.cluster.client.properties import ClientProperties
+from quotaform.cluster.client.properties import ClientProperties, ReportedError
 
 _TOKEN: Final = regex(
     r"""(?P<blank>[\x00-\x20]+|/\*.*?(?:\*/|\Z)|/[^\r\n]*)"""
@@ -33,25 +33,19 @@ class LoginModule(NamedTuple):
     options: dict[str, str]
 
 
-def read_jaas(reader: ClientProperties, modules: Collection[str], form: str) -> dict[str, str] | None:
-    """Return the options of `sasl.jaas.config`; `None` after a problem was reported.
-
-    `form` is what to write; it ends the sentences about problems.
-    """
+def read_jaas(reader: ClientProperties, modules: Collection[str], form: str) -> dict[str, str]:
+    """Return the options of `sasl.jaas.config`; `form` is what to write, and ends the sentences about problems."""
     key = "sasl.jaas.config"
     if not reader.has(key):
-        reader.report("security.protocol", f"{key} is missing; {form}")
-        return None
-    line = reader.get(key)
-    if line is None:
-        return None
+        reader.refuse("security.protocol", f"{key} is missing; {form}")
+    if (line := reader.get(key)) is None:
+        raise ReportedError
     try:
         module = parse_jaas(line)
         if module.name not in modules:
             raise ValueError(f"its login module is not {' or '.join(modules)}")
     except ValueError as error:
-        reader.report(key, f"{key} cannot be used: {error}; {form}")
-        return None
+        reader.refuse(key, f"{key} cannot be used: {error}; {form}")
     return module.options
 
 

@@ -146,15 +146,13 @@ class Kerberos:
         return {"sasl.mechanism": self.mechanism, "sasl.jaas.config": line, _SERVICE: self.service}
 
 
-def read(reader: ClientProperties, mechanism: str) -> Kerberos | None:
-    """Return what `sasl.jaas.config` and `sasl.kerberos.service.name` say; `None` after a problem was reported."""
-    key, before = "sasl.jaas.config", len(reader.problems)
+def read(reader: ClientProperties, mechanism: str) -> Kerberos:
+    """Return what `sasl.jaas.config` and `sasl.kerberos.service.name` say."""
+    key = "sasl.jaas.config"
     forgotten = (
         "" if reader.has("sasl.mechanism") else "sasl.mechanism is missing and means GSSAPI (Kerberos): set it, or "
     )
     options = read_jaas(reader, [_MODULE.rpartition(".")[2]], forgotten + FORM)
-    if options is None:
-        return None
     principal, keytab = options.get("principal"), options.get("keyTab", "").removeprefix("FILE:")
     uses_cache, uses_keytab = (options.get(name, "").lower() == "true" for name in ("useTicketCache", "useKeyTab"))
     service = options.get("serviceName") or reader.get(_SERVICE) or ""
@@ -167,10 +165,7 @@ def read(reader: ClientProperties, mechanism: str) -> Kerberos | None:
     if uses_keytab != bool(keytab) or (uses_keytab and not principal):
         reader.report(key, f"{key} cannot be used: useKeyTab=true, keyTab and principal go together; {FORM}")
     elif uses_keytab:
-        found = reader.read_file(key, keytab, _LARGEST_KEYTAB, f"{key} names a keytab")
-        keytab = "" if found is None else str(found[0])
-    if len(reader.problems) > before:
-        return None
+        keytab = str(reader.read_file(key, keytab, _LARGEST_KEYTAB, f"{key} names a keytab")[0])
     return Kerberos(
         service=service,
         principal=principal or None,

@@ -77,30 +77,26 @@ class MskIam:
         return {"sasl.mechanism": MECHANISM, "sasl.jaas.config": jaas, HANDLER: _HANDLER}
 
 
-def read(reader: ClientProperties, mechanism: str) -> MskIam | None:
-    """Return what `sasl.jaas.config` says about credentials; `None` after a problem was reported."""
+def read(reader: ClientProperties, mechanism: str) -> MskIam:
+    """Return what `sasl.jaas.config` says about credentials."""
     key = "sasl.jaas.config"
     if (reader.get("security.protocol") or "").upper() != "SASL_SSL":
         reader.report("security.protocol", f"sasl.mechanism={mechanism} needs security.protocol=SASL_SSL")
     if reader.has(HANDLER) and reader.get(HANDLER) != _HANDLER:
         reader.report(HANDLER, f"{HANDLER} of sasl.mechanism={mechanism} must be {_HANDLER}")
     options = read_jaas(reader, ("IAMLoginModule",), FORM)
-    if options is None:
-        return None
     given = tuple((name, value) for name in _OPTIONS if (value := options.get(name)))
     kinds = {"awsProfileName": "the AWS profile", "awsRoleArn": "the IAM role"}
     sources = [(kinds[name], value) for name, value in given if name in kinds]
     if options.keys() - {*_OPTIONS, *_IGNORED}:
-        reader.report(key, f"{key} cannot be used: of its options only {', '.join(_OPTIONS)} are supported")
-    elif len(sources) > 1:
-        reader.report(key, f"{key} cannot be used: awsProfileName excludes awsRoleArn; write role_arn into the profile")
-    elif sources:
-        kind, name = sources[0]
-        name = inert(name) if reader.written(key) == reader.get(key) else f"of {key}"
-        return MskIam(options=given, who=f"{kind} {name}")
-    else:
+        reader.refuse(key, f"{key} cannot be used: of its options only {', '.join(_OPTIONS)} are supported")
+    if len(sources) > 1:
+        reader.refuse(key, f"{key} cannot be used: awsProfileName excludes awsRoleArn; write role_arn into the profile")
+    if not sources:
         return MskIam(options=given)
-    return None
+    kind, name = sources[0]
+    name = inert(name) if reader.written(key) == reader.get(key) else f"of {key}"
+    return MskIam(options=given, who=f"{kind} {name}")
 
 
 def payload(credentials: Any, *, host: str, region: str, now: datetime) -> bytes:

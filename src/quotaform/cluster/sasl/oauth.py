@@ -112,18 +112,13 @@ def _status(challenge: bytes) -> str:
         return challenge.decode(errors="replace")
 
 
-def read(reader: ClientProperties, mechanism: str) -> Bearer | None:
-    """Return what the properties say; `None` after a problem was reported."""
-    before = len(reader.problems)
+def read(reader: ClientProperties, mechanism: str) -> Bearer:
+    """Return what the properties say."""
     options = read_jaas(reader, ("OAuthBearerLoginModule",), _FORM)
-    if options is None:
-        return None
-    source, who = _read_source(reader, options)
     skew = reader.number(f"{_OAUTH}clock.skew.seconds", 30)
     window = reader.number("sasl.login.refresh.window.factor", 0.8, 0.5, 1)
     extensions = _read_extensions(reader, options)
-    if source is None or len(reader.problems) > before:
-        return None
+    source, who = _read_source(reader, options)
     given = {key: reader.get(key) or "" for key in reader.keys if key.startswith("sasl.") and reader.has(key)}
     # Spark's connector has a client of Kafka 3.9, which knows the options alone.
     if newer := {name: value for name, key in _KEYS.items() if (value := given.get(key))}:
@@ -142,7 +137,7 @@ def read(reader: ClientProperties, mechanism: str) -> Bearer | None:
     )
 
 
-def _read_source(reader: ClientProperties, options: Mapping[str, str]) -> tuple[Source | None, str]:
+def _read_source(reader: ClientProperties, options: Mapping[str, str]) -> tuple[Source, str]:
     """Return where tokens come from, and what messages call the client."""
     url, command = reader.get(_URL), reader.environ.get(OwnSecret.TOKEN_COMMAND)
     is_unsecured = any(name.startswith("unsecuredLogin") for name in options)
@@ -155,8 +150,7 @@ def _read_source(reader: ClientProperties, options: Mapping[str, str]) -> tuple[
     if is_unsecured or (reader.get(_HANDLER) or "").endswith(_UNSECURED):
         return _read_unsecured(reader, options), f"user {shown_option(reader, f'{_CLAIM}sub')}"
     if not url:
-        reader.report(_JAAS, f"{_URL} is missing; {_FORM}")
-        return None, ""
+        reader.refuse(_JAAS, f"{_URL} is missing; {_FORM}")
     if (path := file_of(url)) is not None:
         return _file(reader, _URL, path), f"the token of {_URL}"
     key = f"{_CLIENT}id"
@@ -165,7 +159,7 @@ def _read_source(reader: ClientProperties, options: Mapping[str, str]) -> tuple[
     ), f"client {reader.written(key) if reader.has(key) else shown_option(reader, 'clientId')}"
 
 
-def _read_command(reader: ClientProperties, command: str) -> Command | None:
+def _read_command(reader: ClientProperties, command: str) -> Command:
     try:
         name, *arguments = shlex.split(command)
         # A relative path may lead into a repository, of which nothing is executed.
@@ -174,8 +168,7 @@ def _read_command(reader: ClientProperties, command: str) -> Command | None:
         if program is None or not program.is_absolute():
             raise ValueError
     except ValueError:
-        reader.report(_JAAS, f"{OwnSecret.TOKEN_COMMAND} names no command; give its absolute path, or one on the PATH")
-        return None
+        reader.refuse(_JAAS, f"{OwnSecret.TOKEN_COMMAND} names no command; give its absolute path, or one on the PATH")
     if reader.within is not None and ALLOWED_HOSTS not in reader.environ:
         reader.report(
             _JAAS,
@@ -185,26 +178,24 @@ def _read_command(reader: ClientProperties, command: str) -> Command | None:
     return Command(tuple(map(Secret, [str(program), *arguments])))
 
 
-def _read_unsecured(reader: ClientProperties, options: Mapping[str, str]) -> Unsecured | None:
+def _read_unsecured(reader: ClientProperties, options: Mapping[str, str]) -> Unsecured:
     claims = {name.removeprefix(_CLAIM): value for name, value in options.items() if name.startswith(_CLAIM)}
     lifetime, known = options.get(_LIFETIME, "3600"), (_CLAIM, _EXTENSIONS[1], _LIFETIME)
     has_other = any(name.startswith("unsecuredLogin") and not name.startswith(known) for name in options)
     if not claims.get("sub") or not is_number(lifetime) or has_other or claims.keys() & {"exp", "iat"}:
-        reader.report(
+        reader.refuse(
             _JAAS,
             f'{_JAAS} cannot be used: an unsecured token needs {_CLAIM}sub="NAME", and may have other {_CLAIM}NAME but'
             f" exp and iat, and {_LIFETIME}, a number; remove other options of this kind",
         )
-        return None
     return Unsecured(tuple(claims.items()), int(float(lifetime)))
 
 
-def _read_endpoint(reader: ClientProperties, options: Mapping[str, str]) -> Endpoint | None:
+def _read_endpoint(reader: ClientProperties, options: Mapping[str, str]) -> Endpoint:
     try:
         url = Url.parse(reader.get(_URL) or "")
     except ValueError as error:
-        reader.report(_URL, f"{_URL} cannot be used: {error} (or file:///PATH for a file with a token)")
-        return None
+        reader.refuse(_URL, f"{_URL} cannot be used: {error} (or file:///PATH for a file with a token)")
     if url.scheme != "https" and not url.is_loopback:
         reader.report(_URL, f"{_URL} would receive the secret of the client unencrypted; use https")
     client, secret, scope = (reader.get(key) or options.get(name, "").strip() for name, key in _KEYS.items())
@@ -237,33 +228,30 @@ def _read_endpoint(reader: ClientProperties, options: Mapping[str, str]) -> Endp
     )
 
 
-def _read_assertion(reader: ClientProperties) -> Assertion | SecretFile | None:
+def _read_assertion(reader: ClientProperties) -> Assertion | SecretFile:
     if ready := reader.get(f"{_ASSERTION}file"):
         return _file(reader, f"{_ASSERTION}file", ready)
     algorithm = reader.get(f"{_ASSERTION}algorithm") or ALGORITHMS[0]
     if algorithm not in ALGORITHMS:
         reader.report(f"{_ASSERTION}algorithm", f"{_ASSERTION}algorithm is not {' or '.join(ALGORITHMS)}")
-    key, template = (
-        _file(reader, name, written) if (written := reader.get(name)) else None
-        for name in (f"{_ASSERTION}private.key.file", f"{_ASSERTION}template.file")
-    )
-    if not reader.has(f"{_ASSERTION}private.key.file"):
-        reader.report(_RETRIEVER, f"{_ASSERTION}private.key.file is missing; add it, or {_ASSERTION}file")
+    template = reader.get(f"{_ASSERTION}template.file")
+    if not (key := reader.get(f"{_ASSERTION}private.key.file")):
+        reader.refuse(_RETRIEVER, f"{_ASSERTION}private.key.file is missing; add it, or {_ASSERTION}file")
     passphrase = reader.get(f"{_ASSERTION}private.key.passphrase")
     claims = {name: reader.get(f"{_ASSERTION}claim.{name}") for name in ("aud", "iss", "sub")}
-    return key and Assertion(
+    return Assertion(
         algorithm=algorithm,
-        key=key,
         passphrase=Secret(passphrase) if passphrase else None,
         claims=tuple((name, value) for name, value in claims.items() if value),
-        template=template,
         lifetime=int(reader.number(f"{_ASSERTION}claim.exp.seconds", 300)),
         leeway=int(reader.number(f"{_ASSERTION}claim.nbf.seconds", 60)),
         has_id=(reader.get(f"{_ASSERTION}claim.jti.include") or "").lower() == "true",
+        key=_file(reader, f"{_ASSERTION}private.key.file", key),
+        template=_file(reader, f"{_ASSERTION}template.file", template) if template else None,
     )
 
 
-def _file(reader: ClientProperties, key: str, written: str) -> SecretFile | None:
+def _file(reader: ClientProperties, key: str, written: str) -> SecretFile:
     places = (Path(written), (reader.folder or Path()) / written)
     found = [place for place in places if os.path.exists(place)]  # noqa: PTH110 (one that is no path is no error)
     allowed = [place for place in found if reader.within is None or is_within(place, reader.within)]
@@ -273,8 +261,7 @@ def _file(reader: ClientProperties, key: str, written: str) -> SecretFile | None
     try:
         file.fetch()
     except LoginError as error:
-        reader.report(key, f"{error.problem}; {error.remedy}")
-        return None
+        reader.refuse(key, f"{error.problem}; {error.remedy}")
     return file
 
 

@@ -65,21 +65,17 @@ class Password:
         return {"sasl.mechanism": self.mechanism, "sasl.jaas.config": render_jaas(_module(self.mechanism), options)}
 
 
-def read(reader: ClientProperties, mechanism: str) -> Password | None:
-    """Return the user name and password of `sasl.jaas.config`; `None` after a problem was reported."""
+def read(reader: ClientProperties, mechanism: str) -> Password:
+    """Return the user name and password of `sasl.jaas.config`."""
     key = "sasl.jaas.config"
     form = _form(mechanism)
     options = read_jaas(reader, MODULES, form)
-    if options is None:
-        return None
     is_token = options.get("tokenauth", "").lower() == "true"
     if is_token and mechanism == "PLAIN":
-        reader.report(key, f"{key}: delegation tokens (tokenauth) need sasl.mechanism=SCRAM-SHA-256 or SCRAM-SHA-512")
-        return None
+        reader.refuse(key, f"{key}: delegation tokens (tokenauth) need sasl.mechanism=SCRAM-SHA-256 or SCRAM-SHA-512")
     for name in ("username", "password"):
         if not options.get(name):
-            reader.report(key, f"{key} cannot be used: it has no {name}; {form}")
-            return None
+            reader.refuse(key, f"{key} cannot be used: it has no {name}; {form}")
     return Password(
         mechanism=mechanism,
         username=options["username"],

@@ -51,7 +51,7 @@ class TestSplitting:
     ) -> None:
         chunks = split_alterations(alterations, **({"max_ops": max_ops} if max_ops else {}))
         assert [len(chunk) for chunk in chunks] == expected
-        assert [number for chunk in chunks for number in chunk] == list(range(len(alterations)))
+        assert [each for chunk in chunks for each in chunk] == [*alterations]
 
     def test_each_request_takes_as_many_bytes_as_the_first_one(self) -> None:
         def cut(limit: int) -> list[int]:
@@ -66,7 +66,7 @@ class TestSplitting:
         ]
         for one in alterations:
             encoded = len(AlterClientQuotas([one]).encode(1)) - len(AlterClientQuotas([]).encode(1))
-            assert split_alterations([one, one_more(one)], max_bytes=2 * encoded - 1) == [range(1), range(1, 2)]
+            assert split_alterations([one, one_more(one)], max_bytes=2 * encoded - 1) == [[one], [one_more(one)]]
 
 
 def one_more(of: Alteration) -> Alteration:
@@ -82,7 +82,6 @@ class TestRefusing:
             (alteration("a", inf), "user=a: k0 is not a finite number"),
             (alteration("a", 10**400), "user=a: k0 is not a finite number"),
             (alteration("a", 2**53 + 1), "k0 is 9007199254740993, which a double cannot represent exactly"),
-            (Alteration(Entity.of([("user", b"a")]), {}), "the name b'a' is not a string"),  # type: ignore[list-item]
             (Alteration(Entity.of([("user", "a"), ("user", "b")]), {}), "names an entity type twice"),
             (alteration("x\ud800"), r'name "x\ud800" contains a lone surrogate'),
             (

@@ -61,7 +61,8 @@ class TestMaking:
 class TestSplitting:
     def test_a_user_is_in_a_request_once(self) -> None:
         both: list[ScramAlteration] = [upsertion(user, each) for user in "ab" for each in (SHA_256, SHA_512)]
-        assert split_scram([*both, ScramDeletion("c", SHA_256)]) == [[0, 2, 4], [1, 3]]
+        gone = ScramDeletion("c", SHA_256)
+        assert split_scram([*both, gone]) == [[both[0], both[2], gone], [both[1], both[3]]]
 
     def test_requests_are_cut_by_number_and_by_bytes(self) -> None:
         assert [len(part) for part in split_scram([upsertion(f"u{n}") for n in range(2001)])] == [1000, 1000, 1]

@@ -15,11 +15,11 @@ UpdateMetadata.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from re import search
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from quotaform.cluster.wire.message import Described
 from quotaform.model.alteration import (
@@ -170,34 +170,44 @@ Row = tuple[Iterable[Part], int, str | None]
 """A row of a response: the entity's parts in any order, the error code and the broker's message."""
 
 
+ItemT = TypeVar("ItemT")
+
+
+def cut(
+    items: Sequence[ItemT], measure: Callable[[ItemT], tuple[int, int]], max_ops: int, max_bytes: int
+) -> list[Sequence[ItemT]]:
+    """Return the items of each request, in turn; one that is larger than both limits goes alone.
+
+    `measure` returns how many ops and bytes an item has.
+    """
+    chunks: list[Sequence[ItemT]] = []
+    start = ops = size = 0
+    for index, item in enumerate(items):
+        own_ops, own_size = measure(item)
+        if index > start and (ops + own_ops > max_ops or size + own_size > max_bytes):
+            chunks.append(items[start:index])
+            start, ops, size = index, 0, 0
+        ops += own_ops
+        size += own_size
+    return [*chunks, items[start:]] if items else []
+
+
 def split_alterations(
     alterations: Sequence[Alteration], *, max_ops: int = MAX_OPS, max_bytes: int = MAX_BYTES
-) -> list[range]:
-    """Return the index ranges of the requests, after checking that a broker can take every alteration.
+) -> list[Sequence[Alteration]]:
+    """Return the alterations of each request, after checking that a broker can take every one.
 
-    A request has at most `max_ops` ops (an alteration without ops counts as one) and `max_bytes` bytes; an
-    alteration is never cut, so that one that is larger than both goes alone. Raises `ValueError` for one entity
-    twice, and for what a broker could not read or must not be sent.
+    An alteration without ops counts as one. Raises `ValueError` for one entity twice, and for what a broker could not
+    read or must not be sent.
     """
-    chunks: list[range] = []
     seen: set[Entity] = set()
-    start = ops = size = 0
-    for index, alteration in enumerate(alterations):
+    for alteration in alterations:
         if alteration.entity in seen:
             raise ValueError(
                 f"{alteration.entity.address} is altered twice in one call; merge its ops into one alteration"
             )
         seen.add(alteration.entity)
-        own_ops = len(alteration.ops) or 1
-        own_size = _measure(alteration)
-        if index > start and (ops + own_ops > max_ops or size + own_size > max_bytes):
-            chunks.append(range(start, index))
-            start, ops, size = index, 0, 0
-        ops += own_ops
-        size += own_size
-    if start < len(alterations):
-        chunks.append(range(start, len(alterations)))
-    return chunks
+    return cut(alterations, lambda each: (len(each.ops) or 1, _measure(each)), max_ops, max_bytes)
 
 
 def _measure(alteration: Alteration) -> int:
@@ -206,43 +216,42 @@ def _measure(alteration: Alteration) -> int:
     if len(parts) > 1 and len(dict(parts)) < len(parts):
         raise ValueError(f"{alteration.entity.address} names an entity type twice")
     total = _ENTRY_BYTES
-    for entity_type, name in parts:
-        total += _string_size(alteration, entity_type, "entity type") + _STRING_BYTES
-        total += 0 if name is None else _string_size(alteration, name, "name")
-    for key, value in ops.items():
-        total += _string_size(alteration, key, "quota key") + _OP_BYTES
-        if value is not None:
-            _check_value(alteration, key, value)
+    try:
+        for entity_type, name in parts:
+            total += text_size(entity_type, "entity type") + 2 * _STRING_BYTES
+            total += 0 if name is None else text_size(name, "name") + _STRING_BYTES
+        for key, value in ops.items():
+            total += text_size(key, "quota key") + _STRING_BYTES + _OP_BYTES
+            if value is not None:
+                _check_value(key, value)
+    except ValueError as error:
+        raise ValueError(f"{_address(alteration)}: {error}") from None
     return total
 
 
-def _string_size(alteration: Alteration, text: object, what: str) -> int:
-    if not isinstance(text, str):
-        raise ValueError(f"{alteration.entity!r:.200}: the {what} {text!r:.100} is not a string")
+def text_size(text: str, what: str) -> int:
+    """Return how many bytes a text has. Raises `ValueError` if no broker can read it; `what` is what it is."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
         raise ValueError(
-            f"{_address(alteration)}: {what} {spell_name(text)} contains a lone surrogate, which is not valid Unicode"
+            f"the {what} {spell_name(text)} contains a lone surrogate, which is not valid Unicode"
         ) from None
     if size > MAX_NAME_BYTES:
-        raise ValueError(
-            f"{_address(alteration)}: the {what} has {size:,} bytes in UTF-8; a broker reads at most {MAX_NAME_BYTES:,}"
-        )
-    return size + _STRING_BYTES
+        raise ValueError(f"the {what} has {size:,} bytes in UTF-8; a broker reads at most {MAX_NAME_BYTES:,}")
+    return size
 
 
-def _check_value(alteration: Alteration, key: str, value: float) -> None:
+def _check_value(key: str, value: float) -> None:
     try:
         finite = isfinite(value)
     except OverflowError:
         finite = False
     if not finite:
-        raise ValueError(f"{_address(alteration)}: {spell_name(key)} is not a finite number; a quota must be one")
+        raise ValueError(f"{spell_name(key)} is not a finite number; a quota must be one")
     if float(value) != value:
         raise ValueError(
-            f"{_address(alteration)}: {spell_name(key)} is {value}, which a double cannot represent exactly; the "
-            f"nearest is {int(float(value))}"
+            f"{spell_name(key)} is {value}, which a double cannot represent exactly; the nearest is {int(float(value))}"
         )
 
 
@@ -275,16 +284,23 @@ def _row(entity: Entity, answers: Sequence[tuple[int, str | None]], hint: str) -
         number, last = ("more than one", answers[-1][0]) if answers else ("no", None)
         return AlterRow(entity, Outcome.UNKNOWN, last, f"The response of the broker has {number} row for this entity.")
     [(code, message)] = answers
-    message = shorten_message(message) if message else message
+    return AlterRow(entity, *outcome_of(code, message, denied=ALTER_ACL, hint=hint))
+
+
+def outcome_of(code: int, message: str | None, *, denied: str, hint: str = "") -> tuple[Outcome, int, str]:
+    """Return what became of an alteration, the code, and the broker's words.
+
+    Code 31 comes with a dump of the broker's request object, which `denied` replaces. `hint` is what to do instead, if
+    the cluster is of a service that refuses such requests.
+    """
     if code == 0:
-        return AlterRow(entity, Outcome.OK)
-    if code in UNKNOWN_CODES:
-        return AlterRow(entity, Outcome.UNKNOWN, code, message or f"The broker answered with error code {code}.")
+        return Outcome.OK, code, ""
     if hint and ERRORS_BY_CODE.get(code) in {AuthorizationError, UnsupportedError}:
-        return AlterRow(entity, Outcome.REFUSED, code, hint)
-    if code == CLUSTER_AUTHORIZATION_FAILED:
-        return AlterRow(entity, Outcome.REFUSED, code, ALTER_ACL)
-    return AlterRow(entity, Outcome.REFUSED, code, message or f"The broker rejected it with error code {code}.")
+        return Outcome.REFUSED, code, hint
+    words = denied if code == CLUSTER_AUTHORIZATION_FAILED else shorten_message(message or "")
+    if code in UNKNOWN_CODES:
+        return Outcome.UNKNOWN, code, words or f"The broker answered with error code {code}."
+    return Outcome.REFUSED, code, words or f"The broker rejected it with error code {code}."
 
 
 def rows_of(chunk: Iterable[Alteration], outcome: Outcome, reason: str) -> tuple[AlterRow, ...]:

@@ -295,8 +295,7 @@ class KafkaGateway(BrokerGateway, Gateway):
             before_send(chunk)
             return self._alter_one(chunk, validate_only)
 
-        chunks = [alterations[indices.start : indices.stop] for indices in split_alterations(alterations)]
-        return send_in_turn(chunks, send, rows_of)
+        return send_in_turn(split_alterations(alterations), send, rows_of)
 
     def _alter_one(self, chunk: Sequence[Alteration], validate_only: bool) -> tuple[AlterRow, ...]:
         """Send what the newest brokers would accept; the rest is refused here, whatever this broker would do."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,11 +29,13 @@ from typing import Final
 
 from quotaform.cluster.broker import (
     MAX_BYTES,
-    MAX_NAME_BYTES,
     NEEDS_SCRAM,
+    cut,
     grant_remedy,
+    outcome_of,
     require_success,
     shorten_message,
+    text_size,
 )
 from quotaform.cluster.kafka import BrokerGateway, send_in_turn
 from quotaform.cluster.scram_credential import (
@@ -49,7 +52,7 @@ from quotaform.cluster.scram_credential import (
 )
 from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.cluster.wire.message import INT8, INT32, BrokerRequest, Described, Reader, Writer
-from quotaform.model.alteration import CLUSTER_AUTHORIZATION_FAILED, UNKNOWN_CODES, Outcome
+from quotaform.model.alteration import Outcome
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import UnsupportedError, UsageError
 from quotaform.model.text import Secret
@@ -88,7 +91,7 @@ class ScramGateway(BrokerGateway):
         A user without credentials has an error code.
         """
         for user in users:
-            require_name(user)
+            text_size(user, "user name")
         with self._scram_api():
             answer = self._read(
                 DescribeUserScramCredentials(tuple(users)),
@@ -137,16 +140,15 @@ class ScramGateway(BrokerGateway):
         what was done until then. If nothing at all was sent, raises `ClusterError`; or `ValueError` for one credential
         twice, or a name that Kafka's protocol cannot carry.
         """
-        rows: dict[int, ScramRow] = {}
+        rows: dict[tuple[str, str], ScramRow] = {}
         interrupt: BaseException | None = None
         requests = split_scram(alterations)
-        parts = [[alterations[index] for index in indices] for indices in requests]
         try:
-            for answers, indices in zip(send_in_turn(parts, self._alter_one, _rows_of), requests, strict=True):
-                rows.update(zip(indices, answers, strict=True))
+            for answers in send_in_turn(requests, self._alter_one, _rows_of):
+                rows |= {(row.user, row.mechanism): row for row in answers}
         except (KeyboardInterrupt, SystemExit) as error:
             interrupt = error
-        return ScramResult(tuple(rows[index] for index in range(len(alterations))), interrupt)
+        return ScramResult(tuple(rows[each.user, each.mechanism] for each in alterations), interrupt)
 
     def _alter_one(self, part: Sequence[ScramAlteration]) -> tuple[ScramRow, ...]:
         try:
@@ -157,54 +159,30 @@ class ScramGateway(BrokerGateway):
         return tuple(_read_row(alteration, answer.get(alteration.user)) for alteration in part)
 
 
-def split_scram(alterations: Sequence[ScramAlteration]) -> list[list[int]]:
-    """Return the indices of each request: a user at most once, `MAX_ALTERATIONS` and `MAX_BYTES` at most."""
+def split_scram(alterations: Sequence[ScramAlteration]) -> list[Sequence[ScramAlteration]]:
+    """Return the alterations of each request: a user at most once, `MAX_ALTERATIONS` and `MAX_BYTES` at most."""
     seen: set[tuple[str, ScramMechanism]] = set()
-    times: dict[str, int] = {}
-    requests: dict[int, list[list[int]]] = {}
-    sizes: dict[int, int] = {}
-    for index, alteration in enumerate(alterations):
-        user, mechanism = alteration.user, alteration.mechanism
-        if (user, mechanism) in seen:
-            raise ValueError(f"the {mechanism} credential of {spell_name(user)} is altered twice in one call")
-        seen.add((user, mechanism))
-        size = require_name(user) + _CREDENTIAL_BYTES
-        turn = times[user] = times.get(user, 0) + 1
-        same_turn = requests.setdefault(turn, [])
-        if not same_turn or len(same_turn[-1]) == MAX_ALTERATIONS or sizes[turn] + size > MAX_BYTES:
-            same_turn.append([])
-            sizes[turn] = 0
-        same_turn[-1].append(index)
-        sizes[turn] += size
-    return [request for same_turn in requests.values() for request in same_turn]
+    turns: list[list[ScramAlteration]] = []
+    times: Counter[str] = Counter()
+    for each in alterations:
+        if (each.user, each.mechanism) in seen:
+            raise ValueError(f"the {each.mechanism} credential of {spell_name(each.user)} is altered twice in one call")
+        seen.add((each.user, each.mechanism))
+        if times[each.user] == len(turns):
+            turns.append([])
+        turns[times[each.user]].append(each)
+        times[each.user] += 1
+    return [part for turn in turns for part in cut(turn, _measure, MAX_ALTERATIONS, MAX_BYTES)]
 
 
-def require_name(user: str) -> int:
-    """Check that Kafka's protocol can carry a user name, and return its size in bytes."""
-    try:
-        size = len(user.encode())
-    except UnicodeEncodeError:
-        raise ValueError(
-            f"the user name {spell_name(user)} contains a lone surrogate, which is not valid Unicode"
-        ) from None
-    if size > MAX_NAME_BYTES:
-        raise ValueError(f"a user name has {size:,} bytes in UTF-8; a broker reads at most {MAX_NAME_BYTES:,}")
-    return size
+def _measure(alteration: ScramAlteration) -> tuple[int, int]:
+    return 1, text_size(alteration.user, "user name") + _CREDENTIAL_BYTES
 
 
 def _read_row(alteration: ScramAlteration, answer: tuple[int, str | None] | None) -> ScramRow:
     if answer is None:
         return ScramRow.of(alteration, Outcome.UNKNOWN, None, "The response of the broker has no row for this user.")
-    code, message = answer
-    if code == 0:
-        return ScramRow.of(alteration, Outcome.OK)
-    if code == CLUSTER_AUTHORIZATION_FAILED:
-        # The broker's own words are a dump of its request object.
-        return ScramRow.of(alteration, Outcome.REFUSED, code, ALTER_ACL)
-    outcome = Outcome.UNKNOWN if code in UNKNOWN_CODES else Outcome.REFUSED
-    return ScramRow.of(
-        alteration, outcome, code, shorten_message(message or "") or f"The broker returned error code {code}."
-    )
+    return ScramRow.of(alteration, *outcome_of(*answer, denied=ALTER_ACL))
 
 
 def _rows_of(part: Iterable[ScramAlteration], outcome: Outcome, reason: str) -> tuple[ScramRow, ...]:

@@ -259,7 +259,7 @@ def read_users(addresses: Sequence[str], names: Sequence[str] = (), *, takes_all
     `addresses`: the arguments. No message shows one that is no address: it may be a password. `takes_all`: whether none
     stands for all users.
     """
-    from quotaform.cluster.scram import require_name
+    from quotaform.cluster.broker import text_size
 
     if addresses and names:
         raise UsageError("users are given by their addresses; leave --user out")
@@ -268,7 +268,7 @@ def read_users(addresses: Sequence[str], names: Sequence[str] = (), *, takes_all
         raise UsageError(f"no user is given; write the address, as in {_ADDRESS}")
     for name in _require_once("user", users):
         try:
-            require_name(name)
+            text_size(name, "user name")
         except ValueError as error:
             raise UsageError(f"user: {error}") from None
     return users

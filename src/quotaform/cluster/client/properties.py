@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from re import Match
 from re import compile as regex
-from typing import Final, NoReturn, TypeVar
+from typing import Final, TypeVar
 
 from quotaform.model import rule
 from quotaform.model.errors import FileReadError
@@ -501,11 +501,11 @@ class ClientProperties:
                 return place.absolute(), read_bytes(place, limit, within=within)
             except FileReadError as error:
                 if not error.is_missing:
-                    self.refuse(key, f"{names} that cannot be read: {error.reason}")
+                    raise self.refused(key, f"{names} that cannot be read: {error.reason}") from None
         nowhere = (
             "exists neither in the current directory nor next to this file" if len(places) > 1 else "does not exist"
         )
-        self.refuse(key, f"{names} that {nowhere}")
+        raise self.refused(key, f"{names} that {nowhere}")
 
     def attempt(self, read: Callable[..., T], *arguments: object) -> T | None:
         """Return what a function reads; `None` after it raised `ReportedError`."""
@@ -514,10 +514,10 @@ class ClientProperties:
         except ReportedError:
             return None
 
-    def refuse(self, key: str, message: str) -> NoReturn:
-        """Add a problem with a key, and raise `ReportedError`."""
+    def refused(self, key: str, message: str) -> ReportedError:
+        """Add a problem with a key, and return what to raise."""
         self.report(key, message)
-        raise ReportedError
+        return ReportedError()
 
     def report(self, key: str, message: str) -> None:
         """Add a problem with a key."""

@@ -37,7 +37,7 @@ Read = Callable[[ClientProperties, str], Credentials]
 def _read_oauth(reader: ClientProperties, mechanism: str) -> Credentials:
     handler = "sasl.login.callback.handler.class"
     if (reader.get(handler) or "").startswith(msk_iam.PACKAGE):
-        reader.refuse(
+        raise reader.refused(
             handler, f"{handler} is not supported: for IAM set sasl.mechanism={msk_iam.MECHANISM}; {msk_iam.FORM}"
         )
     from quotaform.cluster.sasl import oauth  # needs HTTP, which takes a while to load

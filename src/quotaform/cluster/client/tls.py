@@ -353,7 +353,7 @@ def _read_store(reader: ClientProperties, store: str) -> str | None:
         return None
     _check_kind(reader, store, inline)
     if reader.has(location) and inline:
-        reader.refuse(inline[0], f"{inline[0]} and {location} exclude each other; remove one")
+        raise reader.refused(inline[0], f"{inline[0]} and {location} exclude each other; remove one")
     if inline:
         if missing := [key for key in _INLINE[store] if key not in inline]:
             reader.report(inline[0], f"{inline[0]} requires {missing[0]}")
@@ -367,7 +367,7 @@ def _read_store(reader: ClientProperties, store: str) -> str | None:
             raise StoreError(f"it is a {kind} store; set ssl.{store}.type={kind}")
         return _pem(content.decode(errors="replace"))
     except StoreError as error:
-        reader.refuse(location, f"{location} cannot be used: {error}")
+        raise reader.refused(location, f"{location} cannot be used: {error}") from None
 
 
 def _check_kind(reader: ClientProperties, store: str, inline: list[str]) -> None:
@@ -378,13 +378,13 @@ def _check_kind(reader: ClientProperties, store: str, inline: list[str]) -> None
             instead = "; the password of an encrypted key is ssl.key.password" if store == "keystore" else ""
             reader.report(password, f"{password} cannot be used with {type_key}=PEM; remove it{instead}")
     elif kind not in ("PKCS12", "JKS"):
-        reader.refuse(
+        raise reader.refused(
             type_key,
             f"{reader.render(type_key)} is not supported; set it to PEM, PKCS12 or JKS, or convert the store:"
             f" {CONVERT}",
         )
     elif inline:
-        reader.refuse(inline[0], f"{inline[0]} requires {type_key}=PEM")
+        raise reader.refused(inline[0], f"{inline[0]} requires {type_key}=PEM")
 
 
 def _pem(text: str) -> str:

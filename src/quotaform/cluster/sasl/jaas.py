@@ -37,7 +37,7 @@ def read_jaas(reader: ClientProperties, modules: Collection[str], form: str) -> 
     """Return the options of `sasl.jaas.config`; `form` is what to write, and ends the sentences about problems."""
     key = "sasl.jaas.config"
     if not reader.has(key):
-        reader.refuse("security.protocol", f"{key} is missing; {form}")
+        raise reader.refused("security.protocol", f"{key} is missing; {form}")
     if (line := reader.get(key)) is None:
         raise ReportedError
     try:
@@ -45,7 +45,7 @@ def read_jaas(reader: ClientProperties, modules: Collection[str], form: str) -> 
         if module.name not in modules:
             raise ValueError(f"its login module is not {' or '.join(modules)}")
     except ValueError as error:
-        reader.refuse(key, f"{key} cannot be used: {error}; {form}")
+        raise reader.refused(key, f"{key} cannot be used: {error}; {form}") from None
     return module.options
 
 

@@ -89,9 +89,11 @@ def read(reader: ClientProperties, mechanism: str) -> MskIam:
     kinds = {"awsProfileName": "the AWS profile", "awsRoleArn": "the IAM role"}
     sources = [(kinds[name], value) for name, value in given if name in kinds]
     if options.keys() - {*_OPTIONS, *_IGNORED}:
-        reader.refuse(key, f"{key} cannot be used: of its options only {', '.join(_OPTIONS)} are supported")
+        raise reader.refused(key, f"{key} cannot be used: of its options only {', '.join(_OPTIONS)} are supported")
     if len(sources) > 1:
-        reader.refuse(key, f"{key} cannot be used: awsProfileName excludes awsRoleArn; write role_arn into the profile")
+        raise reader.refused(
+            key, f"{key} cannot be used: awsProfileName excludes awsRoleArn; write role_arn into the profile"
+        )
     if not sources:
         return MskIam(options=given)
     kind, name = sources[0]

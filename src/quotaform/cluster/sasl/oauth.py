@@ -150,7 +150,7 @@ def _read_source(reader: ClientProperties, options: Mapping[str, str]) -> tuple[
     if is_unsecured or (reader.get(_HANDLER) or "").endswith(_UNSECURED):
         return _read_unsecured(reader, options), f"user {shown_option(reader, f'{_CLAIM}sub')}"
     if not url:
-        reader.refuse(_JAAS, f"{_URL} is missing; {_FORM}")
+        raise reader.refused(_JAAS, f"{_URL} is missing; {_FORM}")
     if (path := file_of(url)) is not None:
         return _file(reader, _URL, path), f"the token of {_URL}"
     key = f"{_CLIENT}id"
@@ -168,7 +168,9 @@ def _read_command(reader: ClientProperties, command: str) -> Command:
         if program is None or not program.is_absolute():
             raise ValueError
     except ValueError:
-        reader.refuse(_JAAS, f"{OwnSecret.TOKEN_COMMAND} names no command; give its absolute path, or one on the PATH")
+        raise reader.refused(
+            _JAAS, f"{OwnSecret.TOKEN_COMMAND} names no command; give its absolute path, or one on the PATH"
+        ) from None
     if reader.within is not None and ALLOWED_HOSTS not in reader.environ:
         reader.report(
             _JAAS,
@@ -183,7 +185,7 @@ def _read_unsecured(reader: ClientProperties, options: Mapping[str, str]) -> Uns
     lifetime, known = options.get(_LIFETIME, "3600"), (_CLAIM, _EXTENSIONS[1], _LIFETIME)
     has_other = any(name.startswith("unsecuredLogin") and not name.startswith(known) for name in options)
     if not claims.get("sub") or not is_number(lifetime) or has_other or claims.keys() & {"exp", "iat"}:
-        reader.refuse(
+        raise reader.refused(
             _JAAS,
             f'{_JAAS} cannot be used: an unsecured token needs {_CLAIM}sub="NAME", and may have other {_CLAIM}NAME but'
             f" exp and iat, and {_LIFETIME}, a number; remove other options of this kind",
@@ -195,7 +197,9 @@ def _read_endpoint(reader: ClientProperties, options: Mapping[str, str]) -> Endp
     try:
         url = Url.parse(reader.get(_URL) or "")
     except ValueError as error:
-        reader.refuse(_URL, f"{_URL} cannot be used: {error} (or file:///PATH for a file with a token)")
+        raise reader.refused(
+            _URL, f"{_URL} cannot be used: {error} (or file:///PATH for a file with a token)"
+        ) from None
     if url.scheme != "https" and not url.is_loopback:
         reader.report(_URL, f"{_URL} would receive the secret of the client unencrypted; use https")
     client, secret, scope = (reader.get(key) or options.get(name, "").strip() for name, key in _KEYS.items())
@@ -236,7 +240,7 @@ def _read_assertion(reader: ClientProperties) -> Assertion | SecretFile:
         reader.report(f"{_ASSERTION}algorithm", f"{_ASSERTION}algorithm is not {' or '.join(ALGORITHMS)}")
     template = reader.get(f"{_ASSERTION}template.file")
     if not (key := reader.get(f"{_ASSERTION}private.key.file")):
-        reader.refuse(_RETRIEVER, f"{_ASSERTION}private.key.file is missing; add it, or {_ASSERTION}file")
+        raise reader.refused(_RETRIEVER, f"{_ASSERTION}private.key.file is missing; add it, or {_ASSERTION}file")
     passphrase = reader.get(f"{_ASSERTION}private.key.passphrase")
     claims = {name: reader.get(f"{_ASSERTION}claim.{name}") for name in ("aud", "iss", "sub")}
     return Assertion(
@@ -261,7 +265,7 @@ def _file(reader: ClientProperties, key: str, written: str) -> SecretFile:
     try:
         file.fetch()
     except LoginError as error:
-        reader.refuse(key, f"{error.problem}; {error.remedy}")
+        raise reader.refused(key, f"{error.problem}; {error.remedy}") from None
     return file
 
 

@@ -72,10 +72,12 @@ def read(reader: ClientProperties, mechanism: str) -> Password:
     options = read_jaas(reader, MODULES, form)
     is_token = options.get("tokenauth", "").lower() == "true"
     if is_token and mechanism == "PLAIN":
-        reader.refuse(key, f"{key}: delegation tokens (tokenauth) need sasl.mechanism=SCRAM-SHA-256 or SCRAM-SHA-512")
+        raise reader.refused(
+            key, f"{key}: delegation tokens (tokenauth) need sasl.mechanism=SCRAM-SHA-256 or SCRAM-SHA-512"
+        )
     for name in ("username", "password"):
         if not options.get(name):
-            reader.refuse(key, f"{key} cannot be used: it has no {name}; {form}")
+            raise reader.refused(key, f"{key} cannot be used: it has no {name}; {form}")
     return Password(
         mechanism=mechanism,
         username=options["username"],

@@ -8,8 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from quotaform.git.object_store import merge_base, open_objects, parse_commit, parse_tree
-from quotaform.git.process import GitError, TimeLeft
+from quotaform.git import GitError, TimeLeft, merge_base, open_objects, parse_commit, parse_tree
 from quotaform.plan.base import choose_base
 from tests.git_repository import GitRepository
 from tests.golden.conftest import Golden
@@ -58,5 +57,5 @@ TABLES = tables_of(globals())
 
 @pytest.mark.parametrize("name", TABLES)
 def test_what_is_read_of_a_repository(golden: Golden, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr("quotaform.git.object_store.MAX_COMMITS", 12)
+    monkeypatch.setattr("quotaform.git.MAX_COMMITS", 12)
     check_told(golden, f"git-{name}.txt", TABLES[name])

@@ -19,14 +19,9 @@ from typing import Any
 
 import pytest
 
+from quotaform import git
 from quotaform.cli.main import run
-from quotaform.git import object_store as git
-from quotaform.git import process as git_process
-from quotaform.git.object_store import (
-    find_work_tree,
-    open_objects,
-)
-from quotaform.git.process import GitError, ObjectTooLargeError, TimeLeft
+from quotaform.git import GitError, ObjectTooLargeError, TimeLeft, find_work_tree, open_objects
 from quotaform.plan.source import list_files
 from tests.git_repository import ENVIRONMENT, GitRepository
 
@@ -256,7 +251,7 @@ def test_a_repository_that_git_refuses_is_a_warning(
 ) -> None:
     """A repository of another user (safe.directory), and one without a git command, had no commit and no reason."""
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-    monkeypatch.setattr(git_process, "_KEPT_VARIABLES", ("GIT_CONFIG", "GIT_TEST"))
+    monkeypatch.setattr(git, "_KEPT_VARIABLES", ("GIT_CONFIG", "GIT_TEST"))
     monkeypatch.chdir(origin.path)
     assert run(["plan"]) == 0
     printed = capsys.readouterr().out
@@ -349,7 +344,7 @@ def test_the_bytes_and_the_time_of_reading_are_limited(
     monkeypatch.chdir(origin.path)
     with monkeypatch.context() as patched, open_objects(origin.path, TimeLeft()) as objects:
         assert objects.commit("HEAD") is not None
-        patched.setattr(git_process, "_MAX_BYTES_READ", objects.bytes_read)
+        patched.setattr(git, "_MAX_BYTES_READ", objects.bytes_read)
         for _ in range(2):
             with pytest.raises(GitError):
                 objects.commit("HEAD")
@@ -358,8 +353,7 @@ def test_the_bytes_and_the_time_of_reading_are_limited(
             capsys.readouterr().out
         )
     passed = [0.0]
-    for module in (git, git_process):
-        monkeypatch.setattr(module, "monotonic", lambda: time.monotonic() + passed[0])
+    monkeypatch.setattr(git, "monotonic", lambda: time.monotonic() + passed[0])
     left = TimeLeft(300)
     with open_objects(origin.path, left) as objects:
         passed[0] += 200

@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from quotaform.git.process import GitError
+from quotaform.git import GitError
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import ApplyRunningError, FileReadError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome

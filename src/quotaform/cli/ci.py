@@ -72,7 +72,7 @@ class Ci:
         here = Path.cwd()
         if given and here.is_relative_to(Path(given).resolve()):
             return Path(given).resolve()
-        from quotaform.git.object_store import find_work_tree
+        from quotaform.git import find_work_tree
 
         top = find_work_tree(self.root or here)
         return here if top is None else top.resolve()

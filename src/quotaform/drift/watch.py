@@ -21,8 +21,7 @@ from quotaform.drift.drift import Drift
 from quotaform.drift.records import Log
 from quotaform.drift.report import drift_line
 from quotaform.drift.run import drift_of
-from quotaform.git.object_store import find_work_tree, open_objects
-from quotaform.git.process import GitError, TimeLeft
+from quotaform.git import GitError, TimeLeft, find_work_tree, open_objects
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import BaseError, ClusterError, FileReadError, InvalidFilesError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome

@@ -15,8 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from quotaform.git.object_store import Commit, GitObjects, find_work_tree, merge_base, open_objects
-from quotaform.git.process import GitError, TimeLeft
+from quotaform.git import Commit, GitError, GitObjects, TimeLeft, find_work_tree, merge_base, open_objects
 from quotaform.model import rule
 from quotaform.model.errors import ArgumentError, BaseError, InvalidFilesError, UsageError
 from quotaform.model.finding import Approval, Finding, Severity

@@ -18,8 +18,7 @@ from re import Match
 from re import compile as regex
 from typing import TYPE_CHECKING, Final
 
-from quotaform.git.object_store import find_work_tree, open_objects
-from quotaform.git.process import GitError, TimeLeft
+from quotaform.git import GitError, TimeLeft, find_work_tree, open_objects
 from quotaform.model.entity import Entity
 from quotaform.model.errors import BaseError, FileReadError, QuotaformError, SavedFileChangedError, SavedFileError
 from quotaform.model.quotas import Action, Base, DeclaredBase, Desired, Entry

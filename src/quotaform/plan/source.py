@@ -12,8 +12,17 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from quotaform.desired.loader import Claim
-from quotaform.git.object_store import Commit, GitObjects, TreeEntry, blob_id, find_work_tree, open_objects
-from quotaform.git.process import GitError, ObjectTooLargeError, TimeLeft
+from quotaform.git import (
+    Commit,
+    GitError,
+    GitObjects,
+    ObjectTooLargeError,
+    TimeLeft,
+    TreeEntry,
+    blob_id,
+    find_work_tree,
+    open_objects,
+)
 from quotaform.model.entity import DEFAULT_WORD, Entity
 from quotaform.model.errors import FileReadError
 from quotaform.model.finding import APPROVALS_NAME

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from quotaform.git.object_store import GitObjects, TreeEntry, blob_id
-from quotaform.git.process import GitError, ObjectTooLargeError
+from quotaform.git import GitError, GitObjects, ObjectTooLargeError, TreeEntry, blob_id
 from quotaform.model.errors import FileReadError
 from quotaform.model.text import size_text
 from quotaform.repository.revision import Revision, read_folder

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from quotaform.desired.loader import Claim
-from quotaform.git.object_store import find_work_tree
+from quotaform.git import find_work_tree
 from quotaform.model import rule
 from quotaform.model.errors import (
     ClusterChoiceError,

@@ -21,7 +21,7 @@ from quotaform.desired.schema import quotas as quotas_schema
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.writable import check_live, writable_values
 from quotaform.desired.writer import SCHEMA, render_quotas, spell_scalar
-from quotaform.git.object_store import find_work_tree
+from quotaform.git import find_work_tree
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterError, ExistingFilesError, QuotaformError, UsageError
 from quotaform.model.finding import by_severity

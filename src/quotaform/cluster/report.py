@@ -99,13 +99,16 @@ def _altered_lines(done: Altered, style: Style) -> Iterator[str]:
         yield from value_lines(done.after, changed)
     else:
         yield f"{style.paint(done.entity.address, 'bold')} {'would have' if would else 'has'} no quotas."
-    for key in sorted(changed.keys() - done.after.keys(), key=key_order):
+    removed = sorted(changed.keys() - done.after.keys(), key=key_order)
+    for key in removed:
         yield f"  {spell_name(key)} {'would be' if would else 'is'} removed   ({changed[key]})"
     yield ""
     if would:
         yield "The broker would accept this. Nothing was changed."
     elif changed:
         yield style.paint(f"Altered {done.entity.address}.", "green")
+        if removed:
+            yield "Another quota may apply in its place, or none: quotaform resolve shows it."
     else:
         yield f"No changes: {done.entity.address} already has these values."
 

@@ -143,7 +143,8 @@ def is_nothing_there(error: InvalidFilesError) -> bool:
 
 def bad_table(name: str, text: str) -> InvalidFilesError:
     """Return the error of a table that cannot be used."""
-    return InvalidFilesError([rule.TABLE.finding(f"the table {text}", location=Location(inert(name)))])
+    problem = rule.TABLE.finding(f"the table {text}", location=Location(inert(name)))
+    return InvalidFilesError([problem], ends="")
 
 
 def reason_of(error: PySparkException | Py4JError) -> str:

@@ -211,9 +211,9 @@ class InvalidFilesError(QuotaformError):
 
     exit_code = ExitCode.INVALID
 
-    def __init__(self, problems: Sequence[Finding]) -> None:
+    def __init__(self, problems: Sequence[Finding], *, ends: str = "; nothing was sent to any cluster") -> None:
         self.problems = tuple(problems)
-        super().__init__(*map(str, self.problems), f"{self._count} found; nothing was sent to any cluster.")
+        super().__init__(*map(str, self.problems), f"{self._count} found{ends}.")
 
     @property
     def _count(self) -> str:

@@ -124,12 +124,12 @@ def parse_server(written: str) -> Server:
     (Server(host='b1', port=9092), '[fe80::1%eth0]:9092')
     """
     match = _WRITTEN(written)
-    port = int(match["port"]) if match else 0
-    if match is None or not 0 < port < 65536:
-        raise ValueError(
-            f"The bootstrap server {spell_server(written)} is not host:port; write for example broker1:9092."
-        )
-    return Server(match["v6"] or match["host"], port)
+    if match is None or not 0 < int(match["port"]) < 65536:
+        problem = "is not host:port; write for example broker1:9092"
+        if match is not None:
+            problem = "has a port that is not between 1 and 65535"
+        raise ValueError(f"The bootstrap server {spell_server(written)} {problem}.")
+    return Server(match["v6"] or match["host"], int(match["port"]))
 
 
 def spell_server(written: str) -> str:

@@ -45,6 +45,7 @@ class Initialization:
     environment: Mapping[str, str] = field(default_factory=dict)
     directory: str = "."
     is_versioned: bool = True  # whether the directory is in a git work tree
+    above: str | None = None  # the top of that, when it is another directory
     # The line of the cluster in quotaform.yaml that would read the client properties which the workflows write; `None`
     # when it is there, or there are no workflows
     unread_properties: str | None = None
@@ -109,6 +110,11 @@ def _init_lines(made: Initialization, style: Style, *, is_dry_run: bool) -> Iter
         yield style.paint(inert(f"Warning: the cluster id is not pinned: {made.unknown_id}"), "yellow")
     if made.ignored:
         yield f".gitignore exists already; add {', '.join(made.ignored)}"
+    workflows = [path for path in made.files if path.endswith(".yml")]
+    if workflows and made.above is not None:
+        text = f"CI reads workflows at the top of a git repository only, which is {inert(made.above)}"
+        remedy = f"move them there and adapt their paths, or make {inert(made.directory)} a repository of its own"
+        yield style.paint(f"Warning: {text}; {remedy}.", "yellow")
     if is_dry_run and not made.added:
         return
     yield from ("", style.paint("Next:", "bold"))
@@ -129,5 +135,4 @@ def _init_lines(made: Initialization, style: Style, *, is_dry_run: bool) -> Iter
     yield "  quotaform validate"
     yield f"  quotaform plan{f' --cluster {made.cluster}' if made.cluster else ''}"
     yield "  git add . && git commit"
-    workflows = (path for path in made.files if path.endswith((".yml", ".gitlab-ci.yml")))
     yield from (f"  follow the first lines of {inert(path)}" for path in workflows)

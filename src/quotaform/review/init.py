@@ -216,10 +216,12 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
     if has_ci and (has_properties or not is_further):
         path = str(request.command_config or "path/to/client.properties")
         environment = {PROPERTIES_VARIABLE: path, "QUOTAFORM_ENV": PROPERTIES_VARIABLE}
+    top = find_work_tree(repository.directory)
     made = Initialization(
         files=imported.files if imported else {},
         directory=str(directory),
-        is_versioned=find_work_tree(repository.directory) is not None,
+        is_versioned=top is not None,
+        above=None if top is None or top == Path(os.path.realpath(directory)) else str(top),
         imported=imported,
         unknown_id=unknown_id,
         environment=environment,

@@ -39,7 +39,7 @@ def load_usage_mapping(path: Path) -> TableMapping:
     """
     mapping, problems = read_usage_mapping(SourceFile(shown_path(path), read_bytes(path, MIB)))
     if mapping is None:
-        raise InvalidFilesError(problems)
+        raise InvalidFilesError(problems, ends="")
     return mapping
 
 

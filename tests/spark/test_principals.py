@@ -21,13 +21,13 @@ NAMES = ("alice", "CN=a b,O=x", "<default>", "a\nb", '"', '"a"', "=1+1", " a ", 
 
 def read(spark: SparkSession, path: Path | str) -> list[Entity]:
     """Read and check principals, in some order of their own."""
-    from quotaform.fleet.principals import count_principals, named_principals, read_principals
+    from quotaform.fleet.principals import load_principals
 
-    principals = read_principals(spark, str(path))
-    counts = count_principals(principals, str(path))
-    assert counts.nameless == principals.count() - counts.total
-    rows = named_principals(principals).collect()
+    warnings: list[str] = []
+    principals, counts = load_principals(spark, str(path), warnings.append)
+    rows = principals.collect()
     assert counts.total == len(rows)
+    assert bool(warnings) is bool(counts.nameless)
     assert counts.ips == sum(row.asDict().get("ip") is not None for row in rows)
     columns = {"user": "user", "client_id": "client-id", "ip": "ip"}
     return sorted(

@@ -25,7 +25,7 @@ from quotaform.fleet.job import (
     ship_job,
 )
 from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
-from quotaform.fleet.principals import count_principals, named_principals, read_principals
+from quotaform.fleet.principals import load_principals
 from quotaform.fleet.session import spark_session
 from quotaform.fleet.table import located
 from quotaform.model.errors import BaseError
@@ -37,7 +37,6 @@ from quotaform.plan.run import PlanRequest, plan_cluster, read_plan_source, with
 from quotaform.plan.source import Source
 from quotaform.plan.spark import blast_radius, changed_cluster, distinct_principals, tallies
 from quotaform.repository.gateway import open_gateway
-from quotaform.resolve.request_file import nameless_note
 from quotaform.resolve.spark_quotas import CLUSTER
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 
@@ -144,11 +143,7 @@ def plan_with_table(
     """
     table = principal_list.table or ""
     progress("Reading principals", 0, 0)
-    read = read_principals(spark, table)
-    counts = count_principals(read, table)
-    if counts.nameless:
-        warn(nameless_note(table, counts.nameless))
-        read = named_principals(read)
+    read, counts = load_principals(spark, table, warn)
     outcomes = in_order(run_job(spark, job, "Planning clusters on Spark", progress), job.names)
     progress("Resolving principals before and after the plans", 0, 0)
     changed, distinct = _changed(outcomes), in_few_tasks(distinct_principals(read), counts.total)

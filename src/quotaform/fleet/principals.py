@@ -16,7 +16,7 @@ A table may have other columns, which are ignored; in a CSV or JSON lines file, 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -33,7 +33,7 @@ from quotaform.model.entity import CLIENT_ID, IP, KNOWN_TYPES, USER, read_name
 from quotaform.model.errors import InvalidFilesError
 from quotaform.model.finding import Location
 from quotaform.model.text import inert, listed, quote
-from quotaform.resolve.request_file import COLUMNS, read_header, unreadable, unusable
+from quotaform.resolve.request_file import COLUMNS, nameless_note, read_header, unreadable, unusable
 from quotaform.resolve.spark_quotas import CLUSTER, PRINCIPALS
 
 if TYPE_CHECKING:
@@ -77,14 +77,23 @@ def read_principals(spark: SparkSession, name: str) -> DataFrame:
     return found.select("*", *(f.lit(None).cast("string").alias(each) for each in missing))
 
 
-def principals_of(principals: DataFrame, cluster: str) -> DataFrame:
-    """Return the principals of a cluster: those whose column `cluster` names it, or all if there is no such column."""
-    return principals.where(f.col(CLUSTER) == cluster) if CLUSTER in principals.columns else principals
+def load_principals(
+    spark: SparkSession, name: str, warn: Callable[[str], None], *, cluster: str | None = None
+) -> tuple[DataFrame, PrincipalCounts]:
+    """Return `PRINCIPALS` that can be resolved, and how many there are.
 
-
-def named_principals(principals: DataFrame) -> DataFrame:
-    """Return the principals without rows that name nobody."""
-    return principals.where(~_is_nameless())
+    `warn`: called with a sentence about rows that name nobody, which are left out. `cluster`: the one of which those
+    are meant, if the table has a column `cluster`; `None` for all. Raises `InvalidFilesError` as `read_principals`
+    does, and `count_principals`.
+    """
+    rows, of = read_principals(spark, name), ""
+    if cluster is not None and CLUSTER in rows.columns:
+        rows, of = rows.where(f.col(CLUSTER) == cluster), f" of cluster {quote(cluster)}"
+    counts = count_principals(rows, name, of)
+    if counts.nameless:
+        warn(nameless_note(name, counts.nameless))
+        rows = rows.where(~_is_nameless())
+    return rows, counts
 
 
 def _is_nameless() -> Column:
@@ -172,12 +181,12 @@ class PrincipalCounts:
         return self.clients + self.ips
 
 
-def count_principals(principals: DataFrame, name: str, cluster: str | None = None) -> PrincipalCounts:
+def count_principals(rows: DataFrame, name: str, of: str = "") -> PrincipalCounts:
     """Count principals, and make sure that each can be resolved: one Spark job.
 
-    `cluster`: If they have a column `cluster`, the one of which those are meant.
-    Raises `InvalidFilesError`: There are none, or rows from which no request can come: with an ip beside a user or
-    client-id, with an empty user or ip, or not readable. It counts them and shows the first.
+    `of`: whose they are, in a message. Raises `InvalidFilesError`: There are none, or rows from which no request can
+    come: with an ip beside a user or client-id, with an empty user or ip, or not readable. It counts them and shows the
+    first.
     """
     is_ip, is_read = f.col(_IP).isNotNull(), f.col(BROKEN).isNull()
     problems = {
@@ -187,7 +196,6 @@ def count_principals(principals: DataFrame, name: str, cluster: str | None = Non
         "with an empty user; only a client-id can be empty": f.col(_USER) == "",
         "with an empty ip; only a client-id can be empty": f.col(_IP) == "",
     }
-    rows = principals if cluster is None else principals_of(principals, cluster)
     [found] = rows.agg(
         f.count("*").alias("total"),
         f.count_if(is_read & _is_nameless()).alias("nameless"),
@@ -204,7 +212,6 @@ def count_principals(principals: DataFrame, name: str, cluster: str | None = Non
             findings.append(f"{number} {text}: {first}{shown}")
     total = found.total - found.nameless
     if not total:
-        of = f" of cluster {quote(cluster)}" if cluster is not None and CLUSTER in principals.columns else ""
         findings.append(f"there are no principals{of} in it")
     if findings:
         raise InvalidFilesError([rule.REQUESTS.finding(text, location=Location(name)) for text in findings])

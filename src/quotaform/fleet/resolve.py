@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
 
-from quotaform.fleet.principals import (
-    PrincipalCounts,
-    count_principals,
-    is_text,
-    named_principals,
-    principals_of,
-    read_principals,
-)
+from quotaform.fleet.principals import is_text, load_principals
 from quotaform.fleet.table import located
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.errors import ArgumentError
@@ -122,9 +115,7 @@ def write_resolved(
         if plan is not None:
             plan.require_cluster(cluster_id)
         progress(f"Reading principals of {inert(source)}", 0, 0)
-        listed = principals_of(read_principals(spark, source), cluster.name)
-        counts = count_principals(listed, source, cluster.name)
-        principals = _named(listed, source, counts, warn)
+        principals, counts = load_principals(spark, source, warn, cluster=cluster.name)
         progress(f"Reading quotas of {spell_name(cluster.label)}", 0, 0)
         actual = gateway.describe()
     require_keys(detail.keys, actual, has_clients=counts.clients > 0, has_ips=counts.ips > 0)
@@ -150,14 +141,6 @@ def write_resolved(
     return TableReport(header=header, target=str(target), clients=counts.clients, ips=counts.ips, keys=found)
 
 
-def _named(principals: DataFrame, name: str, counts: PrincipalCounts, warn: Callable[[str], None]) -> DataFrame:
-    """Return the rows that name somebody, with a warning if there are others."""
-    if not counts.nameless:
-        return principals
-    warn(nameless_note(name, counts.nameless))
-    return named_principals(principals)
-
-
 def few_principals(spark: SparkSession, name: str, cluster: str, warn: Callable[[str], None]) -> list[Entity]:
     """Return principals of a cluster that are few enough to be printed, each as a concrete entity.
 
@@ -172,10 +155,8 @@ def few_principals(spark: SparkSession, name: str, cluster: str, warn: Callable[
         if listed.nameless:
             warn(nameless_note(name, listed.nameless))
         return list(listed)
-    found = principals_of(read_principals(spark, name), cluster)
-    counts = count_principals(found, name, cluster)
+    principals, counts = load_principals(spark, name, warn, cluster=cluster)
     _require_few(name, counts.total)
-    principals = _named(found, name, counts, warn)
     return [entity_of_row(*row.values()) for row in principals.select(*PRINCIPALS.names).toArrow().to_pylist()]
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace as changed
 
 from quotaform.drift.drift import make_drift
 from quotaform.history.history import Changer, EntityHistory, HistoryRow
-from quotaform.history.page import render_history_html
+from quotaform.history.report import render_history_html
 from quotaform.model.entity import Entity
 from quotaform.plan.receipt import Result
 from quotaform.report.format import render

@@ -15,7 +15,7 @@ import pytest
 
 from quotaform.apply.applier import Applier
 from quotaform.fleet.apply import ApplyWork, Done, PlanToApply
-from quotaform.fleet.bundle import Bundle
+from quotaform.fleet.job import Bundle
 from quotaform.model.entity import Entity
 from quotaform.model.errors import PlanIdError
 from quotaform.plan.plan_file import load_plan_file

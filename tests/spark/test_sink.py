@@ -48,7 +48,7 @@ def row(cluster_id: str, entity: Entity, before: float | None, after: float | No
 
 
 def table(spark: SparkSession, rows: list[Row]) -> DataFrame:
-    from quotaform.fleet.plan_rows import PLAN_ROWS
+    from quotaform.fleet.data_source import PLAN_ROWS
 
     return spark.createDataFrame(rows, PLAN_ROWS)
 
@@ -137,7 +137,7 @@ def test_a_frame_is_written_by_its_options(
 def test_an_executor_that_does_not_see_the_folder_of_receipts_writes_nothing(
     cluster: Cluster, sandbox: Sandbox, tmp_path: Path
 ) -> None:
-    from quotaform.fleet.plan_rows import PLAN_ROWS, PlanWriter
+    from quotaform.fleet.data_source import PLAN_ROWS, PlanWriter
     from quotaform.fleet.table import row_batch
 
     before = cluster.read()

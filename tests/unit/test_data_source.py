@@ -11,9 +11,16 @@ import pytest
 
 from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.desired.config import Cluster
-from quotaform.fleet.bundle import DriverContext
-from quotaform.fleet.data_source import clusters_of, failure_row, read_failure
-from quotaform.fleet.plan_rows import PLAN_ROWS, Written, cluster_changes, require_written
+from quotaform.fleet.data_source import (
+    PLAN_ROWS,
+    Written,
+    cluster_changes,
+    clusters_of,
+    failure_row,
+    read_failure,
+    require_written,
+)
+from quotaform.fleet.job import DriverContext
 from quotaform.model.errors import (
     AuthorizationError,
     ConnectError,

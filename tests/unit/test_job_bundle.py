@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.fleet.bundle import Bundle, DriverContext
-from quotaform.fleet.job import ShippedFile, ShippedJob, _opened_job
+from quotaform.fleet.job import Bundle, DriverContext, ShippedFile, ShippedJob, _opened_job
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,7 @@ from quotaform.apply.applier import Applier
 from quotaform.apply.audit import AuditFile
 from quotaform.apply.ledger import Applied, ClusterPlan, Ledger, ReceiptKeeper, show_nothing
 from quotaform.apply.run import apply_cluster, require_applyable
-from quotaform.fleet.bundle import Bundle
-from quotaform.fleet.job import ShippedJob, new_bundle, run_job, ship_job
+from quotaform.fleet.job import Bundle, ShippedJob, new_bundle, run_job, ship_job
 from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
 from quotaform.fleet.session import spark_session
 from quotaform.model.errors import ApplyLostError, ClusterError, EngineError, QuotaformError

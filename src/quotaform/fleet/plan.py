@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from quotaform.desired.loader import LoadedFiles
 from quotaform.drift.drift import Drift
 from quotaform.drift.run import drift_of, without_baseline
-from quotaform.fleet.bundle import Bundle
 from quotaform.fleet.job import (
+    Bundle,
     ShippedJob,
     in_few_tasks,
     in_order,

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.types import StructType
 
 from quotaform.cluster.snapshot import read_snapshot
-from quotaform.fleet.bundle import inside
 from quotaform.fleet.data_source import SNAPSHOTS, QuotaRow, failed_row, quota_rows, snapshot_moment
-from quotaform.fleet.job import in_order, new_bundle, run_job, ship_job
+from quotaform.fleet.job import in_order, inside, new_bundle, run_job, ship_job
 from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
 from quotaform.fleet.session import spark_session
 from quotaform.fleet.table import make_table, row_batch

@@ -18,8 +18,7 @@ from pyspark.sql import functions as f
 from quotaform.desired.writable import is_out_of_reach
 from quotaform.drift.drift import Drift
 from quotaform.drift.run import drift_of
-from quotaform.fleet.bundle import Bundle
-from quotaform.fleet.job import in_order, new_bundle, run_job, ship_job
+from quotaform.fleet.job import Bundle, in_order, new_bundle, run_job, ship_job
 from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
 from quotaform.fleet.session import spark_session
 from quotaform.history.spark import as_of, history_of, last_snapshots, require_known

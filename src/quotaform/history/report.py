@@ -20,7 +20,6 @@ from quotaform.model.entity import Entity, spell_name
 from quotaform.model.moment import spell_second
 from quotaform.model.records.record import builtins
 from quotaform.model.text import inert
-from quotaform.report.html import render_html
 from quotaform.report.report import Curve, Level, Number, Plot, Report, Section, Table
 from quotaform.report.text import PLAIN, Style, counted, minute_text, short_limit_text
 from quotaform.resolve.effect import value_text
@@ -156,10 +155,10 @@ def drawn_limits(found: EntityHistory) -> list[LimitOf]:
     return list(dict.fromkeys((row.cluster, row.entity, row.key) for row in found.rows))[:MOST_PARTS]
 
 
-def render_history_html(
+def limits_report(
     found: EntityHistory, usage: str | None = None, curves: Mapping[LimitOf, Curve] | None = None
-) -> Iterator[str]:
-    """Yield the values of entities over time as a page, with a section for each entity and key.
+) -> Report:
+    """Return the values of entities over time, with a section for each entity and key.
 
     `found` is what entities had and when. `usage` is the table of what they used, if one was given, and `curves` what
     it says of `drawn_limits`.
@@ -171,14 +170,13 @@ def render_history_html(
         for key, rows in groupby(found.rows, lambda row: (row.cluster, row.entity, row.key))
         if key in drawn
     ]
-    report = Report(
+    return Report(
         title="Limits over time",
         about=(_about(found), *(() if usage is None else (f"Usage: {inert(usage)}, the highest rate of all brokers",))),
         sections=tuple(sections),
         nothing=f"No snapshot has {' or '.join(found.entities) or 'any quotas'}.",
         notes=tuple(_notes(found, len(drawn), None if usage is None else len(drawn) - len(curves))),
     )
-    return render_html(report)
 
 
 def _section(of: LimitOf, rows: Sequence[HistoryRow], found: EntityHistory, used: Curve) -> Section:

@@ -76,7 +76,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         csv="resolve.report:render_resolve_csv",
         html="resolve.report:resolve_report",
     ),
-    "history": _formats("history.report:render_entity_history", html="history.report:render_history_html"),
+    "history": _formats("history.report:render_entity_history", html="history.report:limits_report"),
     "history-append": _formats("history.report:render_append"),
     "history-diff": _formats("history.report:render_history_difference"),
     "usage-ingest": _formats("usage.ingest.ingest:render_ingested"),

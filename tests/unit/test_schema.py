@@ -21,8 +21,9 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, Desired, Quotas
 from quotaform.model.records import document as documents
 from quotaform.model.records.document import DocumentKind
-from quotaform.model.records.record import dump_record
-from quotaform.model.records.schema import render_schema
+from quotaform.model.records.field import ClusterRecord
+from quotaform.model.records.record import Record, dump_record, optional
+from quotaform.model.records.schema import record_definitions, render_schema
 from quotaform.model.units import _FACTORS, UNLIMITED, parse_value
 from quotaform.plan.difference import diff, make_plan
 from quotaform.plan.plan import PlanOptions
@@ -196,3 +197,18 @@ def test_every_kind_of_document_and_of_file_has_a_schema() -> None:
     assert set(schema_names()) == kinds.keys() - internal | {"quotas", "config", "entry", "approvals", "usage-mapping"}
     for name in kinds.keys() - internal:
         assert load_schema(name)["properties"]["kind"]["const"] == kinds[name].kind
+
+
+class OtherNames:
+    """Records that are called as others are."""
+
+    class ClusterRecord(Record):
+        """A record of which a field is left out that the other one of its name does not have."""
+
+        name: str | None = optional(default=None)
+
+
+def test_the_schema_of_a_record_does_not_depend_on_another_of_its_name() -> None:
+    # The fields that may be left out were kept by the name of the class.
+    assert record_definitions(ClusterRecord)["cluster"]["required"] == ["name", "id"]
+    assert record_definitions(OtherNames.ClusterRecord)["cluster"]["required"] == []

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from functools import partial
+from functools import cache
 from re import compile as regex
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, dataclass_transform
@@ -76,58 +76,52 @@ def optional(*, default: Any, name: str | None = None) -> Any:
     return _Optional(default, name)
 
 
-OPTIONAL: Final[dict[str, set[str]]] = {}
-"""By the name of classes, the fields that are `optional` in one of them, as JSON calls them; for schemas."""
-
-
-_NONE: Final = object()
 _FIELD: Final[Any] = type(msgspec.field(default=None))
 
 
-def _itself(default: object) -> object:
-    return default
+def _written(default: Any) -> Any:
+    """Return a default, or what `msgspec.field` returned, as one that msgspec does not compare with."""
+    field = default if isinstance(default, _FIELD) else msgspec.field(default=default)
+    if field.default is not msgspec.NODEFAULT:
+        return msgspec.field(default_factory=lambda: field.default, name=field.name)
+    if field.default_factory is not msgspec.NODEFAULT:
+        return msgspec.field(default_factory=lambda: field.default_factory(), name=field.name)
+    return field
 
 
 class _RecordMeta(StructMeta):
+    """Sees to it that `optional` fields are left out when they have their default, and no others.
+
+    msgspec leaves out what *is* the default of a field, so the fields that are always written have a function instead
+    that returns their default.
+    """
+
     def __new__(
         mcls,
         name: str,
         bases: tuple[type, ...],
         namespace: dict[str, Any],
         document: DocumentKind | None = None,
-        **more: bool,
+        **options: bool,
     ) -> Any:
         if document is not None:
             version = about("Minor versions only add fields.", pattern=rf"^{document.major}\.[0-9]+$")
             kind = Annotated[Literal[document.kind], about("The kind of this document.")]  # type: ignore[name-defined]
             fields = {"format_version": Annotated[str, version], "kind": kind, **namespace["__annotations__"]}
             namespace |= {"__annotations__": fields, "format_version": document.version, "kind": document.kind}
-        own = {field: value for field, value in namespace.items() if isinstance(value, _Derived)}
-        left_out = {field: value for field, value in namespace.items() if isinstance(value, _Optional)}
-        defaults = {field: value for base in bases for field, value in getattr(base, "_optional", {}).items()}
-        defaults |= {value.name or field: value.default for field, value in left_out.items()}
-        unmade: dict[str, Any] = {"default": None}
-        if defaults:
-            namespace["_optional"] = defaults
-            OPTIONAL.setdefault(name, set()).update(defaults)
-            unmade = {"default_factory": NoneType}
-            for field in namespace["__annotations__"]:
-                value = namespace.get(field, _NONE)
-                if isinstance(value, _Optional):
-                    namespace[field] = msgspec.field(default=value.default, name=value.name)
-                elif value is not _NONE and not isinstance(value, _Derived):
-                    # A field that is written with its default has none that msgspec could compare.
-                    default, other = (value.default, value.name) if isinstance(value, _FIELD) else (value, None)
-                    if default is not msgspec.NODEFAULT:
-                        namespace[field] = msgspec.field(default_factory=partial(_itself, default), name=other)
-        if own:
-            namespace |= {field: msgspec.field(name=value.name, **unmade) for field, value in own.items()}
-            namespace["_derived"] = {
-                **next((base._derived for base in bases if hasattr(base, "_derived")), {}),
-                **{field: value.make for field, value in own.items()},
-            }
-            namespace["__post_init__"] = _derive
-        options = {"omit_defaults": bool(defaults), "frozen": True, "kw_only": True, "gc": "dict" in more, **more}
+        made: Mapping[str, Any] = next((base._derived for base in bases if hasattr(base, "_derived")), {})
+        for field in namespace.get("__annotations__", ()):
+            value = namespace.get(field, UNSET)
+            if isinstance(value, _Derived):
+                made = {**made, field: value.make}
+                namespace[field] = msgspec.field(default_factory=NoneType, name=value.name)
+            elif isinstance(value, _Optional):
+                namespace[field] = msgspec.field(default=value.default, name=value.name)
+            elif value is not UNSET:
+                namespace[field] = _written(value)
+        if made:
+            namespace |= {"_derived": made, "__post_init__": _derive}
+        options = {"omit_defaults": True, "frozen": True, "kw_only": True, "gc": "dict" in options, **options}
         return super().__new__(mcls, name, bases, namespace, **options)  # type: ignore[arg-type]
 
 
@@ -172,12 +166,19 @@ def builtins(record: Record) -> dict[str, Any]:
     return fields
 
 
+@cache
+def left_out(kind: type[Record]) -> Mapping[str, Any]:
+    """Return the fields that are left out when they have their default, as JSON calls them, with the default."""
+    fields = msgspec.structs.fields(kind)
+    return {field.encode_name: field.default for field in fields if field.default is not msgspec.NODEFAULT}
+
+
 def written_fields(record: Record, lists: Collection[str]) -> Iterator[tuple[str, Any]]:
     """Yield the fields of a record as JSON; the items of long lists are made one by one."""
-    left_out = getattr(record, "_optional", {})
+    defaults = left_out(type(record))
     for field, name in zip(record.__struct_fields__, record.__struct_encode_fields__, strict=True):
         value = getattr(record, field)
-        if value is not UNSET and (name not in left_out or value is not left_out[name]):
+        if name not in defaults or value is not defaults[name]:
             yield name, map(_plain, value) if name in lists else _plain(value)
 
 

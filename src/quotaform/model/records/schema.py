@@ -8,9 +8,12 @@ from json import dumps
 from re import compile as regex
 from typing import Any, Final, TypeAlias
 
+from msgspec import Struct
+from msgspec.inspect import StructType, type_info
 from msgspec.json import schema_components
+from msgspec.structs import astuple
 
-from quotaform.model.records.record import OPTIONAL, Record, schema_of
+from quotaform.model.records.record import Record, left_out, schema_of
 
 Node: TypeAlias = dict[str, Any]
 
@@ -91,8 +94,8 @@ def titled(title: str, schema: Node) -> Node:
 _CAPITAL: Final = regex("(?<!^)(?=[A-Z])")
 
 
-def record_definitions(*kinds: type[Record]) -> dict[str, Node]:
-    """Return the definitions of records and of those that they refer to, e.g. `cluster_backtest`."""
+def record_definitions(kind: type[Record]) -> dict[str, Node]:
+    """Return the definitions of a record and of those that it refers to, e.g. `cluster_backtest`."""
 
     def renamed(item: Any) -> Any:
         if isinstance(item, list):
@@ -105,22 +108,32 @@ def record_definitions(*kinds: type[Record]) -> dict[str, Node]:
         if isinstance(item.get("properties"), dict) and "description" in item:
             item = {**item, "description": item["description"].partition("\n\n    >>>")[0]}
         if isinstance(fields := item.get("properties"), dict) and "required" in item:
-            left_out = OPTIONAL.get(item.get("title", ""))
-            if left_out is None:
-                # A field with a default is always written, unlike one that may be left out.
-                required = [name for name, field in fields.items() if name in item["required"] or "default" in field]
-            else:
-                required = [name for name in fields if name not in left_out]
-                fields = {name: _given(field) if name in left_out else field for name, field in fields.items()}
-            item = {**item, "required": required, "properties": fields}
+            optional = left_out(classes[item["title"]]) if item.get("title") in classes else {}
+            required = [name for name in fields if name not in optional]
+            given = {name: _given(fields[name]) for name, default in optional.items() if default is None}
+            item = {**item, "required": required, "properties": fields | given}
         return {
             name: _REF + _definition(value.removeprefix(_REF)) if name == "$ref" else renamed(value)
             for name, value in item.items()
             if name not in {"title", "default"} or (isinstance(value, dict) and value)
         }
 
-    _, found = schema_components(kinds, ref_template=_REF + "{name}", schema_hook=schema_of)
+    classes = _records_in(kind)
+    _, found = schema_components((kind,), ref_template=_REF + "{name}", schema_hook=schema_of)
     return {_definition(name): renamed(schema) for name, schema in found.items()}
+
+
+def _records_in(kind: type[Record]) -> dict[str, Any]:
+    """Return a record and those that it refers to, by name."""
+    found: dict[str, Any] = {}
+    todo: list[Any] = [type_info(kind)]
+    for here in todo:
+        if isinstance(here, StructType):
+            if here.cls.__name__ in found:
+                continue
+            found[here.cls.__name__] = here.cls
+        todo += astuple(here) if isinstance(here, Struct) else here if isinstance(here, tuple) else ()
+    return found
 
 
 def _given(field: Node) -> Node:

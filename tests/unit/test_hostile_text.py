@@ -28,8 +28,8 @@ from quotaform.model import errors
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterError, EngineError, QuotaformError
 from quotaform.model.finding import Finding, Location, Severity
-from quotaform.model.printable import is_annotation
 from quotaform.model.quotas import Snapshot
+from quotaform.model.text import is_annotation
 from quotaform.plan.receipt import RECEIPT_LISTS
 from quotaform.plan.records import PLAN_LISTS
 from quotaform.report.format import FORMATS

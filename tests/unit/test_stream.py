@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from quotaform.cli.stream import GuardedStream, GuardedStreams, make_harmless
-from quotaform.model.printable import COMMAND_MARKS, is_command
+from quotaform.model.text import COMMAND_MARKS, is_command
 
 pytestmark = pytest.mark.slow
 

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from quotaform.apply.applier import Applier
 from quotaform.model.errors import QuotaformError
 from quotaform.model.quotas import Action
-from quotaform.model.records.document import AUDIT, json_number, spell
+from quotaform.model.records.document import AUDIT, json_line, json_number
 from quotaform.model.records.field import Address, ClusterRecord, Names, QuotaKeyName
 from quotaform.model.records.record import UNSET, Count, Digest, Record, Timestamp, UnsetType, Value, about
 from quotaform.model.records.schema import Node, document_of
@@ -183,7 +183,7 @@ class AuditFile:
             )
             for event, time, fields in lines
         )
-        self._file.append(f"{spell(record)}\n" for record in records)
+        self._file.append(f"{json_line(record)}\n" for record in records)
 
     def _problem(self, error: OSError) -> str:
         return f"{self._path} cannot be written: {error.strerror or error}"

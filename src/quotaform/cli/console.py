@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from quotaform.cli.stream import GuardedStream, make_harmless, write_raw
 from quotaform.model.errors import NotApprovedError, QuotaformError
-from quotaform.model.printable import is_annotation, printable
+from quotaform.model.text import is_annotation, printable
 from quotaform.system.process import read_typed_line
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from quotaform import __version__
 from quotaform.cli.stream import GuardedStreams, run_as_process
 from quotaform.model.errors import ExitCode, InvalidFilesError, QuotaformError
-from quotaform.model.printable import printable
+from quotaform.model.text import printable
 from quotaform.system.process import interrupt_code, rare_collections, signals_raised
 
 COMMANDS: Final = {

@@ -16,7 +16,7 @@ from re import split
 from select import select
 from typing import Any, Final, NoReturn, TextIO
 
-from quotaform.model.printable import break_lines, escape, line_end, spell
+from quotaform.model.text import break_lines, escape, json_escape, line_end
 from quotaform.system.process import end_on_signals, ignore_signals, interrupt_code
 
 _COLOUR: Final = "(\x1b\\[(?:0|1|2|31|32|33)m)"
@@ -97,7 +97,7 @@ def make_harmless(text: str, *, before: str = "", allows_colour: bool = False) -
 
     Args:
         text: Any number of lines, whole or in parts; a colour is never split.
-        before: As for `quotaform.model.printable.break_lines`.
+        before: As for `quotaform.model.text.break_lines`.
     """
     if not text.replace("\n", "").isprintable():
         parts = split(_COLOUR, text) if allows_colour else [text]
@@ -157,7 +157,7 @@ def _escape_unencodable(error: UnicodeError) -> tuple[str, int]:
     """Return what stands for characters that the encoding does not have, so that JSON stays what it is."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    return "".join(map(spell, error.object[error.start : error.end])), error.end
+    return "".join(map(json_escape, error.object[error.start : error.end])), error.end
 
 
 def _open_closed_streams() -> None:

@@ -12,7 +12,7 @@ from msgspec import DecodeError, convert, field, structs
 from quotaform.drift.drift import Drift, Drifted, Ignored, Pending
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Base, SnapshotFile
-from quotaform.model.records.document import DRIFT, NOTIFICATION, NOTIFY_STATE, indented, spell
+from quotaform.model.records.document import DRIFT, NOTIFICATION, NOTIFY_STATE, indented, json_line
 from quotaform.model.records.field import (
     ClusterRecord,
 )
@@ -269,7 +269,7 @@ def dump_notification(notification: Notification) -> str:
         error=None if notification.error is None else notification.error[:_LONGEST_ERROR],
         links=LinksRecord(run=notification.run, runbook=RUNBOOK),
     )
-    return spell(builtins(record))
+    return json_line(builtins(record))
 
 
 class NotifyStateRecord(Record, document=NOTIFY_STATE):

@@ -24,7 +24,7 @@ from re import compile as regex
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from quotaform.model.moment import duration_text
-from quotaform.model.printable import printable
+from quotaform.model.text import printable
 
 if TYPE_CHECKING:
     from quotaform.model.entity import Entity

@@ -12,11 +12,10 @@ from msgspec import Meta
 from msgspec.structs import force_setattr
 
 from quotaform.model.entity import Entity, spell_name, try_address
-from quotaform.model.printable import printable
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.records.record import Count, Double, Record, about, optional
 from quotaform.model.scope import escape_glob
-from quotaform.model.text import inert
+from quotaform.model.text import inert, printable
 from quotaform.model.units import render_value, spell_value
 
 Position: TypeAlias = int

@@ -20,7 +20,7 @@ from quotaform.model.errors import SavedFileChangedError
 from quotaform.model.finding import Allowance, Finding, Location
 from quotaform.model.precedence import level_of
 from quotaform.model.quotas import NO_VALUES, Action, Cause, Change, SnapshotFile
-from quotaform.model.records.document import PLAN, json_number, sealed_lines, spell
+from quotaform.model.records.document import PLAN, json_line, json_number, sealed_lines
 from quotaform.model.records.field import (
     Address,
     ApprovalRecord,
@@ -247,7 +247,7 @@ def limit_change_lines(plan: Plan) -> Iterator[str]:
     """Yield all changes of limits by a plan as JSON lines, with the fields of `change_row`."""
     for change in plan.limit_changes:
         row = change_row(change)
-        yield f"{spell({name: json_number(cell) if type(cell) is float else cell for name, cell in row.items()})}\n"
+        yield f"{json_line({name: json_number(cell) if type(cell) is float else cell for name, cell in row.items()})}\n"
 
 
 # The file.

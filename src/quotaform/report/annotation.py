@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from quotaform.model.errors import QuotaformError
 from quotaform.model.finding import Finding, Severity
-from quotaform.model.printable import printable
 from quotaform.model.rule import RULES
+from quotaform.model.text import printable
 from quotaform.report.comment import Place, unchanged_place
 
 

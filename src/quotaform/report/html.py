@@ -13,9 +13,8 @@ from math import floor, isfinite, log10
 from typing import Final
 from urllib.parse import quote
 
-from quotaform.model.printable import printable
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.text import shorten_middle
+from quotaform.model.text import printable, shorten_middle
 from quotaform.model.units import is_decimal, measuring_unit
 from quotaform.report.report import Bar, Cell, Coloured, Number, Plot, Report, Section, Span, Table
 from quotaform.report.text import counted, short_limit_text

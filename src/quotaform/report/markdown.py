@@ -12,7 +12,7 @@ from itertools import groupby, islice
 from re import compile as regex
 from typing import Final
 
-from quotaform.model.printable import printable
+from quotaform.model.text import printable
 from quotaform.report.report import Bar, Cell, Column, ColumnKind, Table
 
 LONGEST_NAME: Final = 200

@@ -15,10 +15,9 @@ from quotaform.model.entity import DEFAULT_WORD, spell_name
 from quotaform.model.errors import NotReadError, QuotaformError
 from quotaform.model.moment import duration_text
 from quotaform.model.outcome import ClusterOutcome
-from quotaform.model.printable import printable
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import SnapshotFile
-from quotaform.model.text import inert, listed, quote
+from quotaform.model.text import inert, listed, printable, quote
 from quotaform.model.units import is_decimal, is_unlimited, plain, render_measured, render_value
 
 if TYPE_CHECKING:

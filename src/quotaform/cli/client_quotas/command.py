@@ -28,8 +28,7 @@ from quotaform.model.entity import (
     type_order,
 )
 from quotaform.model.errors import ClusterError, QuotaformError, UsageError
-from quotaform.model.printable import printable
-from quotaform.model.text import quote
+from quotaform.model.text import printable, quote
 from quotaform.model.units import parse_number, plain
 from quotaform.system.process import interrupt_code, rare_collections, signals_raised
 

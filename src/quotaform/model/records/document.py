@@ -177,10 +177,10 @@ _encode: Final = msgspec.json.Encoder().encode
 _SPECIAL: Final = regex("[^\x00-\x7f]")
 
 
-def spell(value: object) -> str:
+def json_line(value: object) -> str:
     """Return a record, or other JSON, on one line; ASCII, so that no name moves the cursor of a terminal.
 
-    >>> spell({"user": "\u202e", "to": [1, 0.5, None]})
+    >>> json_line({"user": "\u202e", "to": [1, 0.5, None]})
     '{"user": "\\\\u202e", "to": [1, 0.5, null]}'
     """
     try:
@@ -191,7 +191,7 @@ def spell(value: object) -> str:
 
 
 def document_lines(
-    fields: Iterable[tuple[str, Any]], lists: Collection[str], spell: Callable[[Any], str] = spell
+    fields: Iterable[tuple[str, Any]], lists: Collection[str], spell: Callable[[Any], str] = json_line
 ) -> Iterator[str]:
     """Yield a document as JSON in pieces: one per field, and one per item of its lists.
 
@@ -202,7 +202,7 @@ def document_lines(
 
 
 def field_lines(
-    fields: Iterable[tuple[str, Any]], lists: Collection[str], spell: Callable[[Any], str] = spell
+    fields: Iterable[tuple[str, Any]], lists: Collection[str], spell: Callable[[Any], str] = json_line
 ) -> Iterator[str]:
     """Yield the pieces of a document without its end, where more fields can follow.
 

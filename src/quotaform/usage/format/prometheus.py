@@ -25,11 +25,11 @@ from quotaform.usage.format.text import (
     decoded,
     json_documents,
     make_sample,
+    quote_value,
     read_epoch,
     read_number,
     read_time,
     spell_record,
-    spell_value,
     text_lines,
 )
 from quotaform.usage.metric import Measure, Read, read_known_metric, read_metric, remembered
@@ -98,7 +98,7 @@ def _elements(answer: Answer) -> list[Raw] | str:
     if data is not None:
         return data
     if isinstance(answer, dict) and decoded(answer.get("status"), str) == "error":
-        return f"Prometheus answered with an error: {spell_value(decoded(answer.get('error'), object))}"
+        return f"Prometheus answered with an error: {quote_value(decoded(answer.get('error'), object))}"
     return "not an answer of Prometheus: it has no result"
 
 
@@ -107,11 +107,11 @@ def _problems(answer: Answer) -> Iterator[str]:
     if isinstance(answer, list):
         return
     if decoded(answer.get("status"), str) == "error":
-        yield f"{_ERROR_OF_PART}: {spell_value(decoded(answer.get('error'), object))}"
+        yield f"{_ERROR_OF_PART}: {quote_value(decoded(answer.get('error'), object))}"
     if decoded(answer.get("isPartial"), bool):
         yield _PARTIAL_ANSWER
     for warning in decoded(answer.get("warnings"), list[object]) or []:
-        yield f"Prometheus warns that samples may be missing: {spell_value(warning)}"
+        yield f"Prometheus warns that samples may be missing: {quote_value(warning)}"
 
 
 def _parse_element(raw: Raw, origin: Origin, number: int) -> Iterator[Item]:

@@ -223,10 +223,10 @@ def read_number(raw: object) -> float | None:
     return _float(raw) if isinstance(raw, int) and not isinstance(raw, bool) else None
 
 
-def spell_value(raw: object) -> str:
+def quote_value(raw: object) -> str:
     """Return a value of a document as messages show it; of a list or an object only what it is.
 
-    >>> spell_value("a"), spell_value(7), spell_value([[]])
+    >>> quote_value("a"), quote_value(7), quote_value([[]])
     ('"a"', '"7"', 'a list')
     """
     if isinstance(raw, list | dict):
@@ -242,7 +242,7 @@ def read_time(raw: object) -> float | str:
     """
     ts = read_number(raw)
     if ts is None or not 0 < ts < LATEST:
-        return f"{spell_value(raw)} is not a time in seconds since 1970"
+        return f"{quote_value(raw)} is not a time in seconds since 1970"
     return ts
 
 
@@ -269,7 +269,7 @@ def make_sample(measure: Read, ts: float | str, raw: object) -> Result:
         return ts
     number = read_number(raw)
     if number is None:
-        return DropReason.MISSING if raw is None or raw == "" else f"{spell_value(raw)} is not a number"
+        return DropReason.MISSING if raw is None or raw == "" else f"{quote_value(raw)} is not a number"
     value = number * measure.factor
     if 0 <= value < LARGEST:
         return Sample(measure.series, ts, value, measure.window_s)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from json import loads
 from pathlib import Path
+from re import escape
 from typing import Any
 from unittest.mock import Mock
 
@@ -17,6 +18,7 @@ from msgspec import structs
 
 from quotaform.apply.report import render_receipt, render_receipt_total
 from quotaform.model.entity import Entity
+from quotaform.model.errors import SavedFileError
 from quotaform.model.finding import Approval
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.quotas import Base
@@ -67,15 +69,12 @@ def test_odd_values_a_base_and_a_start_read_back() -> None:
     assert "state" not in loads(dumped_receipt(receipt_of(PLAN)))
 
 
-def test_a_receipt_of_version_1_0_is_read_without_values() -> None:
-    document = loads(dumped_receipt(receipt_of(PLAN)))
-    document["format_version"] = "1.0"
-    del document["declared"], document["options"]
-    for item in document["results"]:
-        del item["keys"]
-    saved = load_receipt(sealed(document, RECEIPT_LISTS), "r.json")
-    assert (saved.declared, saved.options) == (None, None)
-    assert [item.rows for item in saved.results] == [(), ()]
+def test_a_receipt_without_the_values_or_the_declared_entities_is_refused() -> None:
+    for field, problem in (("declared", "declared is missing"), ("keys", "results[0].keys is empty")):
+        document = loads(dumped_receipt(receipt_of(PLAN)))
+        (document if field in document else document["results"][0]).pop(field)
+        with pytest.raises(SavedFileError, match=escape(problem)):
+            load_receipt(sealed(document, RECEIPT_LISTS), "r.json")
 
 
 def test_the_start_of_a_started_receipt_says_so_whatever_it_holds() -> None:

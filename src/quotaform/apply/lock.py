@@ -128,10 +128,8 @@ def note_end(lock: HeldLock, repository: Repository, cluster_id: str, options: P
 def _settles(options: PlanOptions, started: SavedReceipt) -> bool:
     from quotaform.plan.receipt import Result
 
-    if options.is_revert:
-        own = None if started.options is None else started.options.revert
-        if options.revert not in (started.plan_id, own):
-            return False
+    if options.is_revert and options.revert not in (started.plan_id, started.options.revert):
+        return False
     selection = Selection(options.select, options.exclude)
     return all(selection.contains(item.entity) for item in started.results if item.result is Result.UNKNOWN)
 

@@ -227,8 +227,6 @@ def parse_source(written: str) -> MetricsSource:
         except ValueError:
             raise ValueError(f"this is no HOST:PORT of JMX; {_EXAMPLES}") from None
     else:
-        if address.startswith("jolokia:"):
-            raise ValueError(f"Jolokia is not read any more; {_EXAMPLES}")
         found = _HOST(address)
         if found is None:
             raise ValueError(f"the URL must begin with http:// or https://; {_EXAMPLES}")

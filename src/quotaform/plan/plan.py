@@ -130,8 +130,7 @@ class Plan:
     unchanged: int = 0  # How many declared entities match the cluster
     in_scope: int = 0  # How many of the cluster's entities are in scope
     unmanaged: tuple[Unmanaged, ...] = ()  # The live entities that no file declares
-    # All entities for which the files declare values, selected or not; `None` when a plan file of an earlier version
-    # does not say.
+    # All entities for which the files declare values, selected or not; `None` for a revert when they are invalid
     declared: frozenset[Entity] | None = None
     allowances: tuple[Allowance, ...] = ()
     approvals: tuple[Approval, ...] = ()
@@ -187,7 +186,6 @@ class Plan:
         return (
             self.is_complete
             and not self.header.options.is_revert
-            and self.declared is not None
             and not self.declared
             and self.unchanged == 0
             and all(change.cause is Cause.UNDECLARED for change in self.changes)

@@ -98,8 +98,8 @@ class EntityResult(Record):
     message: Annotated[str | None, about("The message of the broker or the reason; null on success.")] = None
     keys: Annotated[
         tuple[RowRecord, ...],  # None before it is kept
-        about("The quota keys that the plan changes, with the values before and after; omitted before version 1.1."),
-    ] = optional(default=())
+        about("The quota keys that the plan changes, with the values before and after."),
+    ] = ()
 
     @property
     def rows(self) -> tuple[Change, ...]:
@@ -231,9 +231,7 @@ class SavedReceipt(Record, document=RECEIPT, dict=True):
     ] = optional(default=None)
     cluster: ClusterRecord
     source: Annotated[ReceiptSource, about("Where the files came from; base is omitted if there is none.")]
-    options: Annotated[PlanOptions | None, about("The options of the plan; omitted before version 1.2.")] = optional(
-        default=None
-    )
+    options: Annotated[PlanOptions, about("The options of the plan.")]
     allowances: Annotated[tuple[str, ...], about("The rules allowed for the plan, as RULE or RULE=N.")] = ()
     approvals: Annotated[
         tuple[ApprovalRecord, ...],
@@ -254,7 +252,7 @@ class SavedReceipt(Record, document=RECEIPT, dict=True):
         tuple[Address, ...] | None,
         about(
             "The addresses of all entities that the files declared for the cluster, selected or not, sorted. Omitted "
-            "before version 1.1."
+            "by a revert if the files are invalid."
         ),
     ] = optional(default=None, name="declared")
     results: Annotated[tuple[EntityResult, ...], about("One item per entity of the plan, in its order.")]
@@ -268,17 +266,16 @@ class SavedReceipt(Record, document=RECEIPT, dict=True):
     @property
     def is_whole(self) -> bool:
         """Whether the cluster held everything that the files declared: a whole plan, and all of it was applied."""
-        is_partial = self.options is not None and self.options.is_partial
-        return self.is_complete and not (is_partial or self.is_revert)
+        return self.is_complete and not (self.options.is_partial or self.is_revert)
 
     @property
     def is_revert(self) -> bool:
         """Whether it put back what another apply had changed, and did not follow the files."""
-        return self.options is not None and self.options.is_revert
+        return self.options.is_revert
 
     @cached_property
     def declared(self) -> frozenset[Entity] | None:
-        """All entities for which the files declared values; `None` in receipts before version 1.1."""
+        """All entities for which the files declared values; `None` in that of a revert, if they are invalid."""
         return load_declared(self.declared_addresses, (item.entity for item in self.results))
 
 
@@ -387,8 +384,7 @@ def _checked(receipt: SavedReceipt) -> SavedReceipt:
             Allowance.parse(text)
         for each in receipt.approvals:
             each.load()
-        if receipt.options is not None:
-            checked_options(receipt.options)
+        checked_options(receipt.options)
         if receipt.declared_addresses != dump_declared(receipt.declared):
             raise ShapeError("declared", "is not a sorted list of addresses")
     if problem := saved_receipt_problem(receipt):
@@ -401,7 +397,8 @@ def saved_receipt_problem(receipt: SavedReceipt) -> Problem | None:
 
     | what | must be |
     | --- | --- |
-    | an entity | in one result at most |
+    | the declared entities | there, unless it is of a revert |
+    | an entity | in one result at most, with a row |
     | its types and names | such as files can declare |
     | its result, before anything was sent | unknown or already-applied |
     | a row | a change of a known key, which comes once, to another value that files can declare |
@@ -412,6 +409,8 @@ def saved_receipt_problem(receipt: SavedReceipt) -> Problem | None:
 
 
 def _problems(receipt: SavedReceipt) -> Iterator[Problem]:
+    if receipt.declared_addresses is None and not receipt.is_revert:
+        yield "declared", "is missing"
     seen = set()
     for index, item in enumerate(receipt.results):
         if item.entity in seen:
@@ -425,6 +424,8 @@ def _problems(receipt: SavedReceipt) -> Iterator[Problem]:
 
 def _result_problems(item: EntityResult) -> Iterator[Problem]:
     yield from entity_problems(item.entity)
+    if not item.rows:
+        yield "keys", "is empty"
     if len({row.key for row in item.rows}) < len(item.rows):
         yield "keys", "has a key twice"
     for index, row in enumerate(item.rows):

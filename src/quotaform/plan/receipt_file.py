@@ -155,13 +155,11 @@ def read_receipt_base(path: str) -> tuple[ClusterBase, ReceiptSource]:
         raise BaseError(inert(path), f"{text}; give the receipt of the apply before it, or a git revision")
     if receipt.is_started:
         raise BaseError(inert(path), f"it {STARTED}; complete the apply, or give an earlier receipt or a git revision")
-    if receipt.declared is None:
-        text = "it is a receipt of an earlier version of quotaform, which does not list what was declared"
-        raise BaseError(inert(path), f"{text}; give a git revision")
-    desired = _desired(receipt)
+    declared = receipt.declared or frozenset()
+    desired = _desired(receipt, declared)
     base = Base(ref=path, commit=receipt.source.commit, is_receipt=True)
-    declared = DeclaredBase(base, desired, receipt.declared - desired.keys())
-    return ClusterBase(declared=declared, cluster_id=receipt.cluster.id), receipt.source
+    found = DeclaredBase(base, desired, declared - desired.keys())
+    return ClusterBase(declared=found, cluster_id=receipt.cluster.id), receipt.source
 
 
 def last_receipt_base(
@@ -190,15 +188,14 @@ def last_receipt_base(
     return None, f"{why}; {remedy}", ignored
 
 
-def _desired(receipt: SavedReceipt) -> Desired:
+def _desired(receipt: SavedReceipt, declared: Collection[Entity]) -> Desired:
     """Return the entries whose values a receipt holds whole: those of the entities that it created."""
-    declared = receipt.declared or frozenset()
     return {
         item.entity: Entry(
             entity=item.entity, values={row.key: row.after for row in item.rows if row.after is not None}
         )
         for item in receipt.results
-        if item.action is Action.CREATE and item.result.holds and item.rows and item.entity in declared
+        if item.action is Action.CREATE and item.result.holds and item.entity in declared
     }
 
 
@@ -224,7 +221,7 @@ class LastReceipt:
     path: Path  # That of a revert only if no other apply is known
     receipt: SavedReceipt
     # What the files declared at the last apply of a whole plan that was completed, and at any later one; `None` if
-    # receipts do not say, or too many of them would have to be read.
+    # there was none, or too many receipts would have to be read.
     declared: frozenset[Entity] | None
     commit: str | None = None  # The commit of that last apply of a whole plan, if it is known
 
@@ -255,8 +252,8 @@ def last_receipt(
     ignored: list[SavedFileError] = []
     folder = receipt_folder(repository)
     newest: tuple[Path, SavedReceipt] | None = None
-    declared: frozenset[Entity] | None = frozenset()
-    commit: str | None = None
+    declared: frozenset[Entity] = frozenset()
+    whole: SavedReceipt | None = None
     within = repository.config_path.parent
     paths = _paths_of(folder, within, cluster_id)
     try:
@@ -284,16 +281,12 @@ def last_receipt(
             newest = path, receipt
         if receipt.is_revert:
             continue
-        if receipt.declared is None or declared is None:
-            declared = None
-            break
-        declared |= receipt.declared
+        declared |= receipt.declared or frozenset()
         if receipt.is_whole:
-            commit = receipt.source.commit
+            whole = receipt
             break
-    else:
-        declared = None
-    last = None if newest is None else LastReceipt(*newest, declared, commit)
+    known = (None, None) if whole is None else (declared, whole.source.commit)
+    last = None if newest is None else LastReceipt(*newest, *known)
     return ReceiptSearch(last, tuple(skipped), tuple(ignored))
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -16,7 +15,7 @@ from quotaform.cluster.gateway import Gateway, bulk_of, read_settled
 from quotaform.desired.loader import Claim, check_claims
 from quotaform.model import rule
 from quotaform.model.entity import Entity
-from quotaform.model.errors import InvalidFilesError, OtherClusterError, SavedFileError
+from quotaform.model.errors import InvalidFilesError, OtherClusterError
 from quotaform.model.finding import Allowance, Approval, by_severity
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, loaded, no_progress
 from quotaform.model.quotas import Change, Desired, Quotas, SnapshotFile
@@ -370,20 +369,6 @@ def with_claims(source: Source, request: PlanRequest, today: date) -> Source:
 def bulk_of_plan(made: Plan, actual: Quotas) -> int:
     """Return how many entities a plan changes when that looks like a bulk change in progress, else 0."""
     return bulk_of(len(made.changes), max(len(made.changes) + made.unchanged, len(actual)))
-
-
-def load_revertible(path: Path) -> SavedReceipt:
-    """Read a receipt from which an apply can be reverted.
-
-    Raises `FileReadError`, `SavedFileError` or `SavedFileChangedError`.
-    """
-    from quotaform.plan.receipt_file import load_receipt_file
-
-    receipt = load_receipt_file(path)
-    if receipt.results and not any(item.rows for item in receipt.results):
-        text = "has format version 1.0, which holds no values, so that nothing can be put back from it"
-        raise SavedFileError(str(path), text)
-    return receipt
 
 
 def plan_revert(

@@ -282,14 +282,14 @@ def make_request(
     `snapshot`: the snapshot to read instead of a cluster. `revert`: the receipt of the apply that is to be reverted.
     """
     from quotaform import api
-    from quotaform.plan.run import load_revertible
+    from quotaform.plan.receipt_file import load_receipt_file
 
     config = repository.config()
     receipt = None
     if revert is None:
         clusters = target.choose(repository, config, snapshot=snapshot)
     else:
-        receipt = load_revertible(revert)
+        receipt = load_receipt_file(revert)
         pinned = (cluster.name for cluster in config.clusters.values() if cluster.cluster_id == receipt.cluster.id)
         name = next(pinned, receipt.cluster.name)
         clusters = (target.choose_for_plan(repository, revert, name, noun="receipt"),)

@@ -30,6 +30,7 @@ def saved_plan_problem(plan: Plan) -> Problem | None:
     | what | must be |
     | --- | --- |
     | an entity | in one change at most, and then neither unmanaged nor missing in the declared ones |
+    | the declared entities | there, unless it is a revert |
     | the cause of a change | `revert` in a revert, and nowhere else |
     | its types and names | such as files can declare |
     | `before` and `after` | equal, but for the rows |
@@ -47,6 +48,9 @@ def saved_plan_problem(plan: Plan) -> Problem | None:
 def _problems(plan: Plan) -> Iterator[Problem]:
     seen = set()
     is_revert = plan.header.options.is_revert
+    declared = plan.declared or frozenset()
+    if plan.declared is None and not is_revert:
+        yield "declared", "is missing"
     for index, change in enumerate(plan.changes):
         if change.entity in seen:
             yield f"changes[{index}].entity", "is also in another change"
@@ -54,14 +58,14 @@ def _problems(plan: Plan) -> Iterator[Problem]:
         if (change.cause is Cause.REVERT) is not is_revert:
             yield f"changes[{index}].cause", "contradicts the options"
         is_declared = change.cause is Cause.ENTRY
-        if not is_revert and plan.declared is not None and (change.entity in plan.declared) is not is_declared:
+        if not is_revert and (change.entity in declared) is not is_declared:
             yield f"changes[{index}].cause", "contradicts the list of declared entities"
         if not _is_origin_right(change, plan.header.source.base):
             yield f"changes[{index}].origin", "does not follow from the base"
         for field, problem in _change_problems(change):
             yield f"changes[{index}].{field}", problem
     for index, item in enumerate(plan.unmanaged):
-        if item.entity in seen or (plan.declared is not None and item.entity in plan.declared):
+        if item.entity in seen or item.entity in declared:
             yield f"unmanaged[{index}].entity", "is also listed elsewhere"
         seen.add(item.entity)
     if plan.is_complete is plan.header.options.is_partial:

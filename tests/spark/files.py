@@ -12,6 +12,7 @@ from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Action, Quotas, Snapshot
 from quotaform.model.records.field import ClusterRecord
+from quotaform.plan.plan import PlanOptions
 from quotaform.plan.receipt import EntityResult, ReceiptSource, Result, RowRecord, SavedReceipt, receipt_lines
 from tests.builder import PRODUCER
 
@@ -51,9 +52,11 @@ def write_receipt(folder: Path, finished_at: str) -> None:
         plan_id=f"sha256:{'0' * 64}",
         cluster=ClusterRecord(name="lab", id="id-lab"),
         source=ReceiptSource(directory="quotas.d", commit="4f2c1d9", dirty=False),
+        options=PlanOptions(),
         applied_by="ana",
         started_at=finished_at,
         finished_at=finished_at,
+        declared_addresses=("user=alice",),
         results=(
             EntityResult(
                 entity=Entity(user="alice"),

@@ -5,12 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from quotaform.report.format import render
+
 _OURS = re.compile(r"</?(details|summary|sub)>|<!-- quotaform:.*-->|</?(details|summary|sub)><(details|summary)>.*")
 _MENTION = re.compile(r"(^|\W)@[\w-]|(^|[\s(])#\d|\bGH-\d|https?://|www\.|!\d|&\d")
+
+
+def markdown_of(subject: str, value: object, **options: Any) -> str:
+    """Return a result as Markdown."""
+    return "".join(render(subject, "markdown", value, **options))
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache
 from html.parser import HTMLParser
@@ -15,9 +16,12 @@ from quotaform.drift.drift import make_drift
 from quotaform.history.history import Changer, EntityHistory, HistoryRow
 from quotaform.history.report import limits_report
 from quotaform.model.entity import Entity
+from quotaform.model.finding import Finding
 from quotaform.plan.receipt import Result
+from quotaform.report.comment import COMMENT_BYTES
 from quotaform.report.format import render
 from quotaform.report.html import render_html
+from quotaform.report.render import render_report
 from quotaform.report.report import Curve, Number, Report, Section, Span, Table
 from quotaform.resolve.report import resolve_report
 from quotaform.usage.replay.report import Replays, ReplaySlot, joined
@@ -178,3 +182,21 @@ def test_times_with_less_than_a_step_between_them_are_one() -> None:
     step = timedelta(minutes=1)
     spans = [Span(at, at + step), Span(at + 1.5 * step, at + 2 * step), Span(at + 4 * step, at + 5 * step)]
     assert joined(spans, step) == (Span(at, at + 2 * step), spans[2])
+
+
+@pytest.mark.parametrize("kind", ["text", "markdown", "html"])
+def test_what_describes_itself_is_told_in_every_format(kind: str) -> None:
+    rows = tuple((f"name{number}", f"value{number}") for number in range(2_000))
+    table = Table("caption", ("first", "second"), rows[:1], more="more to say", hint="look elsewhere", total=2_000)
+    report = Report(
+        title="title", state="state", about=("origin",), total="total", notes=("note",),
+        findings=(Finding(rule="rule", message="message", address="user=a", blocking=True),),
+        sections=(Section(table, sentences=("above",), notes=("below",)),),
+    )  # fmt: skip
+    text = "".join(render_report(report, kind))
+    facts = ("origin", "total", "note", "rule", "message", "user=a", "caption", "name0", "value0", "above", "below")
+    assert [fact for fact in (*facts, "ore to say") if fact not in text] == []
+    assert ("title: state" in text) == (kind != "text")
+    assert "And 1,999 more. look elsewhere" in text or "... and 1,999 more. look elsewhere" in text
+    many = replace(report, sections=(Section(replace(table, rows=rows)),))
+    assert len("".join(render_report(many, "markdown")).encode()) <= COMMENT_BYTES

@@ -42,7 +42,6 @@ from quotaform.plan.check.lint import LintFacts, check_lints, unused_ignores
 from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.plan_file import require_guards
 from quotaform.plan.records import load_plan
-from quotaform.plan.report_markdown import render_plan_markdown
 from quotaform.report.comment import COMMENT_BYTES
 from quotaform.report.finding import approval_item
 from quotaform.repository.repository import Repository
@@ -51,6 +50,7 @@ from tests.builder import HEADER, declare, plan_of
 from tests.dumped import dumped_plan
 from tests.golden.conftest import Golden
 from tests.golden.table import Lines, Text, check_told, tables_of
+from tests.markdown_document import markdown_of
 from tests.scripted_gateway import Clock
 
 TODAY = date(2026, 11, 20)
@@ -314,7 +314,7 @@ def of_markdown(text: Text) -> Lines:
     """Yield a plan as a comment, without its last line."""
     case = Case.read(text)
     case.has_origins = True
-    lines = render_plan_markdown(plan_for(case)).splitlines()
+    lines = markdown_of("plan", plan_for(case)).splitlines()
     yield from (f"  {line}" for line in lines if line and not line.startswith("<sub>Plan id"))
 
 
@@ -322,7 +322,7 @@ def of_comment(text: Text) -> Lines:
     """Yield a plan as a comment that has no room for all of it; of lines that differ in numbers alone the first one."""
     case = Case.read(text)
     case.has_origins = True
-    written = render_plan_markdown(plan_for(case))
+    written = markdown_of("plan", plan_for(case))
     assert len(written.encode()) <= COMMENT_BYTES
     lines = [line for line in written.splitlines() if line and not line.startswith("<sub>Plan id")]
     for _, group in groupby(lines, lambda line: sub(r"[\d,.]+", "0", line)):

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
-from quotaform.apply.report import render_receipt, render_receipt_markdown
+from quotaform.apply.report import render_receipt
 from quotaform.cli.client_quotas.command import read_properties
 from quotaform.cli.stream import make_harmless
 from quotaform.cluster.client.reader import from_properties
@@ -63,6 +63,7 @@ from tests.command_line import COMMANDS
 from tests.golden.conftest import Golden
 from tests.golden.table import Lines, Text, check_told, tables_of
 from tests.loading import check
+from tests.markdown_document import markdown_of
 
 TODAY = date(2026, 6, 1)
 PROFILES = {"gold": {"producer_byte_rate": 5.0, "consumer_byte_rate": 6.0}, "silver": {}}
@@ -240,7 +241,7 @@ def of_receipt(text: str) -> Lines:
     yield f"complete {done.is_complete}, wrote {done.wrote_anything}, created {done.applied['create']}"
     yield f"exit code {done.exit_code}"
     yield from filter(None, render_receipt(receipt).splitlines())
-    yield from (f"markdown: {line}" for line in render_receipt_markdown(receipt).splitlines() if "**" in line)
+    yield from (f"markdown: {line}" for line in markdown_of("receipt", receipt).splitlines() if "**" in line)
 
 
 def of_yaml(text: Text) -> Lines:

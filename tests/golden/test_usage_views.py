@@ -9,8 +9,9 @@ import pytest
 from msgspec.structs import replace as changed
 
 from quotaform.model.records.validator import gate
-from quotaform.plan.backtest_report import backtest_lines
+from quotaform.plan.backtest_report import backtest_section
 from quotaform.report.format import FORMATS, render, schema_builder
+from quotaform.report.text import section_lines
 from quotaform.usage.top.top import render_top
 from tests.golden import usage_example as example
 from tests.golden.conftest import Golden
@@ -43,10 +44,11 @@ def test_what_is_measured_in_every_format(name: str, golden: Golden) -> None:
 
 def test_a_backtest_in_a_plan(golden: Golden) -> None:
     clusters = example.BACKTEST.clusters
-    golden("usage-view-plan.txt", "".join(f"{line}\n" for each in clusters for line in backtest_lines(each)))
+    sections = [section for each in clusters for section in backtest_section(each)]
+    golden("usage-view-plan.txt", "".join(f"{line}\n" for each in sections for line in section_lines(each)))
     buckets = clusters[0].changed
     affected = changed(clusters[0], changed=changed(buckets, affected=len(buckets.rows)))
-    assert not [line for line in backtest_lines(affected) if " more (list" in line]
+    assert not [section for section in backtest_section(affected) if section.table.more]
 
 
 def test_who_is_throttled(golden: Golden) -> None:

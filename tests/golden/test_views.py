@@ -13,20 +13,19 @@ from json import loads
 import pytest
 from msgspec import structs
 
-from quotaform.apply.report import render_receipt, render_receipt_markdown
+from quotaform.apply.report import render_receipt
 from quotaform.cluster.records import Checkup
 from quotaform.cluster.report import render_checkup
 from quotaform.drift.drift import make_drift
 from quotaform.drift.metric import merge_run
 from quotaform.drift.prometheus import render_metrics
 from quotaform.drift.records import dump_drift
-from quotaform.drift.report import render_drift, render_drift_markdown
+from quotaform.drift.report import render_drift
 from quotaform.model.entity import Entity
 from quotaform.model.records.record import decode, dump_record
 from quotaform.plan.receipt import Result
 from quotaform.plan.records import load_plan
 from quotaform.plan.report import render_plan, render_plan_summary
-from quotaform.plan.report_markdown import render_plan_markdown
 from quotaform.report.format import FORMATS, render
 from quotaform.report.text import Style
 from quotaform.repository.repository import Repository
@@ -41,6 +40,7 @@ from tests.golden.example import based_plan, empty_plan, example_plan, guarded_p
 from tests.golden.fleet_example import example_report
 from tests.golden.principals_example import principals_plan
 from tests.golden.shuffled import plan_views
+from tests.markdown_document import markdown_of
 from tests.unit.test_audit import LINES
 from tests.unit.test_metrics import run_of
 
@@ -55,13 +55,13 @@ VIEWS: dict[str, Iterable[str]] = {
     "plan-guarded.txt": render_plan(guarded_plan()),
     "plan-guarded.json": dumped_plan(guarded_plan()),
     "plan-summary.txt": render_plan_summary(PLAN),
-    "plan.md": render_plan_markdown(PLAN, run_url=RUN),
+    "plan.md": markdown_of("plan", PLAN, run_url=RUN),
     "plan-principals.txt": render_plan(principals_plan()),
     "plan-principals-summary.txt": render_plan_summary(principals_plan()),
-    "plan-principals.md": render_plan_markdown(principals_plan()),
+    "plan-principals.md": markdown_of("plan", principals_plan()),
     "plan-principals.json": dumped_plan(principals_plan()),
     **{f"limit-changes.{name}": render("limit-changes", name, principals_plan()) for name in FORMATS["limit-changes"]},
-    "drift.md": render_drift_markdown(DRIFT, run_url=RUN),
+    "drift.md": markdown_of("drift", DRIFT, run_url=RUN),
     "drift-baseline.txt": render_drift(example_drift()),
     "drift-baseline.json": dump_drift(example_drift()),
     "drift-empty.txt": render_drift(make_drift(empty_plan())),
@@ -106,7 +106,7 @@ def test_receipt_of_a_complete_apply(golden: Golden) -> None:
     plan = example_plan(with_findings=False)
     receipt = receipt_of(plan, *[Result.APPLIED] * (len(plan.changes) - 1), Result.ALREADY_APPLIED)
     golden("receipt.txt", render_receipt(receipt))
-    golden("receipt.md", render_receipt_markdown(receipt))
+    golden("receipt.md", markdown_of("receipt", receipt))
     golden("receipt.json", dumped_receipt(receipt))
 
 
@@ -122,7 +122,7 @@ def test_receipt_of_an_incomplete_apply(golden: Golden) -> None:
     )
     golden("receipt-incomplete.json", dumped_receipt(receipt))
     golden("receipt-incomplete.txt", render_receipt(receipt))
-    golden("receipt-incomplete.md", render_receipt_markdown(receipt, run_url=RUN))
+    golden("receipt-incomplete.md", markdown_of("receipt", receipt, run_url=RUN))
 
 
 @pytest.mark.slow

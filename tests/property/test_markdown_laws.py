@@ -8,18 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from quotaform.apply.report import render_receipt_markdown
 from quotaform.drift.drift import make_drift
-from quotaform.drift.report import render_drift_markdown
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
 from quotaform.plan.difference import diff, make_plan
 from quotaform.plan.plan import Plan
 from quotaform.plan.receipt import Result
-from quotaform.plan.report_markdown import render_plan_markdown
 from quotaform.report.comment import COMMENT_BYTES
 from tests.builder import CONSUMER, HEADER, PRODUCER, declare, receipt_of
-from tests.markdown_document import read_markdown
+from tests.markdown_document import markdown_of, read_markdown
 
 PIECES = (
     *(
@@ -87,11 +84,11 @@ def require_inert(text: str, cells: set[int]) -> None:
 
 @given(plans())
 def test_no_name_is_more_than_a_name(plan: Plan) -> None:
-    require_inert(render_plan_markdown(plan), {8})
-    require_inert(render_drift_markdown(make_drift(plan), root=plan.header.source.directory), {7})
+    require_inert(markdown_of("plan", plan), {3, 8})
+    require_inert(markdown_of("drift", make_drift(plan), root=plan.header.source.directory), {7})
     name = plan.header.cluster_name
     receipt = receipt_of(plan, Result.REFUSED, message=name, applied_by=name)
-    require_inert(render_receipt_markdown(receipt), {8})
+    require_inert(markdown_of("receipt", receipt), {9})
 
 
 @settings(max_examples=15)
@@ -118,10 +115,11 @@ def test_any_plan_fits(prefix: str, number: int, shares: tuple[int, int], distin
         Finding(rule="r", message=f"{prefix} no", blocking=True, address=change.entity.address)
         for change in plan.changes[:: 1 + shares[0] % 7]
     )
-    text = render_plan_markdown(replace(plan, findings=blocking))
+    plan = replace(plan, findings=blocking)
+    text = markdown_of("plan", plan)
     assert len(text.encode()) <= COMMENT_BYTES
     assert f"**Blocked by {len(blocking):,} finding" in text or not blocking
     deleted = plan.summary["delete"]
     assert f"#### Deleted: {deleted:,} entit" in text or not deleted
     assert plan.header.cluster_name in text
-    assert "<sub>Plan id `sha256:" in text
+    assert f"Plan id {plan.plan_id}" in text

@@ -13,16 +13,16 @@ from jsonschema import Draft4Validator
 from msgspec import structs
 
 from quotaform.drift.drift import make_drift
-from quotaform.drift.report import render_drift, render_drift_markdown
+from quotaform.drift.report import render_drift
 from quotaform.model import rule
 from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.rule import RULES
 from quotaform.plan.report import render_plan
-from quotaform.plan.report_markdown import render_plan_markdown
 from quotaform.report.format import render
-from quotaform.report.validation import DeclaredEntities, Validation, render_validation, render_validation_markdown
+from quotaform.report.validation import DeclaredEntities, Validation, render_validation
 from tests.builder import plan_of
 from tests.golden.example import example_plan
+from tests.markdown_document import markdown_of
 
 SCHEMA = Path(__file__).parents[1] / "data" / "sarif-2.1.0-rtm.5.json"
 HOSTILE = "x,y:z\n::error::boom\r%0A##[error]\x1b[31m"
@@ -115,11 +115,11 @@ def test_code_quality_tells_issues_apart_and_ranks_them() -> None:
     "render",
     [
         lambda some: render_validation(validation(*some)),
-        lambda some: render_validation_markdown(validation(*some)),
+        lambda some: markdown_of("validation", validation(*some)),
         lambda some: "".join(render_plan(replace(plan_of({}, {}), findings=some))),
-        lambda some: render_plan_markdown(replace(plan_of({}, {}), findings=some)).partition("Full plan")[0],
+        lambda some: markdown_of("plan", replace(plan_of({}, {}), findings=some)).partition("Full text")[0],
         lambda some: render_drift(replace(make_drift(plan_of({}, {})), findings=some)),
-        lambda some: render_drift_markdown(replace(make_drift(plan_of({}, {})), findings=some)),
+        lambda some: markdown_of("drift", replace(make_drift(plan_of({}, {})), findings=some)),
     ],
 )
 def test_the_warnings_of_one_rule_do_not_bury_the_others(render: Callable[[Sequence[Finding]], str]) -> None:

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from typing import Final
+from collections.abc import Iterator, Sequence
 
 from quotaform.apply.freshness import Freshness
 from quotaform.model.entity import spell_name
+from quotaform.model.finding import Finding
 from quotaform.model.outcome import ClusterOutcome, values_of
 from quotaform.model.quotas import Action
 from quotaform.model.text import inert
-from quotaform.plan.page import change_sections
+from quotaform.plan.page import MARKER, change_sections
 from quotaform.plan.receipt import Receipt, ReceiptDigest, Result
-from quotaform.plan.report_markdown import (
-    MARKER,
-    ChangedEntities,
-    counted_table,
-    full_table,
-    grouped_table,
-    parts_of,
-)
-from quotaform.report.comment import COMMENT_BYTES, Marker, Place, part, render_comment, unchanged_place
-from quotaform.report.markdown import by_prefix, code, words
-from quotaform.report.report import Report, Section, Table
+from quotaform.report.comment import Marker
+from quotaform.report.report import Report
 from quotaform.report.text import PLAIN, Style, clusters_line, counted
 
 _RESULT_WORDS = {
@@ -135,77 +125,6 @@ def resources_line(receipts: Sequence[ReceiptDigest], *, is_complete: bool) -> s
     )
 
 
-_MOST_REASONS: Final = 10
-_LONGEST: Final = 400
-
-
-def render_receipt_markdown(
-    receipt: Receipt, *, limit: int = COMMENT_BYTES, run_url: str | None = None, place: Place = unchanged_place
-) -> str:
-    """Return what an apply did as Markdown that no name in it can break out of.
-
-    `limit` is how many bytes the document may have; what has no room is grouped or counted.
-    """
-    divided = parts_of(receipt.plan.changes)
-    rows = [*divided.deletes, *divided.updates, *divided.creates, *divided.drift]
-    failed = part(partial(_failed, receipt), (50, 5))
-    changes = part(partial(_changes, rows), (full_table, grouped_table, counted_table))
-    header, done = receipt.plan.header, receipt.digest
-    added, changed, destroyed = (done.applied[each] for each in (Action.CREATE, Action.UPDATE, Action.DELETE))
-    if not receipt.results:
-        what = "no changes"
-    elif receipt.is_complete:
-        what = f"applied ({added} added, {changed} changed, {destroyed} destroyed)"
-    else:
-        what = "partly applied" if done.wrote_anything else "not applied"
-    number = None if receipt.interruption else len(receipt.results)
-    commit = [f"commit {code(header.source.commit[:7])}"] if header.source.commit else []
-    by = f"applied by {code(receipt.applied_by, 100)} at {code(receipt.finished_at, 40)}"
-    return render_comment(
-        Marker(MARKER, header.cluster_name, header.source.directory, number),
-        f"Kafka quota plan for {code(spell_name(header.cluster_name), 100)}: {what}",
-        [resources_line([done], is_complete=receipt.is_complete)],
-        (failed, changes),
-        (changes, changes, failed),
-        [f"Plan id {code(receipt.plan.plan_id)}", *commit, by],
-        limit=limit,
-        run_url=run_url,
-        place=place,
-    )
-
-
-def _failed(receipt: Receipt, most: int) -> Iterator[str]:
-    if receipt.is_complete and not receipt.interruption:
-        return
-    what = effect_words(receipt)
-    yield f"> [!CAUTION]\n> **{what[0].upper()}{what[1:]}. Nothing is rolled back.**\n>\n"
-    if receipt.interruption:
-        yield f"> - Interrupted by {words(receipt.interruption[:_LONGEST])}.\n"
-    for text, reasons in _failures(receipt):
-        for message, addresses in list(reasons.items())[:_MOST_REASONS]:
-            yield f"> - {_reason(text, message, addresses, most)}\n"
-        if len(reasons) > _MOST_REASONS:
-            yield f"> - and for {len(reasons) - _MOST_REASONS:,} more reasons, which are in the receipt\n"
-    yield "\n"
-
-
-def _reason(text: str, message: str, addresses: Sequence[str], most: int) -> str:
-    why = f": {words(message[:_LONGEST])}" if message else ""
-    if len(addresses) <= most:
-        who = ", ".join(code(address, 100) for address in addresses)
-    else:
-        groups = by_prefix(addresses, most)
-        who = ", ".join(f"{shown} ({len(some):,})" for shown, some in groups)
-    return f"{counted(len(addresses), 'entity', 'entities')} {text}{why}: {who}"
-
-
-def _changes(entities: ChangedEntities, make: Callable[[ChangedEntities], Iterable[str]]) -> Iterator[str]:
-    if entities:
-        yield f"<details><summary>Planned changes ({len(entities):,})</summary>\n\n"
-        yield from make(entities)
-        yield "</details>\n\n"
-
-
 def render_receipt_total(outcomes: Sequence[ClusterOutcome[ReceiptDigest]], style: Style = PLAIN) -> str:
     """Return what was applied to all clusters together, and which are not as planned."""
     receipts = values_of(outcomes)
@@ -233,22 +152,44 @@ def render_dry_run(outcomes: Sequence[ClusterOutcome[Freshness]], style: Style =
 
 
 def receipt_report(receipt: Receipt) -> Report:
-    """Return what became of each entity, and what the plan said, for a page."""
-    header = receipt.plan.header
-    rows = tuple(
-        (each.entity.address, each.action.value, each.result.value.replace("_", " "), inert(each.message or "-"))
-        for each in sorted(receipt.results, key=lambda each: each.result.holds)
-    )
-    table = Table("Results", ("entity", "action", "result", "message"), rows)
-    ended = [f"Interrupted by {receipt.interruption}."] if receipt.interruption else []
+    """Return what became of each entity, what failed first, and what the plan said."""
+    header, done = receipt.plan.header, receipt.digest
+    added, changed, destroyed = (done.applied[each] for each in (Action.CREATE, Action.UPDATE, Action.DELETE))
+    if not receipt.results:
+        state = "no changes"
+    elif receipt.is_complete:
+        state = f"applied ({added} added, {changed} changed, {destroyed} destroyed)"
+    else:
+        state = "partly applied" if done.wrote_anything else "not applied"
+    what = effect_words(receipt)
+    commit = f", commit {inert(header.source.commit[:7])}" if header.source.commit else ""
+    results = {each.entity: each.result.value.replace("_", " ") for each in receipt.results}
     return Report(
-        title=f"Kafka quota apply to {spell_name(header.cluster_name)}",
+        title=f"Kafka quota plan for {spell_name(header.cluster_name)}",
+        state=state,
         about=(
-            resources_line([receipt.digest], is_complete=receipt.is_complete),
-            f"Plan {receipt.plan.plan_id}, applied by {inert(receipt.applied_by)} at {receipt.started_at}",
-            *ended,
+            f"Plan id {receipt.plan.plan_id}{commit}, applied by {inert(receipt.applied_by)} from {receipt.started_at} "
+            f"to {receipt.finished_at}",
+            *([f"Interrupted by {receipt.interruption}."] if receipt.interruption else []),
         ),
-        sections=(*([Section(table)] if rows else []), *change_sections(receipt.plan.changes)),
+        findings=tuple(_failed(receipt)),
+        caution=f"{what[0].upper()}{what[1:]}. Nothing is rolled back.",
+        sections=tuple(change_sections(receipt.plan.changes, results)),
         nothing="There was nothing to apply.",
-        notes=() if receipt.is_complete else (f"{effect_words(receipt).capitalize()}. Nothing is rolled back.",),
+        total=resources_line([done], is_complete=receipt.is_complete),
+        marker=Marker(
+            MARKER,
+            header.cluster_name,
+            header.source.directory,
+            None if receipt.interruption else len(receipt.results),
+        ),
     )
+
+
+def _failed(receipt: Receipt) -> Iterator[Finding]:
+    """Yield each entity that does not hold what the plan says."""
+    texts = result_words(receipt)
+    for each in receipt.results:
+        if not each.result.holds:
+            message = ": ".join(filter(None, (texts[each.result], inert(each.message or ""))))
+            yield Finding(rule=each.result.value, message=message, blocking=True, address=each.entity.address)

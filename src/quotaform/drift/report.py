@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from json import dumps
 from typing import Final
 
@@ -17,16 +16,16 @@ from quotaform.model.finding import Finding, Location
 from quotaform.model.outcome import ClusterOutcome, values_of
 from quotaform.model.quotas import Base, Change
 from quotaform.model.text import inert, listed
-from quotaform.plan.page import findings_sections, value_bar, value_cell
+from quotaform.plan.page import value_bar, value_cell
 from quotaform.plan.report import NOTHING_SELECTED
 from quotaform.report.annotation import Problems
-from quotaform.report.comment import COMMENT_BYTES, Marker, Place, part, render_comment, unchanged_place
-from quotaform.report.finding import FEW, block_lines, note_items, note_lines, render_findings, render_removed
-from quotaform.report.markdown import code, markdown_table, words
+from quotaform.report.comment import Marker
+from quotaform.report.finding import FEW, render_findings, render_removed
 from quotaform.report.report import Cell, Column, ColumnKind, Number, Report, Section, Table
 from quotaform.report.text import PLAIN, Style, cluster_text, clusters_line, counted, reading_text
 from quotaform.resolve.effect import value_text
 
+_NOT_COMPARED: Final = "Not compared:"
 _COLOURS = {DriftClass.MODIFIED: "yellow", DriftClass.MISSING: "red", DriftClass.UNEXPECTED: "red"}
 
 
@@ -64,7 +63,7 @@ def _lines(drift: Drift, style: Style) -> Iterator[str]:
             yield from _entity_lines(ignored, f"{each.drift_class.value:<10}", each.ignored_by, about, is_history)
         yield ""
     yield from render_removed(drift.findings, style)
-    findings = list(render_findings(drift.findings, style, heading="Not compared:", most_others=FEW))
+    findings = list(render_findings(drift.findings, style, heading=_NOT_COMPARED, most_others=FEW))
     if findings:
         yield from findings
         yield ""
@@ -151,14 +150,25 @@ _COLUMNS: Final = (
 )  # fmt: skip
 
 
-def drift_report(drift: Drift) -> Report:
-    """Return what differs, what is pending and what is ignored, a row for each value."""
+def drift_report(drift: Drift, *, root: str = "quotas.d") -> Report:
+    """Return what differs, what is pending and what is ignored, a row for each value. `root`: the quotas directory."""
     cluster = cluster_text(drift.cluster_name, drift.cluster_id, drift.options.bootstrap_server)
+    state = _classes(drift.summary) if drift.entities else "no drift"
+    total = drift_line(drift) if drift.is_known else "This is not the cluster that the files are for."
     return Report(
         title=f"Kafka quota drift of {spell_name(drift.cluster_name)}",
-        about=(f"Cluster {cluster}, {reading_text(drift.read_at, drift.snapshot)}", drift_line(drift)),
-        sections=(*findings_sections(drift.findings), *map(Section, _tables(drift))),
-        nothing=drift_line(drift),
+        state=state if drift.is_known else "unknown",
+        about=(
+            f"Cluster {cluster}, {reading_text(drift.read_at, drift.snapshot)}",
+            *([_baseline_line(drift.baseline)] if drift.baseline else []),
+            f"Fingerprint {drift.fingerprint}",
+        ),
+        findings=drift.findings,
+        caution=_NOT_COMPARED,
+        sections=tuple(map(Section, _tables(drift))),
+        nothing="",
+        total=total,
+        marker=Marker("drift", drift.cluster_name, root, len(drift.entities) if drift.is_known else None),
     )
 
 
@@ -173,9 +183,7 @@ def _tables(drift: Drift) -> Iterator[Table]:
     ):
         if found:
             rows = tuple(row for each, what in found for row in _rows(each, what))
-            yield Table(
-                title, _COLUMNS, rows, hint="The output of quotaform drift has all.", is_folded=title != "Drift"
-            )
+            yield Table(title, _COLUMNS, rows, is_folded=title != "Drift", counted="what")
 
 
 def _rows(each: Drifted | Pending, what: str) -> Iterator[tuple[Cell, ...]]:
@@ -188,54 +196,6 @@ def _rows(each: Drifted | Pending, what: str) -> Iterator[tuple[Cell, ...]]:
         bar = value_bar(Change(each.entity, row.key, row.actual, row.desired))
         about = (inert(each.owner or "-"), str(each.location or "-"))
         yield (each.address, what, spell_name(row.key), live, declared, last, bar, *about)
-
-
-MARKER: Final = "drift"
-_MOST_NOTES: Final = 50
-_MOST_ROWS: Final = (1000, 300, 100, 30, 0)
-"""How many rows a table has in a comment: as many as there is room for."""
-_NOT_COMPARED: Final = "Not compared:"
-
-
-def render_drift_markdown(
-    drift: Drift,
-    *,
-    limit: int = COMMENT_BYTES,
-    root: str = "quotas.d",
-    run_url: str | None = None,
-    place: Place = unchanged_place,
-) -> str:
-    """Return drift as Markdown that no name in it can break out of.
-
-    `limit` is how many bytes the document may have; what has no room is counted.
-    """
-    blocking = [finding for finding in drift.findings if finding.blocking]
-    others = [finding for finding in drift.findings if not finding.blocking]
-    tables = [part(partial(markdown_table, each), _MOST_ROWS) for each in _tables(drift)]
-    blocks = part(lambda most: block_lines(blocking, most, _NOT_COMPARED), (_MOST_NOTES, 0))
-    notes = part(partial(note_lines, note_items(others)), (_MOST_NOTES, 0))
-    shorter = [each for each in (*reversed(tables[1:]), notes, *tables[:1]) for _ in each.forms[1:]]
-    what = "no drift" if drift.is_known else "unknown"
-    if drift.entities:
-        what = _classes(drift.summary)
-    foot = [f"Fingerprint {code(drift.fingerprint)}"]
-    base = drift.baseline
-    if base is not None:
-        commit = f" at {code(base.commit[:7])}" if base.commit else ""
-        foot.append(f"baseline {'' if base.type == 'git' else f'{base.type} '}{code(base.ref, 100)}{commit}")
-    foot.append(words(reading_text(drift.read_at, drift.snapshot)))
-    foot.append(f"{counted(drift.in_sync, 'entity', 'entities')} in sync")
-    return render_comment(
-        Marker(MARKER, drift.cluster_name, root, len(drift.entities) if drift.is_known else None),
-        f"Kafka quota drift on {code(spell_name(drift.cluster_name), 100)}: {what}",
-        [drift_line(drift) if drift.is_known else "This is not the cluster that the files are for."],
-        (blocks, *tables, notes),
-        (*shorter, blocks),
-        foot,
-        limit=limit,
-        run_url=run_url,
-        place=place,
-    )
 
 
 MOST_ITEMS: Final = 10

@@ -31,7 +31,6 @@ _COLOURS: Final = {**dict.fromkeys(_SEVERE, "red"), **dict.fromkeys(_WORDS, "yel
 def fleet_report(report: FleetReport) -> Report:
     """Return what a report says: what blocks, errors, and a row for each cluster, the most severe status first."""
     blocked, errors = report.blocked[:_MOST_GROUPS], report.errors[:_MOST_GROUPS]
-    title = f"Kafka quota {report.command} for {counted(len(report.rows), 'cluster')}"
     name, is_large = Column("names", ColumnKind.NAME), len(report.rows) > _FEW_ROWS
     tables = (
         Table(
@@ -53,8 +52,8 @@ def fleet_report(report: FleetReport) -> Report:
         _rows(report, "All clusters", report.by_severity()),
     )
     return Report(
-        title=title,
-        heading=f"{title}: {_statuses(report)}",
+        title=f"Kafka quota {report.command} for {counted(len(report.rows), 'cluster')}",
+        state=_statuses(report),
         about=tuple(_about(report)),
         sections=tuple(Section(table) for table in tables if table.rows),
         nothing="No cluster was reached.",

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from quotaform.model.moment import spell_second
 from quotaform.model.text import inert
-from quotaform.plan.backtest import MOST_IN_PLAN, BucketBacktest, Buckets, ClusterBacktest, Estimate
-from quotaform.report.markdown import code, code_cell, details, table, words_cell
-from quotaform.report.text import PLAIN, Style, counted, short_limit_text, span_text
+from quotaform.plan.backtest import BucketBacktest, Buckets, ClusterBacktest, Estimate
+from quotaform.report.report import Column, ColumnKind, Section, Table
+from quotaform.report.text import counted, short_limit_text, span_text
 
 TITLE: Final = "Backtest"
-_MOST_NAMES: Final = 5
+_COLUMNS: Final = (
+    Column("bucket", ColumnKind.NAME), Column("key", ColumnKind.NAME), "limit", "backtest",
+    Column("when", ColumnKind.DETAIL), Column("details", ColumnKind.DETAIL),
+)  # fmt: skip
 
 
-def backtest_lines(found: ClusterBacktest | None, style: Style = PLAIN) -> Iterator[str]:
-    """Yield the lines of a plan about its backtest, and an empty one; none without one."""
+def backtest_section(found: ClusterBacktest | None) -> Iterator[Section]:
+    """Yield the backtest of a plan, with the buckets that its changes throttle; nothing without one."""
     if found is None:
         return
-    yield f"{style.paint(f'{TITLE}:', 'bold')} {total_text(found)}"
-    yield f"    usage {inert(found.usage)}, {recorded_text(found)}"
-    shown = found.changed.rows[:MOST_IN_PLAN]
-    yield from (f"    {row_text(row)}" for row in shown)
-    if (left := found.changed.affected - len(shown)) > 0:
-        yield f"    and {left:,} more (list: quotaform usage backtest)"
-    yield from (f"    {line}" for line in note_lines(found))
-    yield ""
+    rows = tuple(
+        (bucket_text(row), row.key, limits_text(row), throttled_text(row), when_text(row), detail_text(row))
+        for row in found.changed.rows
+    )
+    left = found.changed.affected - len(rows)
+    more = f"and {left:,} more (list: quotaform usage backtest)" if left > 0 else ""
+    yield Section(
+        Table("Changed limits that would throttle", _COLUMNS, rows, more, line="{}  {} {}: {}", is_folded=True),
+        sentences=(f"{TITLE}: {total_text(found)}", f"usage {inert(found.usage)}, {recorded_text(found)}"),
+        notes=tuple(note_lines(found)),
+    )
 
 
 def recorded_text(found: ClusterBacktest) -> str:
@@ -71,11 +77,6 @@ def note_lines(found: ClusterBacktest) -> Iterator[str]:
         )
     if found.unlimited:
         yield f"{counted(found.unlimited, 'series', 'series')} without a limit."
-
-
-def row_text(row: BucketBacktest) -> str:
-    """Return who, which limit, and for how long."""
-    return f"{bucket_text(row)}  {row.key} {limits_text(row)}: {throttled_text(row)}"
 
 
 def bucket_text(row: BucketBacktest) -> str:
@@ -139,46 +140,3 @@ def detail_text(row: BucketBacktest) -> str:
         parts.append(f"demand hidden for {span_text(row.hidden_s)}")
     parts.append(f"{span_text(row.recorded_s)} recorded")
     return ", ".join(parts)
-
-
-_HEADER: Final = ("Bucket", "Quota", "Limit", "Backtest", "When", "Details")
-_LONGEST_SOURCE: Final = 100
-
-
-def backtest_section(found: ClusterBacktest | None) -> Iterator[str]:
-    """Yield the section of a comment, with the buckets that its changes throttle."""
-    if found is None:
-        return
-    yield from backtest_sentence(found)
-    yield from _recorded(found)
-    if found.changed.rows:
-        yield details("Changed limits that would throttle", "".join(_table(found.changed.rows)))
-        yield "\n"
-
-
-def backtest_sentence(found: ClusterBacktest | None) -> Iterator[str]:
-    """Yield that section in its shortest form."""
-    if found is not None:
-        yield f"**{TITLE}:** {total_text(found)}\n\n"
-
-
-def _recorded(found: ClusterBacktest) -> Iterator[str]:
-    yield f"Usage {code(found.usage, _LONGEST_SOURCE)}, {recorded_text(found)}.\n\n"
-    for line in note_lines(found):
-        yield f"- {line}\n"
-    yield "\n"
-
-
-def _table(rows: Sequence[BucketBacktest]) -> Iterator[str]:
-    yield from table(_HEADER, map(_row, rows))
-
-
-def _row(row: BucketBacktest) -> tuple[str, ...]:
-    return (
-        code_cell(bucket_text(row)),
-        code_cell(row.key),
-        words_cell(limits_text(row)),
-        words_cell(throttled_text(row)),
-        words_cell(when_text(row)),
-        words_cell(detail_text(row)),
-    )

@@ -1,125 +1,140 @@
-"""A plan as a page, and the tables of it that pages of its apply and of drift have, too."""
+"""A plan as a `Report`, for comments and pages; and the tables that those of its apply and of drift have, too."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
-from quotaform.model.entity import spell_name
-from quotaform.model.finding import Finding
+from quotaform.model.entity import Entity, spell_name
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Action, Change
 from quotaform.model.text import inert
 from quotaform.model.units import is_unlimited
-from quotaform.plan.backtest_report import note_lines, total_text
-from quotaform.plan.blast_radius import BlastRadius
+from quotaform.plan.backtest_report import backtest_section
 from quotaform.plan.change import EntityChange, Origin
 from quotaform.plan.plan import Plan, Unmanaged
 from quotaform.plan.report import (
-    affected_text,
-    change_text,
+    DRIFTED,
+    blocked_by,
+    counts_text,
     drift_reason,
     drift_text,
     effect_line,
     header_lines,
-    limit_text,
     no_changes,
-    source_text,
-    summary_line,
+    radius_section,
+    render_plan,
+    unmanaged_text,
 )
-from quotaform.report.markdown import cell_text
-from quotaform.report.report import Bar, Cell, Column, ColumnKind, Number, Report, Section, Table
-from quotaform.report.text import PLAIN
-from quotaform.resolve.effect import Effect, effect_text, fallback_text, value_text
+from quotaform.report.comment import Marker
+from quotaform.report.report import Bar, Cell, Column, ColumnKind, Number, Report, Section, Table, cell_text
+from quotaform.report.text import PLAIN, counted
+from quotaform.resolve.effect import DIRECTIONS, Effect, effect_text, fallback_text, value_text
 
+MARKER: Final = "plan"
+"""What hides in the first line of a comment about a plan, and of one about its apply, which takes its place."""
+_TITLES: Final[Mapping[Action | Origin, str]] = {
+    Action.DELETE: "Deleted",
+    Action.UPDATE: "Changed",
+    Action.CREATE: "Created",
+    Origin.DRIFT: "Drift, not in this change (not applied yet, or edited by hand)",
+}
 _UNKNOWN: Cell = Number("not set", -1.0)
 _COLUMNS: Final = (
     Column("entity", ColumnKind.NAME), "action", Column("key", ColumnKind.NAME), "now", "after",
-    Column("chart", ColumnKind.PAGE), "effective limit", Column("origin", ColumnKind.PAGE),
-    Column("owner", ColumnKind.DETAIL), Column("reason", ColumnKind.DETAIL), Column("place", ColumnKind.PAGE),
+    Column("chart", ColumnKind.PAGE), "effective limit", Column("direction", ColumnKind.PAGE),
+    Column("origin", ColumnKind.PAGE), Column("owner", ColumnKind.DETAIL), Column("reason", ColumnKind.DETAIL),
+    Column("place", ColumnKind.PAGE),
 )  # fmt: skip
 
 
 def plan_report(plan: Plan) -> Report:
-    """Return the plan for a page: what the checks found, a row for each value that changes, and who would notice."""
-    radius, backtest = plan.blast_radius, plan.backtest
-    sections = [*findings_sections(plan.findings), *change_sections(plan.changes)]
-    if radius is not None and radius.largest:
-        sections.append(Section(radius_table(radius)))
-    sections += _unmanaged_sections(plan.unmanaged)
-    end = f"{effect_line(plan)} Plan id {plan.plan_id}" if plan.changes else no_changes(plan)
-    notes = [] if radius is None else [f"Blast radius: {affected_text(radius, inert(source_text(radius)))}"]
-    notes += [] if backtest is None else [f"Backtest: {total_text(backtest)}", *note_lines(backtest)]
-    drifted = sum(change.origin is not None and change.origin.value != "config" for change in plan.changes)
+    """Return what the checks found, who would notice, a row for each value that changes, and what stays."""
+    header, summary = plan.header, plan.summary
+    if plan.changes:
+        state, total = counts_text({action: summary[action.value] for action in Action}), effect_line(plan)
+    elif plan.is_applyable:
+        state, total = "no changes", no_changes(plan)
+    else:
+        state, total = blocked_by(summary["blocked"]).lower(), "Nothing would be changed."
+    drifted = sum(change.origin in DRIFTED for change in plan.changes)
     return Report(
-        title=f"Kafka quota plan for {spell_name(plan.header.cluster_name)}",
-        about=(*header_lines(plan, PLAIN), end, *([summary_line(plan)] if plan.changes else [])),
-        sections=tuple(sections),
-        nothing=no_changes(plan),
-        notes=(*([drift_text(drifted)] if drifted else []), *notes),
+        title=f"Kafka quota plan for {spell_name(header.cluster_name)}",
+        state=state,
+        about=(*header_lines(plan, PLAIN), *([drift_text(drifted)] if drifted else [])),
+        findings=plan.findings,
+        sections=(
+            *radius_section(plan.blast_radius),
+            *backtest_section(plan.backtest),
+            *change_sections(plan.changes),
+            *_unmanaged_sections(plan.unmanaged),
+        ),
+        nothing="",
+        total=f"{total} Plan id {plan.plan_id}",
+        text=partial(render_plan, plan) if plan.changes else None,
+        marker=Marker(
+            MARKER,
+            header.cluster_name,
+            header.source.directory,
+            len(plan.changes) if plan.changes or plan.is_applyable else None,
+        ),
     )
 
 
-def radius_table(radius: BlastRadius) -> Table:
-    """Return a table of the limits that change most."""
-    rows = tuple(
-        (
-            each.principal.address, spell_name(each.key), limit_text(each.key, each.before),
-            limit_text(each.key, each.after), change_text(each),
-        )
-        for each in (large.limits for large in radius.largest)
-    )  # fmt: skip
-    columns = (
-        Column("principal", ColumnKind.NAME),
-        Column("key", ColumnKind.NAME),
-        "limit now",
-        "limit after",
-        "change",
-    )
-    return Table("Principals whose limits change most", columns, rows)
-
-
-def findings_sections(findings: Iterable[Finding]) -> Iterator[Section]:
-    """Yield a table of what checks found, what blocks first; nothing if there is nothing."""
-    ordered = sorted(findings, key=lambda each: (not each.blocking, each.rule, each.address or ""))
-    rows = tuple(
-        (
-            each.address or "-", each.rule, "blocks" if each.blocking else each.severity.value, inert(each.message),
-            f"allowed by {each.allowed_by}" if each.allowed_by else each.override or "-", str(each.location or "-"),
-        )
-        for each in ordered
-    )  # fmt: skip
-    if rows:
-        yield Section(Table("Findings", ("entity", "rule", "severity", "finding", "override", "place"), rows))
-
-
-class Changed(NamedTuple):
+class _Changed(NamedTuple):
     """An entity, with those of its rows that a table is about."""
 
     change: EntityChange
     rows: Sequence[tuple[Change, Effect]]
 
 
-def change_sections(changes: Iterable[EntityChange]) -> Iterator[Section]:
-    """Yield a table of what changes; nothing if nothing does."""
-    changed = [Changed(each, list(zip(each.changes, each.effects, strict=True))) for each in changes]
-    if changed:
-        yield Section(change_table("Changes", changed))
+def change_sections(changes: Iterable[EntityChange], results: Mapping[Entity, str] | None = None) -> Iterator[Section]:
+    """Yield tables of what changes, a row for each value, apart by what becomes of the entities.
+
+    A change that reverts drift is with the drift, but a deletion is always with the deletions. `results`: what became
+    of the entities in an apply.
+    """
+    parts: dict[Action | Origin, list[_Changed]] = {each: [] for each in _TITLES}
+    for change in changes:
+        rows = list(zip(change.changes, change.effects, strict=True))
+        is_deleted = change.action is Action.DELETE
+        drift = [each for each in rows if not is_deleted and change.origin_of(each[0]) is Origin.DRIFT]
+        rest = [each for each in rows if each not in drift] if drift else rows
+        for part, some in ((Origin.DRIFT, drift), (change.action, rest)):
+            if some:
+                parts[part].append(_Changed(change, some))
+    for part, title in _TITLES.items():
+        if entities := parts[part]:
+            yield Section(_change_table(title, entities, results, part))
 
 
-def change_table(caption: str, entities: Iterable[Changed]) -> Table:
-    """Return a table of what changes, a row for each value."""
+def _change_table(
+    title: str, entities: Sequence[_Changed], results: Mapping[Entity, str] | None, part: Action | Origin
+) -> Table:
     rows = tuple(
         (
             change.entity.address, change.action.value, spell_name(row.key), value_cell(row.key, row.before),
-            value_cell(row.key, row.after), value_bar(row), _limit_notes(change, row, effect) or "-",
+            value_cell(row.key, row.after), *([] if results is None else [results.get(change.entity, "-")]),
+            value_bar(row), _limit_notes(change, row, effect) or "-", _direction(row, effect),
             str(change.origin_of(row) or "-"), inert(change.owner or "-"), inert(change.reason or "-"),
             str(change.location or "-"),
         )
         for change, changed in entities
         for row, effect in changed
     )  # fmt: skip
-    return Table(caption, _COLUMNS, rows)
+    return Table(
+        f"{title}: {counted(len(entities), 'entity', 'entities')}",
+        (*_COLUMNS[:5], *([] if results is None else ["result"]), *_COLUMNS[5:]),
+        rows,
+        is_folded=part is Origin.DRIFT,
+        is_kept=part is Action.DELETE,
+        counted="direction",
+    )
+
+
+def _direction(row: Change, effect: Effect) -> str:
+    return f"{DIRECTIONS[effect.direction(row.key)]}{' to unlimited' if effect.becomes_unlimited(row.key) else ''}"
 
 
 def _limit_notes(change: EntityChange, row: Change, effect: Effect) -> str:
@@ -151,7 +166,7 @@ def value_bar(row: Change) -> Cell:
     return Bar(value=shown[1], scale=scale * 1.05, mark=shown[0] or None, is_severe=is_severe)
 
 
-def _unmanaged_sections(unmanaged: Iterable[Unmanaged]) -> Iterator[Section]:
+def _unmanaged_sections(unmanaged: Sequence[Unmanaged]) -> Iterator[Section]:
     rows = tuple(
         (
             each.entity.address,
@@ -161,4 +176,5 @@ def _unmanaged_sections(unmanaged: Iterable[Unmanaged]) -> Iterator[Section]:
         for each in unmanaged
     )
     if rows:
-        yield Section(Table("Not managed, left unchanged", ("entity", "values", "scope"), rows))
+        columns = (Column("entity", ColumnKind.NAME), "values", "scope")
+        yield Section(Table(unmanaged_text(unmanaged), columns, rows, is_folded=True))

@@ -33,7 +33,17 @@ from quotaform.plan.change import EntityChange, Origin
 from quotaform.plan.plan import Plan, PlanDigest, Unmanaged
 from quotaform.report.annotation import Problems
 from quotaform.report.finding import FEW, render_findings, render_removed
-from quotaform.report.text import PLAIN, Style, cluster_text, clusters_line, counted, csv_lines, reading_text
+from quotaform.report.report import Column, ColumnKind, Section, Table
+from quotaform.report.text import (
+    PLAIN,
+    Style,
+    cluster_text,
+    clusters_line,
+    counted,
+    csv_lines,
+    reading_text,
+    section_lines,
+)
 from quotaform.resolve.effect import DIRECTIONS, Direction, Effect, effect_text, fallback_text, ratio_text, value_text
 from quotaform.resolve.request import NO_LIMIT, Effective
 
@@ -42,28 +52,41 @@ LIST_OPTION: Final = "--principals-out"
 """What writes all changes to a file."""
 
 
-def _backtest_lines(plan: Plan, style: Style) -> Iterator[str]:
+def _described_lines(plan: Plan, style: Style) -> Iterator[str]:
+    """Yield what is said of the plan in sections: the blast radius and the backtest."""
+    sections = [*radius_section(plan.blast_radius)]
     if plan.backtest is not None:
-        from quotaform.plan.backtest_report import backtest_lines  # Most plans have none.
+        from quotaform.plan.backtest_report import backtest_section  # Most plans have none.
 
-        yield from backtest_lines(plan.backtest, style)
+        sections += backtest_section(plan.backtest)
+    for section in sections:
+        yield from section_lines(section, style)
 
 
-def blast_radius_lines(radius: BlastRadius | None, style: Style = PLAIN) -> Iterator[str]:
-    """Yield the lines of a plan about its blast radius, and an empty one; none without one."""
+_RADIUS_COLUMNS: Final = (
+    Column("principal", ColumnKind.NAME), Column("key", ColumnKind.NAME), "limit now", "limit after", "change",
+)  # fmt: skip
+
+
+def radius_section(radius: BlastRadius | None) -> Iterator[Section]:
+    """Yield the blast radius of a plan, with the limits that change most; nothing without one."""
     if radius is None:
         return
-    yield f"{style.paint(f'{TITLE}:', 'bold')} {affected_text(radius, inert(source_text(radius)))}"
-    for change in (each.limits for each in radius.largest):
-        yield (
-            f"    {change.principal.address} {spell_name(change.key)} = {limit_text(change.key, change.before)} -> "
-            f"{limit_text(change.key, change.after)}   ({change_text(change)})"
-        )
+    more = ""
     if radius.file is not None:
-        yield f"    all changes of limits ({all_changes(radius):,}): {inert(radius.file)}"
+        more = f"all changes of limits ({all_changes(radius):,}): {inert(radius.file)}"
     elif left := all_changes(radius) - len(radius.largest):
-        yield f"    and {counted(left, 'more change')} (list: {LIST_OPTION} FILE)"
-    yield ""
+        more = f"and {counted(left, 'more change')} (list: {LIST_OPTION} FILE)"
+    rows = tuple(
+        (
+            each.principal.address, spell_name(each.key), limit_text(each.key, each.before),
+            limit_text(each.key, each.after), change_text(each),
+        )
+        for each in (large.limits for large in radius.largest)
+    )  # fmt: skip
+    caption = "Principals whose limits change most"
+    table = Table(caption, _RADIUS_COLUMNS, rows, more, line="{} {} = {} -> {}   ({})", is_folded=True)
+    yield Section(table, sentences=(f"{TITLE}: {affected_text(radius, inert(source_text(radius)))}",))
 
 
 def source_text(radius: RadiusCounts) -> str:
@@ -230,8 +253,7 @@ def render_plan(
     yield from _ended(render_reverted_drift(plan, style))
     yield from _ended(render_removed(plan.findings, style))
     yield from _ended(_unmanaged_lines(plan.unmanaged, shows_unmanaged))
-    yield from _ended(blast_radius_lines(plan.blast_radius, style))
-    yield from _ended(_backtest_lines(plan, style))
+    yield from _ended(_described_lines(plan, style))
     yield from _ended(_end_lines(plan, style))
 
 
@@ -376,9 +398,7 @@ def _unchanged_lines(change: EntityChange, width: int, shows_unchanged: bool) ->
 def _unmanaged_lines(unmanaged: tuple[Unmanaged, ...], shows_unmanaged: bool) -> Iterator[str]:
     if not unmanaged:
         return
-    inside = sum(item.in_scope for item in unmanaged)
-    hint = "" if shows_unmanaged else " (list: --show-unmanaged)"
-    yield f"Not managed, left unchanged: {inside:,} in scope, {len(unmanaged) - inside:,} out of scope{hint}."
+    yield f"{unmanaged_text(unmanaged)}{'' if shows_unmanaged else ' (list: --show-unmanaged)'}."
     if shows_unmanaged:
         for item in unmanaged:
             values = ", ".join(
@@ -386,6 +406,12 @@ def _unmanaged_lines(unmanaged: tuple[Unmanaged, ...], shows_unmanaged: bool) ->
             )
             yield f"    {item.entity.address}: {values}{'' if item.in_scope else '   (out of scope)'}"
     yield ""
+
+
+def unmanaged_text(unmanaged: Sequence[Unmanaged]) -> str:
+    """Return how many entities the plan leaves as they are."""
+    inside = sum(item.in_scope for item in unmanaged)
+    return f"Not managed, left unchanged: {inside:,} in scope, {len(unmanaged) - inside:,} out of scope"
 
 
 def blocked_by(number: int) -> str:
@@ -420,9 +446,12 @@ def summary_line(plan: Plan) -> str:
 
 def plan_line(counts: Mapping[Action, int]) -> str:
     """Return how many entities are created, updated and deleted, in Terraform's words."""
-    return (
-        f"Plan: {counts[Action.CREATE]} to add, {counts[Action.UPDATE]} to change, {counts[Action.DELETE]} to destroy."
-    )
+    return f"Plan: {counts_text(counts)}."
+
+
+def counts_text(counts: Mapping[Action, int]) -> str:
+    """Return how many entities are created, updated and deleted."""
+    return f"{counts[Action.CREATE]} to add, {counts[Action.UPDATE]} to change, {counts[Action.DELETE]} to destroy"
 
 
 MOST_GROUPS: Final = 10
@@ -447,8 +476,7 @@ def _lines(plan: Plan, style: Style) -> Iterator[str]:
         yield from _groups(plan)
         yield from _largest(plan, style)
         yield from _deletes(plan, style)
-    yield from blast_radius_lines(plan.blast_radius, style)
-    yield from _backtest_lines(plan, style)
+    yield from _described_lines(plan, style)
     yield from _blocks(plan, style)
     yield from _last_lines(plan, style)
 

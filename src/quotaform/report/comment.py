@@ -1,5 +1,5 @@
-"""A comment on a pull request: its hidden first line, by which it is found again, and parts that give way until it
-fits.
+"""A report as Markdown, and as a comment on a pull request: its hidden first line, by which it is found again, and
+parts that give way until it fits.
 
 `<!-- quotaform:plan {"v":1,"cluster":"prod-eu","root":"quotas.d","changes":2} -->`. Comments with the same kind,
 cluster and root show the same thing at different times. `changes` is 0 when there is nothing to review.
@@ -7,14 +7,20 @@ cluster and root show the same thing at different times. `changes` is 0 when the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from json import dumps, loads
+from re import DOTALL
 from re import compile as regex
 from typing import Any, Final, TypeAlias
 
-from quotaform.report.markdown import link
+from quotaform.model.entity import spell_name
+from quotaform.model.errors import QuotaformError
+from quotaform.model.rule import NO_LONGER_DECLARED
+from quotaform.report.finding import block_lines, note_lines, removed_lines
+from quotaform.report.markdown import details, fenced, link, shortened, table_forms, words
+from quotaform.report.report import Report, Section
 
 Place: TypeAlias = Callable[[str], str | None]
 """Returns the path of a file from the top of its repository; `None` for one that is outside."""
@@ -79,7 +85,7 @@ Form: TypeAlias = Callable[[int], str | None]
 """Returns a part in one form; `None` when it takes more bytes than it is given."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Part:
     """A part of a document."""
 
@@ -157,24 +163,131 @@ def joined(pieces: Iterable[str], most: int) -> str | None:
     return "".join(made)
 
 
-def render_comment(
-    marker: Marker,
-    heading: str,
-    lead: Sequence[str],
-    parts: Sequence[Part] = (),
-    order: Sequence[Part] = (),
-    foot: Sequence[str] = (),
+_SOME: Final = 10
+_MOST_NOTES: Final = 50
+_LONGEST_LINE: Final = 1000
+_LONGEST_FAILURE: Final = 20_000
+_SIGN: Final = regex(r"( *)([-+~])( .*)", DOTALL).fullmatch
+_DIFF_SIGNS: Final = {"-": "-", "+": "+", "~": "!"}
+
+
+def render_markdown(
+    report: Report, *, limit: int = COMMENT_BYTES, run_url: str | None = None, place: Place = unchanged_place
+) -> str:
+    """Return a report as Markdown that no name in it can break out of, of at most `limit` bytes.
+
+    When it is too large, its parts take shorter forms in rounds, from the last to the first, and what is left out is
+    counted; at last that goes for the tables to be kept and for what blocks.
+    """
+    blocking = [finding for finding in report.findings if finding.blocking]
+    removed = [finding for finding in report.findings if finding.rule == NO_LONGER_DECLARED.id]
+    others = [each for each in report.findings if not each.blocking and each.rule != NO_LONGER_DECLARED.id]
+    blocks = part(lambda most: block_lines(blocking, most, report.caution or None), (_ANY, _SOME, 1, 0))
+    tables = [part(partial(_section, each), table_forms(each.table)) for each in report.sections]
+    kept = [blocks, *(made for made, each in zip(tables, report.sections, strict=True) if each.table.is_kept)]
+    about = part(partial(_paragraphs, report.about), (_ANY, _SOME))
+    stays = part(partial(removed_lines, removed), (_SOME, 0))
+    notes = part(partial(note_lines, others), (_MOST_NOTES, 0))
+    parts = [
+        Part([lambda _: _head(report, place)]), about, blocks, stays, *tables,
+        part(partial(_items, report.sentences), (_ANY, _SOME)), notes,
+        Part([partial(_full_text, report), lambda _: _left_out(report, run_url)]),
+        Part([lambda _: _foot(run_url)]),
+    ]  # fmt: skip
+    others_first = [*_rounds([each for each in reversed(parts) if each not in kept]), *_rounds(kept)]
+    return f"{fit(parts, others_first, limit).rstrip()}\n"
+
+
+def _rounds(parts: Sequence[Part]) -> Iterator[Part]:
+    """Yield the parts that can be shortened, then those that can be shortened once more, and so on."""
+    for number in range(1, max(len(each.forms) for each in parts)):
+        yield from (each for each in parts if number < len(each.forms))
+
+
+def _head(report: Report, place: Place) -> str:
+    """Return the first line, by which a comment is found again, the heading, and what it comes to."""
+    marker = report.marker
+    first = f"{replace(marker, root=place(marker.root) or marker.root).line()}\n" if marker else ""
+    total = f"**{_line(report.total)}**\n\n" if report.total else ""
+    return f"{first}### {_line(report.heading)}\n\n{total}"
+
+
+def _foot(run_url: str | None) -> str:
+    run = link("run", run_url)
+    return f"<sub>{run}</sub>\n" if run else ""
+
+
+def _line(text: str) -> str:
+    return words(shortened(text, _LONGEST_LINE))
+
+
+def _paragraphs(lines: Sequence[str], most: int) -> Iterator[str]:
+    yield from (f"{_line(line)}\n\n" for line in lines[:most])
+    if len(lines) > most:
+        yield f"And {len(lines) - most:,} more.\n\n"
+
+
+def _items(lines: Sequence[str], most: int) -> Iterator[str]:
+    yield from (f"- {_line(line)}\n" for line in lines[:most])
+    if len(lines) > most:
+        yield f"- and {len(lines) - most:,} more\n"
+    if lines:
+        yield "\n"
+
+
+def _section(section: Section, make: Callable[[], Iterable[str]]) -> Iterator[str]:
+    """Yield a section, with its table in one of its forms."""
+    table = section.table
+    yield from _paragraphs(section.sentences, _ANY)
+    content = "".join(make())
+    if table.more:
+        content += f"\n{_line(f'{table.more[0].upper()}{table.more[1:]}')}\n"
+    if content:
+        yield (
+            details(_line(table.caption), content) if table.is_folded else f"#### {_line(table.caption)}\n\n{content}\n"
+        )
+    yield from _items(section.notes, _ANY)
+
+
+def _full_text(report: Report, limit: int) -> str | None:
+    if report.text is None:
+        return ""
+    # A fence is longer than any run within, so all of the text has to be there first.
+    lines = joined((_as_diff(line) for piece in report.text() for line in piece.splitlines(keepends=True)), limit)
+    return None if lines is None else details("Full text", fenced(lines, "diff"))
+
+
+def _as_diff(line: str) -> str:
+    """Return a line with its sign in front, as what colours differences wants it."""
+    found = _SIGN(line)
+    return f"{_DIFF_SIGNS[found[2]]}{found[1]}{found[3]}" if found else line
+
+
+def _left_out(report: Report, run_url: str | None) -> str:
+    if report.text is None:
+        return ""
+    where = link("output of the run", run_url) or "output of the command"
+    return f"The full text is too large for this comment: see the {where}, or `quotaform show`.\n\n"
+
+
+_KINDS: Final = {"drift": "drift"}
+_TITLES: Final = {"receipt": "apply"}
+
+
+def render_failure_markdown(
+    cluster: str,
     *,
-    limit: int = COMMENT_BYTES,
+    error: QuotaformError,
+    subject: str = "plan",
+    root: str = "quotas.d",
     run_url: str | None = None,
     place: Place = unchanged_place,
 ) -> str:
-    """Return a comment: its first line, a heading, paragraphs, parts, and small print with a link to the run of CI.
-
-    All texts are Markdown. `order` and `limit` are those of `fit`.
-    """
-    first = replace(marker, root=place(marker.root) or marker.root)
-    head = "\n\n".join([f"{first.line()}\n### {heading}", *lead, ""])
-    small = " · ".join(filter(None, (*foot, link("run", run_url))))
-    last = f"<sub>{small}</sub>\n" if small else ""
-    return fit((Part([lambda _: head]), *parts, Part([lambda _: last])), order, limit)
+    """Return why there is no result for a cluster. `subject` is what could not be made."""
+    report = Report(
+        title=f"Kafka quota {_TITLES.get(subject, subject)} for {spell_name(cluster)}",
+        state="failed",
+        marker=Marker(_KINDS.get(subject, "plan"), cluster, root),
+    )
+    shown = fenced(shortened(error.text_of(cluster), _LONGEST_FAILURE))
+    return f"{_head(report, place)}{shown}\n{_foot(run_url)}"

@@ -20,7 +20,9 @@ from quotaform.model.finding import (
     bound_values,
     escaped_address,
 )
-from quotaform.report.markdown import by_prefix, code, fenced, words
+from quotaform.model.text import inert
+from quotaform.report.markdown import by_prefix, code, details, fenced, words
+from quotaform.report.report import Table
 from quotaform.report.text import PLAIN, Style, counted
 
 FEW: Final = 5
@@ -296,6 +298,19 @@ def _markdown_permission(group: FindingGroup) -> str:
     return f". {word}: {f'{words(APPROVAL)}, or {text} (all)' if is_approvable else text}"
 
 
+def findings_table(findings: Iterable[Finding]) -> Table:
+    """Return findings as the table of a page, what blocks first."""
+    ordered = sorted(findings, key=lambda each: (not each.blocking, each.rule, each.address or ""))
+    rows = tuple(
+        (
+            each.address or "-", each.rule, "blocks" if each.blocking else each.severity.value, inert(each.message),
+            f"allowed by {each.allowed_by}" if each.allowed_by else each.override or "-", str(each.location or "-"),
+        )
+        for each in ordered
+    )  # fmt: skip
+    return Table("Findings", ("entity", "rule", "severity", "finding", "override", "place"), rows)
+
+
 def removed_lines(removed: Sequence[Finding], most: int) -> Iterator[str]:
     """Yield the entities that the files declared before and do not declare any more, the first ones if many."""
     if not removed:
@@ -309,14 +324,16 @@ def removed_lines(removed: Sequence[Finding], most: int) -> Iterator[str]:
     yield "\n"
 
 
-def note_lines(items: Sequence[str], most: int, others: Sequence[str] = ()) -> Iterator[str]:
-    """Yield notes as a list: the first items of `note_items` and how many more there are, then others."""
-    yield from items[:most]
+def note_lines(findings: Sequence[Finding], most: int) -> Iterator[str]:
+    """Yield findings as a list that is folded: the first ones, and how many more there are."""
+    items = note_items(findings)
+    shown = items[:most]
     if len(items) > most:
-        yield f"- and {counted(len(items) - most, 'more note')}\n" if most else f"- {counted(len(items), 'note')}\n"
-    yield from (f"- {other}\n" for other in others)
-    if items or others:
-        yield "\n"
+        shown.append(
+            f"- and {counted(len(items) - most, 'more note')}\n" if most else f"- {counted(len(items), 'note')}\n"
+        )
+    if shown:
+        yield details(f"Notes ({len(items):,})", "".join(shown))
 
 
 def note_items(findings: Iterable[Finding]) -> list[str]:

@@ -37,7 +37,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "plan.report:render_plan",
         "plan.records:plan_lines",
         summary="plan.report:render_plan_summary",
-        markdown="plan.report_markdown:render_plan_markdown",
+        markdown="plan.page:plan_report",
         html="plan.page:plan_report",
         **ANNOTATIONS,
     ),
@@ -45,19 +45,19 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     "drift": _formats(
         "drift.report:render_drift",
         "drift.records:dump_drift",
-        markdown="drift.report:render_drift_markdown",
+        markdown="drift.report:drift_report",
         html="drift.report:drift_report",
         **ANNOTATIONS,
     ),
     "receipt": _formats(
         "apply.report:render_receipt",
         "plan.receipt:receipt_lines",
-        markdown="apply.report:render_receipt_markdown",
+        markdown="apply.report:receipt_report",
         html="apply.report:receipt_report",
     ),
     "validation": _formats(
         "report.validation:render_validation",
-        markdown="report.validation:render_validation_markdown",
+        markdown="report.validation:validation_report",
         **ANNOTATIONS,
     ),
     "fleet-report": _reported("fleet.report:fleet_report", "fleet.fleet_report:fleet_report_lines"),
@@ -104,7 +104,7 @@ PROBLEMS: Final = {
 """Subject to the function that returns its `Problems`, of which `ANNOTATIONS` are made."""
 
 FAILURES: Final = {
-    "markdown": "plan.report_markdown:render_failure_markdown",
+    "markdown": "report.comment:render_failure_markdown",
     "github": "report.annotation:render_failure_github",
 }
 """Format to the function that renders a cluster for which nothing could be made; the others have no such form."""

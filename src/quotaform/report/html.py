@@ -16,6 +16,7 @@ from urllib.parse import quote
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import printable, shorten_middle
 from quotaform.model.units import is_decimal, measuring_unit
+from quotaform.report.finding import findings_table
 from quotaform.report.report import Bar, Cell, Coloured, Number, Plot, Report, Section, Span, Table
 from quotaform.report.text import counted, short_limit_text
 
@@ -41,7 +42,9 @@ def render_html(report: Report) -> Iterator[str]:
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
     )
-    title = _text(report.title)
+    title = _text(report.heading)
+    found = (Section(findings_table(report.findings)),) if report.findings else ()
+    sections = (*found, *report.sections)
     yield (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -50,14 +53,14 @@ def render_html(report: Report) -> Iterator[str]:
     )
     for line in (*report.about, *filter(None, (report.total,))):
         yield f'<p class="about">{_text(line)}</p>\n'
-    number = sum(len(section.table.rows) for section in report.sections)
+    number = sum(len(section.table.rows) for section in sections)
     if number:
         yield (
             '<p class="tools"><label>Search <input type="search" autocomplete="off" spellcheck="false"></label> '
             f'<span role="status">{counted(number, "row")}</span></p>\n'
         )
     named: set[str] = set()
-    for section in report.sections:
+    for section in sections:
         yield from _section(section, named)
     for line in report.sentences:
         yield f"<p>{_text(line)}</p>\n"
@@ -80,14 +83,14 @@ def _text(text: str) -> str:
 def _section(section: Section, named: set[str]) -> Iterator[str]:
     table = section.table
     yield f"<details open>\n<summary>{_text(table.caption)}</summary>\n"
+    yield from (f"<p>{_text(each)}</p>\n" for each in section.sentences)
     for plot in section.plots:
         yield from _figure(plot)
     if table.rows:
         yield from _table(table, named)
     if (left := table.total - len(table.rows)) > 0:
         yield f"<p>{_text(f'And {left:,} more. {table.hint}')}</p>\n"
-    if table.more:
-        yield f"<p>{_text(table.more)}</p>\n"
+    yield from (f"<p>{_text(each)}</p>\n" for each in filter(None, (table.more, *section.notes)))
     yield "</details>\n"
 
 

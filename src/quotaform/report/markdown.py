@@ -6,19 +6,21 @@ references, links or HTML. Of a message only those words are in code spans that 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from itertools import groupby, islice
 from re import compile as regex
 from typing import Final
 
 from quotaform.model.text import printable
-from quotaform.report.report import Bar, Cell, Column, ColumnKind, Table
+from quotaform.report.report import Bar, Cell, Column, ColumnKind, Table, cell_text
 
 LONGEST_NAME: Final = 200
 """How many characters of a name are shown; Kafka allows 32,767 bytes."""
 
-_HARMLESS: Final = regex(r"""(?:[^\W_]|(?<=[^\W_])_(?=[^\W_])|[.,;:()=/+'"?-]|%(?!\w))+""").fullmatch
+_HARMLESS: Final = regex(r"""(?:[^\W_]|(?<=[^\W_])_(?=[^\W_])|[.,;:()=/+'"?-]|%(?!\w)|[!@](?!.))+""").fullmatch
 _REFERENCE: Final = regex(r"(?i)://|www\.|gh-\d").search
 _ENDS: Final = regex(r"(\(*)(.*?)([.,;:)]*)").fullmatch
 _URL: Final = regex(r"https?://[A-Za-z0-9._~:/?#@!$&*+,;=%-]+").fullmatch
@@ -175,10 +177,6 @@ def largest(
     return [*shown, (f"others ({len(ordered) - most:,} {noun})", rest)] if rest else shown
 
 
-MOST_ROWS: Final = 100
-"""How many rows of a table of a report are shown."""
-
-
 def shown_columns(found: Table, most: int) -> tuple[list[Column], list[list[Cell]]]:
     """Return the columns that are not on pages alone, and the first rows; bars stay there, too."""
     columns = [Column(each) if isinstance(each, str) else each for each in found.columns]
@@ -187,37 +185,89 @@ def shown_columns(found: Table, most: int) -> tuple[list[Column], list[list[Cell
     return [columns[place] for place in shown], [[row[place] for place in shown] for row in found.rows[:most]]
 
 
-def cell_text(cell: Cell) -> str:
-    """Return a cell as text; of a bar there is none."""
-    return "" if isinstance(cell, Bar) else cell if isinstance(cell, str) else cell.text
+LONGEST_TEXT: Final = 600
+"""How many characters of a text in words are shown."""
+_MOST_ROWS: Final = (1000, 300, 100, 30, 0)
+_MOST_GROUPS: Final = 60
 
 
-def shortened(text: str) -> str:
-    """Return as much of a text as a cell shows."""
-    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
+def shortened(text: str, longest: int = LONGEST_TEXT) -> str:
+    """Return as much of a text as there is room for."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
-def table_of(found: Table, most: int = MOST_ROWS) -> Iterator[str]:
-    """Yield a table of a report without its caption; at most so many rows are shown."""
+def table_forms(found: Table) -> list[Callable[[], Iterable[str]]]:
+    """Return a table without its caption in several forms, from the longest to the shortest."""
+    if found.counted:
+        shorter = _names if found.is_kept else _grouped_rows
+        return [partial(_rows, found, len(found.rows)), partial(shorter, found), partial(_counted_rows, found)]
+    first, *others = _MOST_ROWS
+    return [partial(_rows, found, most) for most in (first, *(each for each in others if each < len(found.rows)))]
+
+
+def _rows(found: Table, most: int) -> Iterator[str]:
     columns, rows = shown_columns(found, most)
-    if rows:
-        yield from table(
-            (column.name.capitalize() for column in columns),
-            (
-                [
-                    code_cell(cell_text(cell))
-                    if column.kind is ColumnKind.NAME
-                    else words_cell(shortened(cell_text(cell)))
-                    for column, cell in zip(columns, row, strict=True)
-                ]
-                for row in rows
-            ),
-        )
+    yield from _table(columns, rows)
     if left := max(found.total, len(found.rows)) - len(rows):
         yield f"\n{words(f'And {left:,} more. {found.hint}'.rstrip())}\n"
 
 
-def markdown_table(found: Table, most: int = MOST_ROWS) -> Iterator[str]:
-    """Yield a table of a report with its caption."""
-    content = "".join(table_of(found, most))
-    yield details(words(found.caption), content) if found.is_folded else f"{words(found.caption)}:\n\n{content}\n"
+def _table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> Iterator[str]:
+    if rows:
+        cells = [code_cell if column.kind is ColumnKind.NAME else _text_cell for column in columns]
+        yield from table(
+            (column.name.capitalize() for column in columns),
+            ([make(cell_text(cell)) for make, cell in zip(cells, row, strict=True)] for row in rows),
+        )
+
+
+def _text_cell(text: str) -> str:
+    return words_cell(shortened(text))
+
+
+def _names(found: Table) -> Iterator[str]:
+    names = dict.fromkeys(cell_text(row[0]) for row in found.rows)
+    yield fenced("\n".join(shortened(printable(name), LONGEST_NAME) for name in names))
+
+
+def _grouped_rows(found: Table) -> Iterator[str]:
+    """Yield a table in which the rows of names with equal cells are one; the largest groups come first."""
+    columns, rows = shown_columns(found, len(found.rows))
+    own = {place for place, column in enumerate(columns) if place == 0 or column.kind is ColumnKind.DETAIL}
+    groups: dict[tuple[Cell, ...], list[list[Cell]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(cell for place, cell in enumerate(row) if place not in own), []).append(row)
+    ordered = sorted(groups.values(), key=len, reverse=True)
+    yield from _table(columns, [[*map(_common, zip(*group, strict=True))] for group in ordered[:_MOST_GROUPS]])
+    left = {row[0] for group in ordered[_MOST_GROUPS:] for row in group}
+    if left:
+        yield f"\nAnd {len(left):,} more:\n\n"
+        yield from _counted_rows(replace(found, rows=tuple(row for row in found.rows if row[0] in left)))
+
+
+def _common(cells: Sequence[Cell]) -> Cell:
+    """Return what the cells of a group have in common: how they begin, and how many they are if they differ."""
+    texts = sorted({cell_text(cell) for cell in cells})
+    return cells[0] if len(texts) == 1 else f"{pattern_of(texts)} ({len(texts):,})"
+
+
+def _counted_rows(found: Table) -> Iterator[str]:
+    """Yield how many names a table has by owner, or by their beginnings where most have none."""
+    columns = [each if isinstance(each, str) else each.name for each in found.columns]
+    owner, counted = columns.index("owner"), columns.index(found.counted)
+    rows: dict[str, list[tuple[Cell, ...]]] = {}
+    for row in found.rows:
+        rows.setdefault(cell_text(row[0]), []).append(row)
+    by_owner: dict[str, list[str]] = {}
+    for name, some in rows.items():
+        by_owner.setdefault(cell_text(some[0][owner]), []).append(name)
+    if len(by_owner) > 1 and len(by_owner.get("-", ())) * 2 < len(rows):
+        title, groups = "Owner", largest(by_owner, lambda owner, _: _text_cell(owner), "owners")
+    else:
+        title, groups = columns[0].capitalize(), by_prefix(list(rows))
+    counts = [Counter(cell_text(row[counted]) for name in some for row in rows[name]) for _, some in groups]
+    cells = (
+        (shown, f"{len(some):,}", ", ".join(f"{number:,} {word}" for word, number in count.most_common()))
+        for (shown, some), count in zip(groups, counts, strict=True)
+    )
+    yield from table((title, "Number", found.counted.capitalize()), cells)

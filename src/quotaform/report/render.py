@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from quotaform.report.comment import COMMENT_BYTES, Place, render_markdown, unchanged_place
+from quotaform.report.finding import render_findings
 from quotaform.report.html import render_html
-from quotaform.report.markdown import cell_text, link, markdown_table, shown_columns, words
-from quotaform.report.report import Coloured, ColumnKind, Report, Table
+from quotaform.report.markdown import shown_columns
+from quotaform.report.report import Coloured, ColumnKind, Report, Table, cell_text
 from quotaform.report.text import PLAIN, Style
 
 _MOST_ROWS = 500
@@ -14,22 +16,33 @@ _MOST_FOLDED = 30
 
 
 def render_report(
-    report: Report, format_name: str, style: Style = PLAIN, *, run_url: str | None = None
+    report: Report,
+    format_name: str,
+    style: Style = PLAIN,
+    *,
+    limit: int = COMMENT_BYTES,
+    run_url: str | None = None,
+    place: Place = unchanged_place,
 ) -> Iterator[str]:
-    """Yield a report as `text`, `markdown` or `html`; Markdown with a heading ends with a link to the run of CI."""
+    """Yield a report as `text`, `markdown` or `html`; Markdown ends with a link to the run of CI.
+
+    `limit`: how many bytes Markdown may have; what has no room is grouped or counted.
+    """
     if format_name == "html":
         return render_html(report)
-    return (
-        _markdown(report, run_url) if format_name == "markdown" else (f"{line}\n" for line in text_lines(report, style))
-    )
+    if format_name == "markdown":
+        return iter((render_markdown(report, limit=limit, run_url=run_url, place=place),))
+    return (f"{line}\n" for line in text_lines(report, style))
 
 
 def text_lines(report: Report, style: Style = PLAIN) -> Iterator[str]:
     """Yield the lines of a report as text; the last one says what it comes to."""
     yield from report.about
-    tables = [section.table for section in report.sections]
-    for each in tables:
-        yield from ("", style.paint(f"{each.caption}:", "bold"), *_table_lines(each, style))
+    if report.findings:
+        yield from ("", *render_findings(report.findings, style))
+    for section in report.sections:
+        yield from ("", style.paint(f"{section.table.caption}:", "bold"), *section.sentences)
+        yield from (*_table_lines(section.table, style), *filter(None, (section.table.more,)), *section.notes)
     if report.sentences:
         yield ""
     yield from report.sentences
@@ -61,16 +74,3 @@ def _table_lines(found: Table, style: Style) -> Iterator[str]:
         yield from (style.paint(f"    # {text}", "dim") for text in below if text)
     if left := max(found.total, len(found.rows)) - len(rows):
         yield f"  ... and {left:,} more. {found.hint}".rstrip()
-
-
-def _markdown(report: Report, run_url: str | None) -> Iterator[str]:
-    if report.heading:
-        yield f"### {words(report.heading)}\n\n"
-    if report.total:
-        yield f"**{words(report.total)}**\n\n"
-    yield "".join(f"{words(line)}\n\n" for line in report.about)
-    for section in report.sections:
-        yield from markdown_table(section.table)
-    yield "".join(f"- {words(line)}\n" for line in report.sentences)
-    if report.heading and (run := link("run", run_url)) is not None:
-        yield f"<sub>{run}</sub>\n"

@@ -1,13 +1,17 @@
-"""A result as it describes itself: sections of tables and of values over time, and sentences about them."""
+"""A result as it describes itself: findings, sections of tables and of values over time, and sentences about them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 from itertools import pairwise
-from typing import Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from quotaform.model.finding import Finding
+    from quotaform.report.comment import Marker
 
 MOST_POINTS: Final = 2000
 """How many points a curve has at most: more than a screen has columns of pixels."""
@@ -45,6 +49,11 @@ class Coloured(NamedTuple):
 Cell: TypeAlias = str | Number | Coloured | Bar
 
 
+def cell_text(cell: Cell) -> str:
+    """Return a cell as text; of a bar there is none."""
+    return "" if isinstance(cell, Bar) else cell if isinstance(cell, str) else cell.text
+
+
 class ColumnKind(Enum):
     """Where the cells of a column stand."""
 
@@ -74,7 +83,10 @@ class Table:
     more: str = ""  # What is not in it, in a sentence
     total: int = 0  # How many rows there are, if not all of them are in it
     hint: str = ""  # Where the others are, in a sentence
+    line: str = ""  # How a row reads as one line, such as `{0} {1} = {2}`; only for `section_lines`
     is_folded: bool = False  # Whether it is less important: short in text, and Markdown shows it when somebody opens it
+    is_kept: bool = False  # Whether Markdown without room for all of it leaves out everything else before its names
+    counted: str = ""  # The column of which Markdown counts the words, and tells equal rows as one, without such room
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +156,12 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A table, and values over time."""
+    """A table, values over time, and sentences about them."""
 
     table: Table
     plots: tuple[Plot, ...] = ()
+    sentences: tuple[str, ...] = ()  # Above the table
+    notes: tuple[str, ...] = ()  # Below it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,14 +169,23 @@ class Report:
     """A result."""
 
     title: str  # What it is about
+    state: str = ""  # What became of that, in a few words
     about: tuple[str, ...] = ()  # Where it comes from: the table, the times
+    findings: Sequence[Finding] = ()  # What was found; what blocks is never left out
+    caution: str = ""  # What blocking findings mean, if it is not that they block a plan
     sections: tuple[Section, ...] = ()
-    nothing: str = "No data."  # Why there are no sections, in a sentence
+    nothing: str = "No data."  # Why there are no sections, in a sentence, unless the total says so
     notes: tuple[str, ...] = ()  # What a reader must know of it, in sentences
     total: str = ""  # What it comes to, in a sentence
-    heading: str = ""  # The heading of a document of Markdown that may follow others
+    text: Callable[[], Iterable[str]] | None = None  # All of it as terminals show it, for Markdown with room
+    marker: Marker | None = None  # By what a comment with it is found again
+
+    @property
+    def heading(self) -> str:
+        """What it is about, and what became of that."""
+        return f"{self.title}: {self.state}" if self.state else self.title
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """What stands below the tables, or in their place."""
-        return self.notes if self.sections else (self.nothing, *self.notes)
+        return self.notes if self.sections or not self.nothing else (self.nothing, *self.notes)

@@ -19,6 +19,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import SnapshotFile
 from quotaform.model.text import inert, listed, printable, quote
 from quotaform.model.units import is_decimal, is_unlimited, plain, render_measured, render_value
+from quotaform.report.report import Section, cell_text
 
 if TYPE_CHECKING:
     from quotaform.model.quotas import Action
@@ -85,6 +86,19 @@ def reading_text(read_at: str, snapshot: SnapshotFile | None) -> str:
         return f"Live state read {inert(read_at)}"
     path = f"{inert(snapshot.path)}, " if snapshot.path else ""
     return f"Snapshot {path}captured {inert(snapshot.captured_at) or 'at an unknown time'}"
+
+
+def section_lines(section: Section, style: Style = PLAIN) -> Iterator[str]:
+    """Yield the lines of a section in which each row is one sentence, and an empty one.
+
+    What stands before the colon of its first sentence is the heading.
+    """
+    (heading, colon, first), table = section.sentences[0].partition(":"), section.table
+    yield f"{style.paint(f'{heading}{colon}', 'bold')}{first}"
+    rows = (table.line.format(*map(cell_text, row)) for row in table.rows)
+    for line in (*section.sentences[1:], *rows, *filter(None, (table.more,)), *section.notes):
+        yield f"    {line}"
+    yield ""
 
 
 # Cells of tables of comma-separated values, which people open in spreadsheets and programs read line by line.

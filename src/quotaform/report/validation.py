@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Final
 
 from quotaform.model.entity import spell_name
@@ -13,9 +12,9 @@ from quotaform.model.records.document import VALIDATION
 from quotaform.model.records.record import Count, Record, about, derived
 from quotaform.model.text import inert
 from quotaform.report.annotation import Problems
-from quotaform.report.comment import COMMENT_BYTES, Marker, Place, part, render_comment, unchanged_place
+from quotaform.report.comment import Marker
 from quotaform.report.finding import first_of_each_rule
-from quotaform.report.markdown import code, code_cell, table, words_cell
+from quotaform.report.report import Column, ColumnKind, Report, Section, Table
 from quotaform.report.text import PLAIN, Style, counted
 
 
@@ -48,6 +47,10 @@ class Validation(Record, document=VALIDATION):
         return {"problems": sum(problem.severity is Severity.ERROR for problem in self.problems)}
 
 
+_FEW: Final = 20
+"""How many clusters a report names."""
+
+
 def render_validation(validation: Validation, style: Style = PLAIN, *, shows_warnings: bool = True) -> str:
     """Return all problems, one per line, or one line that says what was checked."""
     return "\n".join(_lines(validation, style, shows_warnings)) + "\n"
@@ -63,14 +66,14 @@ def _lines(validation: Validation, style: Style, shows_warnings: bool) -> Iterat
     if not validation.is_valid:
         yield style.paint(f"{counted(validation.counts['problems'], 'problem')} found.", "bold")
         return
-    declared = _declared(validation.entities, spell_name)
+    declared = _declared(validation.entities)
     where = inert(validation.directory)
     yield style.paint(f"Valid: {counted(validation.files, 'file')} in {where}, {declared}.", "green")
 
 
-def _declared(entities: Sequence[DeclaredEntities], spell: Callable[[str], str]) -> str:
+def _declared(entities: Sequence[DeclaredEntities]) -> str:
     return ", ".join(
-        counted(each.count, "entity", "entities") + (f" for {spell(each.cluster)}" if each.cluster else "")
+        counted(each.count, "entity", "entities") + (f" for {spell_name(each.cluster)}" if each.cluster else "")
         for each in entities
     )
 
@@ -80,55 +83,23 @@ def validation_problems(validation: Validation) -> Problems:
     return Problems(findings=validation.problems, command="validate")
 
 
-MARKER: Final = "validate"
-_LONGEST: Final = 600
-_FEW: Final = 20
+_COLUMNS: Final = ("severity", Column("place", ColumnKind.NAME), "problem", Column("rule", ColumnKind.NAME))
 
 
-def render_validation_markdown(
-    validation: Validation,
-    *,
-    limit: int = COMMENT_BYTES,
-    run_url: str | None = None,
-    shows_warnings: bool = True,
-    place: Place = unchanged_place,
-) -> str:
-    """Return all problems as Markdown that no name in them can break out of.
-
-    `limit` is how many bytes the document may have; only the first problems are shown when all have no room.
-    `shows_warnings` says whether warnings and notes are shown.
-    """
-    shown = [
-        each for each in first_of_each_rule(validation.problems) if shows_warnings or each.severity is Severity.ERROR
-    ]
-    problems = part(partial(_problems, shown), (len(shown), _FEW))
-    what = "valid" if validation.is_valid else counted(validation.counts["problems"], "problem")
-    declared = _declared(validation.entities[:_FEW], lambda name: code(spell_name(name), 60))
-    return render_comment(
-        Marker(MARKER, "", validation.directory),
-        f"Kafka quota files in {code(validation.directory, 100)}: {what}",
-        [f"{counted(validation.files, 'file')}, {declared}."] if declared else [],
-        [problems],
-        [problems],
-        limit=limit,
-        run_url=run_url,
-        place=place,
+def validation_report(validation: Validation, *, shows_warnings: bool = True) -> Report:
+    """Return all problems. `shows_warnings` says whether warnings and notes are among them."""
+    rows = tuple(
+        (each.severity.value, str(each.location or "-"), each.message, each.rule)
+        for each in first_of_each_rule(validation.problems)
+        if shows_warnings or each.severity is Severity.ERROR
     )
-
-
-def _problems(problems: Sequence[Finding], most: int) -> Iterator[str]:
-    if not problems:
-        return
-    cells = (
-        (
-            problem.severity.value,
-            code_cell(str(problem.location)) if problem.location else "",
-            words_cell(problem.message[:_LONGEST]),
-            code_cell(problem.rule, 60),
-        )
-        for problem in problems[:most]
+    declared = _declared(validation.entities[:_FEW])
+    table = Table("Problems", _COLUMNS, rows, hint="See the output of quotaform validate.")
+    return Report(
+        title=f"Kafka quota files in {inert(validation.directory)}",
+        state="valid" if validation.is_valid else counted(validation.counts["problems"], "problem"),
+        sections=(Section(table),) if rows else (),
+        nothing="No problem was found.",
+        total=f"{counted(validation.files, 'file')}, {declared}." if declared else "",
+        marker=Marker("validate", "", validation.directory),
     )
-    yield from table(("", "Place", "Problem", "Rule"), cells)
-    if len(problems) > most:
-        yield f"\nAnd {len(problems) - most:,} more: see the output of `quotaform validate`.\n"
-    yield "\n"

@@ -1,8 +1,11 @@
-"""An apply beyond single scripts, which are in `tests/golden/story-apply.txt`: very many changes, which plan it is."""
+"""An apply beyond single scripts, which are in `story-apply.txt`: very many changes, which plan it is, approvals."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +13,16 @@ import pytest
 
 from quotaform.apply.ledger import ReceiptKeeper
 from quotaform.apply.run import apply_plan
+from quotaform.desired.approval import read_approvals
+from quotaform.desired.tree import SourceFile
 from quotaform.model.entity import Entity
-from quotaform.model.errors import FileReadError, StaleError
+from quotaform.model.errors import FileReadError, PlanBlockedError, StaleError
+from quotaform.model.finding import Approval
 from quotaform.model.quotas import Quotas
 from quotaform.plan.plan import Plan
 from quotaform.plan.plan_file import load_plan_file, require_plan_id
 from quotaform.plan.receipt import Receipt, Result
+from quotaform.system.clock import today
 from tests.builder import PRODUCER, guarded, plan_of
 from tests.dumped import dumped_plan
 from tests.scripted_gateway import FINE, NEVER_SHOWN, Clock, ScriptedGateway
@@ -117,3 +124,30 @@ def test_a_saved_plan_is_applied_as_it_was_made(tmp_path: Path) -> None:
     assert gateway.quotas == AFTER
     with pytest.raises(FileReadError, match=r"none\.json cannot be read: No such file or directory; quotaform plan"):
         load_plan_file(tmp_path / "none.json")
+
+
+def test_a_plan_for_another_cluster_is_stale() -> None:
+    plan = plan_of({}, {})
+    plan.require_cluster("3JxQ0v7pT2a")
+    with pytest.raises(StaleError, match="is for cluster 3JxQ0v7pT2a, but this is cluster another; nothing was writt"):
+        plan.require_cluster("another")
+
+
+def test_a_thousand_approvals_are_enough() -> None:
+    item = "- {rule: protect, address: user=u%d, reason: r, approver: a, expires: 2026-12-20}\n"
+    text = "".join(item % number for number in range(1001))
+    (problem,) = read_approvals(SourceFile("approvals.yaml", text), date(2026, 11, 20))[1]
+    assert problem.message == "the file contains more than the limit of 1,000 approvals; remove some"
+
+
+def test_a_plan_whose_approval_has_expired_meanwhile_is_not_applied() -> None:
+    alice, clock = Entity(user="alice"), Clock()
+    approval = Approval(rule="change-factor", entity=alice, reason="r", approver="a", expires=today(clock))
+    plan = plan_of({alice: {PRODUCER: 100.0}}, {alice: {PRODUCER: 1.0}})
+    for days, is_valid in ((0, False), (1, True), (30, True), (31, False)):
+        gateway = ScriptedGateway({alice: {PRODUCER: 1.0}})
+        given = replace(approval, expires=today(clock) + timedelta(days))
+        refused = pytest.raises(PlanBlockedError, match="depends on an approval of change-factor for user=alice")
+        with nullcontext() if is_valid else refused:
+            apply_plan(replace(plan, approvals=(given,)), gateway, clock=clock)
+        assert gateway.quotas == {alice: {PRODUCER: 100.0 if is_valid else 1.0}}

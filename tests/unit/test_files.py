@@ -1,4 +1,4 @@
-"""Files that are replaced, grow or are pipes while somebody uses them; others: `tests/golden/reading-*.txt`."""
+"""Files that are replaced, grow, are pipes or locked while somebody uses them; others: `tests/golden/reading-*.txt`."""
 
 from __future__ import annotations
 
@@ -6,17 +6,27 @@ import errno
 import os
 from pathlib import Path
 from threading import Thread
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from quotaform.cli.console import Console
+from quotaform.cli.present import TableOutput, report_saved_files
+from quotaform.drift.alert import AlertOptions, DriftAlerts, MetricStore
 from quotaform.model.errors import FileReadError
 from quotaform.model.text import MIB
+from quotaform.system import files
 from quotaform.system.files import (
     LEADS_OUT,
     read_bytes,
     trusted_folder,
+    update_lock,
     write_text_atomically,
 )
+from tests.golden.drift_example import example_drift
+from tests.golden.usage_example import HEADROOM as FOUND
+from tests.scripted_gateway import Clock
+from tests.unit.test_metrics import run_of
 
 
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,3 +129,87 @@ def reason(path: str | Path, limit: int = MIB, within: Path | None = None) -> st
     with pytest.raises(FileReadError) as caught:
         read_bytes(path, limit, within=within)
     return caught.value.reason
+
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class Rows:
+    """Rows that are written nowhere."""
+
+    @property
+    def write(self) -> Any:
+        return self
+
+    def parquet(self, folder: str) -> None:
+        assert folder
+
+
+def test_a_result_names_all_of_its_files_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody knew whether --out had written something."""
+    monkeypatch.chdir(tmp_path)
+    files = TableOutput("usage-headroom", ("json=found/headroom.json", "parquet=rows", "markdown=a\nb.md"))
+    files.write(FOUND, cast("DataFrame", Rows()))
+    files.report(Console())
+    assert capsys.readouterr() == ("", 'Saved the result to: found/headroom.json, rows, "a\\nb.md"\n')
+    files.report(Console(is_quiet=True))
+    TableOutput("usage-headroom", ()).report(Console())
+    assert capsys.readouterr() == ("", "")
+
+
+def test_many_files_are_not_all_named(capsys: pytest.CaptureFixture[str]) -> None:
+    report_saved_files(Console(), "plans", (f"{number}.json" for number in range(12)))
+    assert capsys.readouterr().err.endswith(", 9.json and 2 more\n")
+
+
+def test_a_second_update_waits_until_the_first_one_ends(tmp_path: Path) -> None:
+    order: list[str] = []
+
+    def update() -> None:
+        with update_lock(tmp_path / "state.json"):
+            order.append("second")
+
+    with update_lock(tmp_path / "state.json"):
+        second = Thread(target=update)
+        second.start()
+        second.join(0.2)
+        order.append("first")
+    second.join(60)
+    assert order == ["first", "second"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_that_is_never_released_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_MOST_SECONDS", 0.05)
+    with update_lock(tmp_path / "a") as first, update_lock(tmp_path / "b") as second:
+        assert (first, second) == (True, False)
+
+
+def test_a_state_and_metrics_that_are_written_without_the_lock_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_MOST_SECONDS", 0.05)
+    state, metrics = tmp_path / "state.json", tmp_path / "q.prom"
+    warnings: list[str] = []
+    alerts = DriftAlerts(options=AlertOptions(state_path=state), clock=Clock(), warn=warnings.append)
+    store = MetricStore(lambda _: metrics, warnings.append)
+    with update_lock(tmp_path / "other"):
+        for _ in range(2):
+            alerts.record("lab", example_drift())
+        store.add([run_of("lab")])
+    assert [warning.partition(",")[0] for warning in warnings] == [
+        f"{path} is written without a lock" for path in (state, metrics)
+    ]
+    assert state.exists()
+    assert metrics.exists()
+    alerts.record("lab", example_drift())
+    assert len(warnings) == 2
+
+
+def test_where_there_is_no_folder_there_is_no_lock(tmp_path: Path) -> None:
+    with update_lock(tmp_path / "none" / "a") as first, update_lock(tmp_path / "none" / "a") as second:
+        assert first
+        assert second

@@ -1,25 +1,36 @@
-"""Guards: approvals in plan files, and how many findings are shown; `rules-guard.txt` has what each finds."""
+"""Guards and lints: their settings, approvals, how many findings are shown, and what a saved plan brings along.
+
+`rules-guard.txt`, `rules-saved.txt`, `rules-lint.txt`, `rules-plan.txt` and `texts-unit.txt` have what each finds.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
 
 from quotaform.model import rule
 from quotaform.model.entity import Entity
-from quotaform.model.errors import SavedFileError
+from quotaform.model.errors import PlanGuardsError, SavedFileError
 from quotaform.model.finding import DELETE, Allowance, Approval, by_severity
-from quotaform.model.settings import GuardLimits
+from quotaform.model.settings import GuardLimits, LintSettings, PruneMode
 from quotaform.plan.check.approval import lift
+from quotaform.plan.check.check import with_findings
+from quotaform.plan.check.facts import Facts
 from quotaform.plan.check.guard import check_changes
-from quotaform.plan.plan import Plan
+from quotaform.plan.difference import Pruned, make_plan, removals
+from quotaform.plan.plan import Plan, PlanOptions
+from quotaform.plan.plan_file import require_guards
 from quotaform.plan.records import load_plan
 from quotaform.report.finding import render_findings
-from tests.builder import PRODUCER, plan_of
+from quotaform.repository.repository import Repository
+from tests.builder import HEADER, PRODUCER, declare, findings_of, guarded, plan_of
 from tests.dumped import dumped_plan
+from tests.scripted_gateway import Clock
 
 ALICE = Entity(user="alice")
 APPROVAL = Approval(rule="change-factor", entity=ALICE, reason="r", approver="carol", expires=date(2026, 11, 30))
@@ -67,3 +78,54 @@ def test_many_findings_of_a_rule_that_blocks_are_shortened_and_what_lifts_all_of
         "  change-factor  40 entities   Allow: an approval in approvals.yaml (one entity), or --allow delete=40 (all)"
     ]
     assert text[-1] == "    and 35 more (list: --format json)"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository.at(tmp_path / "quotas.d", tmp_path / "quotaform.yaml")
+
+
+def deletion(**options: Any) -> Plan:
+    """A plan that deletes what no file declares."""
+    entity = Entity(user="svc-a")
+    pruned = {entity: Pruned("in scope and not declared; prune=scope")}
+    header = replace(HEADER, options=PlanOptions(prune=PruneMode.SCOPE, **options))
+    actual = {entity: {PRODUCER: 1.0}}
+    return make_plan(removals(pruned, actual), {}, actual, header, pruned=pruned)
+
+
+def test_a_plan_of_a_wider_scope_or_with_a_wider_prune_is_refused(repository: Repository) -> None:
+    """It was made while quotaform.yaml had the whole scope and prune: scope; both were taken back since."""
+    plan = deletion()
+    scope = "clusters: {lab: {snapshot: lab.json}}\nscope: {include: [{user: '%s'}]}\n"
+    repository.config_path.write_text(scope % "svc-*" + "prune: scope\n")
+    require_guards(plan, repository, Clock())
+    repository.config_path.write_text(scope % "zzz-*" + "prune: removed\n")
+    with pytest.raises(PlanGuardsError) as refused:
+        require_guards(plan, repository, Clock())
+    assert refused.value.exit_code == 5
+    assert refused.value.problems == (
+        "the plan changes user=svc-a, out of scope",
+        "the plan deletes 1 undeclared entity: its prune is scope, not removed",
+    )
+
+
+def test_a_mode_of_pruning_that_the_command_line_gave_is_not_compared(repository: Repository) -> None:
+    repository.config_path.write_text("clusters: {lab: {snapshot: lab.json}}\n")
+    plan = deletion(is_prune_given=True)
+    require_guards(plan, repository, Clock())
+    assert load_plan(dumped_plan(guarded(plan)), "plan.json") == guarded(plan)
+    assert load_plan(dumped_plan(guarded(deletion())), "plan.json").header.options.is_prune_given is False
+
+
+MIB = 1048576.0
+TODAY = date(2026, 11, 22)
+
+
+def test_a_lint_is_no_part_of_the_plan_id_and_can_be_left_out() -> None:
+    desired = declare({Entity(client_id="etl"): {PRODUCER: MIB}})
+    plan = plan_of(desired, {Entity(user=None): {PRODUCER: MIB}})
+    facts = Facts(desired=desired, actual={Entity(user=None): {PRODUCER: MIB}}, lints=LintSettings(), today=TODAY)
+    linted = with_findings(plan, facts)
+    assert ([each.rule for each in linted.findings], linted.plan_id) == (["shadowed-entry"], plan.plan_id)
+    assert findings_of(plan, replace(facts, lints=None)) == ()

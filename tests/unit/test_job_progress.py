@@ -1,9 +1,11 @@
-"""What a log of CI shows of the work of Spark."""
+"""What a log of CI shows of the work of Spark, and the file that carries a job to its executors."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from io import StringIO
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from quotaform.cli.console import Console
 from quotaform.cli.option import engine
 from quotaform.cli.option.engine import JobProgress
 from quotaform.fleet import session
+from quotaform.fleet.job import Bundle, DriverContext, ShippedFile, ShippedJob, _opened_job
 from quotaform.fleet.options import SessionOptions
 
 WHAT = "Planning clusters on Spark"
@@ -70,3 +73,29 @@ def test_a_terminal_and_a_quiet_log_have_no_lines(monkeypatch: pytest.MonkeyPatc
     log.now = 60.0
     report(WHAT, 200, 400)
     assert "\n" not in log.getvalue()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A job that has a file in the bundle."""
+
+    bundle: Bundle
+    name: str
+
+
+def shipped(folder: Path, content: bytes) -> ShippedJob:
+    bundle = Bundle(folder / f"{content.decode()}.zip", is_new=True)
+    bundle.finish((Reading(bundle, bundle.add(content)), ()))
+    return ShippedJob(ShippedFile(str(bundle.path), is_copied=False), (), DriverContext.current(None))
+
+
+def test_a_worker_opens_a_job_once_and_closes_it_when_it_opens_the_next(tmp_path: Path) -> None:
+    """The archives of all jobs stayed open as long as the worker ran."""
+    one, other = shipped(tmp_path, b"one"), shipped(tmp_path, b"other")
+    first, _ = _opened_job(one)
+    assert _opened_job(one)[0] is first
+    assert first.bundle.read(first.name) == b"one"
+    second, _ = _opened_job(other)
+    assert second.bundle.read(second.name) == b"other"
+    with pytest.raises(ValueError, match="closed"):
+        first.bundle.read(first.name)

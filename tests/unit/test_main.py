@@ -18,7 +18,12 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from quotaform.cli import main
+from quotaform.cli.command import demo
+from quotaform.cli.console import Color, Console
 from quotaform.cli.main import COMMANDS, build_app, run
+from quotaform.model.errors import ExitCode
+from quotaform.system.process import interrupt_code
 
 
 def settings() -> tuple[object, ...]:
@@ -132,3 +137,15 @@ def test_a_plan_imports_no_other_command_and_nothing_of_client_properties_withou
     assert "quotaform.cluster.wire.stream" in loaded
     assert [name for name in loaded if name.startswith("quotaform.cli.command.")] == ["quotaform.cli.command.plan"]
     assert {f"quotaform.cluster.client.{name}" for name in ("config_reader", "jaas", "tls")}.isdisjoint(loaded)
+
+
+@pytest.mark.parametrize("code", [ExitCode.INTERRUPTED, ExitCode.TERMINATED])
+def test_a_demo_that_is_interrupted_while_a_command_runs_ends_as_interrupted(
+    monkeypatch: pytest.MonkeyPatch, code: ExitCode
+) -> None:
+    # Since commands run in its process, it ended with 1, as if the command had failed.
+    monkeypatch.setattr(main, "run", lambda _: code)
+    kafka: Any = None
+    with pytest.raises(KeyboardInterrupt) as raised, demo._Session(Console(Color.NEVER), kafka, 1) as session:
+        session.play("$ quotaform plan", "")
+    assert interrupt_code(raised.value) == code

@@ -1,16 +1,20 @@
-"""Small parts of the model: the order of findings, the table of precedence, what limits nothing, texts that are cut."""
+"""Small parts of the model: the order of findings, precedence, what limits nothing, texts that are cut, CSV."""
 
 from __future__ import annotations
 
+from json import loads
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from quotaform.model.finding import Finding, Location, Severity, by_place, by_severity
 from quotaform.model.precedence import LEVELS, PRECEDENCES, Level
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import quote
 from quotaform.model.units import is_unlimited
+from quotaform.report.text import csv_cell
 
 WARNING = Severity.WARNING
 
@@ -67,3 +71,10 @@ def test_no_value_and_the_maximum_limit_nothing() -> None:
 def test_a_quoted_text_is_cut() -> None:
     assert quote("a" * 81) == f'"{"a" * 80}…" (81 characters)'
     assert quote("a\n" * 50, 4) == '"a\\na\\n…" (100 characters)'
+
+
+@given(st.text())
+def test_a_cell_says_exactly_which_name_it_is(name: str) -> None:
+    cell = csv_cell(name)
+    assert (loads(cell) if cell.startswith('"') else cell) == name
+    assert cell.isprintable()

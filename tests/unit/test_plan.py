@@ -1,14 +1,30 @@
-"""The id of a plan, and what blocks it; `decided-changed.txt` and `rules-change.txt` have what it changes."""
+"""A plan: its id, what blocks it, its notes in a comment, and when one read of a cluster is enough to make it.
+
+`decided-changed.txt`, `rules-change.txt`, `rules-markdown.txt` and `rules-comment.txt` have what it says.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 
+import pytest
+
+from quotaform.cluster.gateway import bulk_of, is_same, read_actual
 from quotaform.model.alteration import apply_ops
 from quotaform.model.entity import Entity
-from quotaform.model.finding import Finding, Severity
+from quotaform.model.errors import UnsettledError
+from quotaform.model.finding import Allowance, Approval, Finding, Severity
+from quotaform.model.quotas import Quotas
+from quotaform.model.rule import NO_LONGER_DECLARED
+from quotaform.plan.plan import PlanOptions
 from quotaform.plan.report import render_plan
+from quotaform.report.comment import COMMENT_BYTES
+from quotaform.report.markdown import code_cell, link, words
 from tests.builder import CONSUMER, HEADER, PRODUCER, plan_of
+from tests.golden.example import example_plan
+from tests.markdown_document import markdown_of, read_markdown
+from tests.scripted_gateway import Clock, ScriptedGateway
 
 ALICE, BOB = Entity(user="alice"), Entity(user="bob")
 
@@ -42,3 +58,102 @@ def test_ops_remove_what_is_there_and_leave_what_they_are_made_on_as_it_is() -> 
     assert apply_ops(values, {PRODUCER: None, CONSUMER: None}) == {}
     assert apply_ops({}, {PRODUCER: None}) == {}
     assert values == {PRODUCER: 1.0}
+
+
+MANY = 50
+
+
+def entities(count: int, value: float = 1.0, prefix: str = "u") -> Quotas:
+    return {Entity(user=f"{prefix}{number}"): {PRODUCER: value} for number in range(count)}
+
+
+def actual_of(gateway: ScriptedGateway, clock: Clock | None = None) -> Quotas:
+    return read_actual(gateway, clock=clock or Clock())
+
+
+def test_bulk_is_a_share_of_a_large_cluster() -> None:
+    assert bulk_of(199, 10_000) == 0
+    assert bulk_of(200, 10_000) == 200
+    assert bulk_of(49, 100) == 0
+    assert bulk_of(50, 100) == 50
+
+
+def test_a_cluster_that_keeps_changing_is_given_up_after_a_minute() -> None:
+    gateway, clock = ScriptedGateway({}, reads=[entities(MANY, 1.0), entities(MANY, 2.0)] * 650), Clock()
+    with pytest.raises(
+        UnsettledError, match="the quotas of lab kept changing for 60 s while they were read; wait until"
+    ):
+        actual_of(gateway, clock)
+    assert 1060 <= clock.seconds < 1062
+
+
+def test_reading_again_is_reported() -> None:
+    told: list[str] = []
+    read_actual(ScriptedGateway(entities(MANY)), clock=Clock(), progress=lambda what, done, total: told.append(what))
+    assert told == ["Reading quotas of lab", "Reading again: many entities differ, a change may be in progress"]
+
+
+def test_two_reads_with_a_value_that_is_no_number_say_the_same() -> None:
+    def live() -> Quotas:
+        return {Entity(user="broken"): {PRODUCER: float("nan")}}
+
+    assert is_same(live(), live())
+    assert not is_same(live(), {Entity(user="broken"): {PRODUCER: 1.0}})
+    assert not is_same(live(), {Entity(user="other"): {PRODUCER: float("nan")}})
+    gateway = ScriptedGateway({}, reads=[{**entities(MANY), **live()}, {**entities(MANY), **live()}])
+    actual_of(gateway)
+    assert gateway.log == ["describe"] * 2
+
+
+def test_the_run_is_linked_when_it_has_an_address() -> None:
+    assert "[run](https://ci.example/1)" in markdown_of("plan", example_plan(), run_url="https://ci.example/1")
+    for url in ("javascript:x", "https://a b", "https://a)b", "https://a\nb"):
+        assert link("run", url) is None
+
+
+def test_a_cell_shows_the_same_text_in_every_parser() -> None:
+    assert code_cell("a|b") == "`a\\|b`"
+    assert code_cell("a\\|b") == "`a\\\\u007cb`"
+    assert words("see user=<default>, @x.") == "see `user=<default>`, `@x`."
+
+
+def test_allowances_approvals_and_reverts_are_said() -> None:
+    approval = Approval(
+        rule="protect", entity=Entity(user="a|b"), reason="see @here", approver="@ann", expires=date(2026, 12, 1)
+    )
+    plan = plan_of({}, {}, header=replace(HEADER, options=PlanOptions(revert="sha256:x")))
+    text = markdown_of("plan", replace(plan, allowances=(Allowance("delete", 7),), approvals=(approval,) * 30))
+    assert "Allowed: delete=7\n" in text
+    assert 'Approved: protect `user="a|b"` (approval of `@ann`, until 2026-12-01; see `@here`)' in text
+    assert "Puts back what the apply of plan sha256:x changed; nothing else." in text
+    assert read_markdown(text).references == []
+
+
+def removed(number: int) -> tuple[Finding, ...]:
+    return tuple(
+        NO_LONGER_DECLARED.finding("removed from quotas.d/all.yaml in 4f2c1d9; it stays.", address=f"user=old-{index}")
+        for index in range(number)
+    )
+
+
+def test_what_was_removed_from_the_files_and_stays_is_not_folded_into_the_notes() -> None:
+    """Under `prune: report` the comment of a pull request that removes an entry said so in folded notes only."""
+    text = markdown_of("plan", replace(plan_of({}, {}), findings=removed(1)))
+    assert (
+        "#### Removed from the files, stays on the cluster: 1 entity\n\n"
+        "- `user=old-0`: removed from quotas.d/all.yaml in 4f2c1d9; it stays.\n"
+    ) in text
+    assert "Notes" not in text
+    many = plan_of({Entity(user=f"svc-{index}"): {PRODUCER: 2.0 + index} for index in range(2_000)}, {})
+    text = markdown_of("plan", replace(many, findings=removed(1_000)))
+    assert "#### Removed from the files, stay on the cluster: 1,000 entities" in text
+    assert "- and 990 more (list: `quotaform plan`)" in text
+    assert len(text.encode()) <= COMMENT_BYTES
+
+
+def test_notes_are_as_many_as_their_list_has_lines() -> None:
+    """`Notes (3)` stood above two lines of a list and a paragraph."""
+    note = Finding(rule="note", message="something", severity=Severity.NOTE)
+    text = markdown_of("plan", replace(plan_of({}, {}), findings=(note, note)))
+    notes = text.partition("<details><summary>Notes (2)</summary>")[2].partition("</details>")[0]
+    assert len([line for line in notes.splitlines() if line.startswith("- ")]) == 2

@@ -1,9 +1,10 @@
-"""Users in the files who cannot log in: whom clusters are asked about; what is said is in `texts-users.txt`."""
+"""Users who cannot log in, and `plan --principals`; what is said is in `texts-users.txt` and `story-principals.txt`."""
 
 from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -11,12 +12,15 @@ import pytest
 from quotaform.cluster.scram_credential import ScramCredential, ScramMechanism, ScramUser
 from quotaform.desired.config import Cluster
 from quotaform.desired.tree import SourceFile
-from quotaform.model.errors import ClusterError
+from quotaform.model.errors import ClusterError, UsageError
 from quotaform.model.finding import Severity
 from quotaform.model.quotas import Desired
+from quotaform.plan.blast_radius import CHANGE_COLUMNS, LimitDirection
+from quotaform.plan.principals import read_principals
 from quotaform.plan.validate import add_user_findings, check_clusters_users, check_users, validate_files
 from quotaform.repository.repository import Repository
 from tests.loading import load
+from tests.markdown import ROOT
 
 CREDENTIAL = ScramCredential(ScramMechanism.SHA_256, 4096)
 
@@ -82,3 +86,27 @@ def test_a_cluster_that_is_down_hides_no_other(tmp_path: Path) -> None:
     assert [(outcome.cluster, outcome.error) for outcome in outcomes] == [("down", down), ("good", None), ("bad", None)]
     report = add_user_findings(checked.report, outcomes)
     assert [problem.message for problem in report.problems] == ["user svc has no SCRAM credentials on bad"]
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "problem"),
+    [
+        ("people.parquet", {"files": {"eu": "eu.csv"}}, "give principals_out parquet=DIR"),
+        ("clients.csv", {"folder": "changed"}, "parquet=DIR is for a table of principals"),
+    ],
+)
+def test_all_changes_are_text_for_a_list_and_parquet_for_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, more: dict[str, Any], problem: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("clients.csv").write_text("user\nsvc-orders\n")
+    with pytest.raises(UsageError, match=problem):
+        read_principals(text, **more, on_spark=True)
+
+
+def test_the_example_of_the_page_is_what_is_printed() -> None:
+    page = (ROOT / "docs" / "blast-radius.md").read_text(encoding="utf-8")
+    shown = page[page.index("Blast radius: ") : page.index("\n...\nPlan: ")]
+    assert indent(shown, "  ") in (ROOT / "tests/golden/story-principals.txt").read_text(encoding="utf-8")
+    assert all(f"`{column}`" in page for column in CHANGE_COLUMNS)
+    assert all(f"| `{direction}` |" in page for direction in LimitDirection)

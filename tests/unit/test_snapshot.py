@@ -5,6 +5,7 @@ What they look like, and the words, are in tests/golden/texts-snapshot.txt.
 
 from __future__ import annotations
 
+import json
 from copy import deepcopy
 from dataclasses import replace
 from json import dumps, loads
@@ -20,8 +21,12 @@ from quotaform.cluster.snapshot import SnapshotGateway, dump_snapshot, load_snap
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterError, InvalidFilesError
-from quotaform.model.quotas import Snapshot, same_values
-from tests.builder import PRODUCER
+from quotaform.model.quotas import Snapshot, SnapshotFile, same_values
+from quotaform.plan.records import load_plan
+from quotaform.plan.report import render_plan
+from quotaform.report.text import reading_text
+from tests.builder import HEADER, PRODUCER, plan_of
+from tests.dumped import dumped_plan
 from tests.loading import load_schema
 from tests.unit import test_planfile_mutation as mutation
 
@@ -127,3 +132,23 @@ def test_a_snapshot_answers_as_a_cluster_that_cannot_be_changed(tmp_path: Path) 
             with pytest.raises(ClusterError, match=r"^lab is a snapshot, which cannot be changed; choose a running"):
                 alter([Alteration(Entity(user="a"), {PRODUCER: 1.0})])
     assert SnapshotGateway(read_snapshot(path), name="prod").name == "prod"
+
+
+ALICE = Entity(user="alice")
+CAPTURED = "2026-11-20T09:12:44Z"
+
+
+def test_a_plan_file_keeps_its_snapshot() -> None:
+    plan = plan_of({ALICE: {PRODUCER: 1.0}}, {})
+    plan = replace(plan, header=replace(HEADER, snapshot=SnapshotFile("a.json", CAPTURED)))
+    text = dumped_plan(plan)
+    assert load_plan(text, "plan.json").header == plan.header
+    assert dumped_plan(load_plan(text, "plan.json")) == text
+    assert "snapshot" not in json.loads(dumped_plan(replace(plan, header=HEADER)))
+
+
+def test_what_a_snapshot_says_of_itself_cannot_forge_a_line() -> None:
+    hostile = SnapshotFile("a\n::error::x.json", "now\x1b[31m")
+    text = "".join(render_plan(replace(plan_of({}, {}), header=replace(HEADER, snapshot=hostile))))
+    assert 'Snapshot "a\\n::error::x.json", captured "now\\u001b[31m", 0 entities in scope' in text
+    assert reading_text("", SnapshotFile("", "")) == "Snapshot captured at an unknown time"

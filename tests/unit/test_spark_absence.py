@@ -10,6 +10,7 @@ import pytest
 
 from quotaform.cli.main import run
 from quotaform.fleet import session
+from quotaform.fleet.launch import temporary_warehouse
 from quotaform.fleet.session import require_java
 from quotaform.model.errors import EngineError, missing_extra
 
@@ -113,3 +114,15 @@ def test_importing_the_package_imports_nothing_of_spark() -> None:
         "sys.exit(any(name.partition('.')[0] in {'pyspark', 'py4j', 'pyarrow', 'pandas'} for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_the_directory_is_removed_if_nothing_was_saved_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quotaform.fleet.launch.gettempdir", lambda: str(tmp_path))
+    with temporary_warehouse() as unused:
+        assert not unused.exists()
+    with temporary_warehouse() as empty:
+        empty.mkdir()
+    with temporary_warehouse() as kept:
+        (kept / "limits").mkdir(parents=True)
+    assert list(tmp_path.iterdir()) == [kept]
+    assert len({unused, empty, kept}) == 3

@@ -9,6 +9,7 @@ from re import fullmatch
 import pytest
 
 from quotaform.model.errors import InvalidFilesError
+from quotaform.model.settings import parse_source, require_distinct
 from quotaform.usage.format import FORMATS
 from quotaform.usage.format.prometheus import parse_exposition, parse_prometheus
 from quotaform.usage.format.table import parse_rows
@@ -165,3 +166,8 @@ def test_an_invalid_mapping_is_an_error_with_all_problems(tmp_path: Path) -> Non
     path.write_text("{columns: {ts: time, rate: bytes, user: u}, constants: {key: Produce}, factors: {rate: 0.125}}")
     row = {"time": 1.8e12, "bytes": 8, "u": "a"}
     assert values(parse_rows([row], load_usage_mapping(path), ORIGIN)) == [(1.8e9, 1.0)]
+
+
+def test_two_sources_of_one_broker_would_count_twice() -> None:
+    with pytest.raises(ValueError, match='two sources of broker "1"'):
+        require_distinct([parse_source("1=http://a/x"), parse_source("2=http://a/x"), parse_source("1=jmx:a:1")])

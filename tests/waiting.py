@@ -53,7 +53,7 @@ class PatientClock:
     def of_connections(cls, monkeypatch: pytest.MonkeyPatch) -> PatientClock:
         """Return what is the clock of all connections to brokers from now on."""
         clock = cls()
-        for module in ("wire.stream", "wire.broker_connection", "wire.cluster_connection", "kafka"):
+        for module in ("wire.broker_connection", "wire.cluster_connection", "kafka"):
             monkeypatch.setattr(f"quotaform.cluster.{module}.monotonic", clock)
         return clock
 

@@ -22,8 +22,8 @@ from quotaform.cluster.client.config import ClientConfig, Exchange
 from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.kafka import AlterClientQuotas, DescribeClientQuotas, KafkaGateway
 from quotaform.cluster.sasl.password import Password
+from quotaform.cluster.wire.broker_connection import BrokerConnection
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
-from quotaform.cluster.wire.stream import Stream
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterError
@@ -275,14 +275,14 @@ class Talk:
 
     def silence(self, seconds: str) -> None:
         """`silence SECONDS`: for so long, a broker that is alone may be silent at first; `waited` tells how long."""
-        receive = Stream.receive
+        receive = BrokerConnection.receive
         self.silences = dict[float, None]()
 
-        def receive_and_note(stream: Stream, size: int, deadline: float, silence: float | None = None) -> bytes:
+        def receive_and_note(by: BrokerConnection, size: int, end: float, silence: float | None = None) -> bytes:
             self.silences |= {silence: None} if silence else {}
-            return receive(stream, size, deadline, silence)
+            return receive(by, size, end, silence)
 
-        self.patch.setattr(Stream, "receive", receive_and_note)
+        self.patch.setattr(BrokerConnection, "receive", receive_and_note)
         self.patch.setattr("quotaform.cluster.kafka.LONE_SILENCE", float(seconds))
 
     def waited(self) -> Iterator[str]:

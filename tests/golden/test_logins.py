@@ -39,7 +39,7 @@ from quotaform.cluster.sasl import msk_iam, token_source
 from quotaform.cluster.sasl.kerberos import Kerberos
 from quotaform.cluster.sasl.msk_iam import MskIam
 from quotaform.cluster.sasl.oauth import Bearer
-from quotaform.cluster.wire.failure import CodeError, LoginError, RefusedError, read_validity
+from quotaform.cluster.wire.failure import CodeError, LoginError, read_validity
 from quotaform.cluster.wire.message import MalformedError
 from quotaform.http.client import Limits, send
 from quotaform.http.message import Request, Response
@@ -223,7 +223,7 @@ def refusal_of(exchange: Any, challenge: str, token: str) -> str:
         said = said.replace(f"<{name}>".encode(), part.encode())
     if said:
         assert exchange.send(said) == b"\1"
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(CodeError) as caught:
         exchange.throw(CodeError(58))
     assert len(caught.value.said) < 220
     return caught.value.said

@@ -12,7 +12,7 @@ import pytest
 
 from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.kafka import KafkaGateway
-from quotaform.cluster.wire.stream import canonical_servers
+from quotaform.cluster.wire.broker_connection import canonical_servers
 from quotaform.model.errors import ConnectError
 from quotaform.model.server import ALLOWED_HOSTS, HiddenServer, Server
 
@@ -37,8 +37,8 @@ def names(monkeypatch: pytest.MonkeyPatch) -> None:
         return [(2, 1, 6, "", (address, port)) for address in find(ADDRESSES, host)]
 
     name: Callable[..., tuple[str, str]] = lambda address, _: (find(NAMES, address[0]), "")  # noqa: E731
-    monkeypatch.setattr("quotaform.cluster.wire.stream.getaddrinfo", addresses)
-    monkeypatch.setattr("quotaform.cluster.wire.stream.getnameinfo", name)
+    monkeypatch.setattr("quotaform.cluster.wire.broker_connection.getaddrinfo", addresses)
+    monkeypatch.setattr("quotaform.cluster.wire.broker_connection.getnameinfo", name)
 
 
 def canonical(server: Server) -> list[Server]:

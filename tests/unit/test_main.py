@@ -134,7 +134,7 @@ def test_a_plan_imports_no_other_command_and_nothing_of_client_properties_withou
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = done.stdout.split()
-    assert "quotaform.cluster.wire.stream" in loaded
+    assert "quotaform.cluster.wire.broker_connection" in loaded
     assert [name for name in loaded if name.startswith("quotaform.cli.command.")] == ["quotaform.cli.command.plan"]
     assert {f"quotaform.cluster.client.{name}" for name in ("config_reader", "jaas", "tls")}.isdisjoint(loaded)
 

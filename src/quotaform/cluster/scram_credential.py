@@ -18,7 +18,7 @@ DEFAULT_ITERATIONS: Final = 4096
 
 
 class ScramMechanism(StrEnum):
-    """The mechanisms that Kafka has, with their numbers in KIP-554 and the hash of each (RFC 5802, RFC 7677)."""
+    """The mechanisms that Kafka has, in the order of their numbers in KIP-554 (RFC 5802, RFC 7677)."""
 
     SHA_256 = "SCRAM-SHA-256"
     SHA_512 = "SCRAM-SHA-512"
@@ -26,7 +26,7 @@ class ScramMechanism(StrEnum):
     @property
     def number(self) -> int:
         """The number on the wire."""
-        return _NUMBERS[self]
+        return list(ScramMechanism).index(self) + 1
 
     @property
     def hash_name(self) -> str:
@@ -44,10 +44,7 @@ class ScramMechanism(StrEnum):
         >>> ScramMechanism.name_of(1), ScramMechanism.name_of(9)
         ('SCRAM-SHA-256', 'mechanism 9')
         """
-        return next((str(each) for each, known in _NUMBERS.items() if known == number), f"mechanism {number}")
-
-
-_NUMBERS: Final = {ScramMechanism.SHA_256: 1, ScramMechanism.SHA_512: 2}
+        return next((str(each) for each in cls if each.number == number), f"mechanism {number}")
 
 
 class ScramCredential(Record, kw_only=False, order=True):

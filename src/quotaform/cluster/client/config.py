@@ -55,7 +55,7 @@ Exchange = Generator[bytes, bytes, None]
 It yields tokens for the broker and is sent the broker's answers; when it returns, both sides are satisfied. It raises
 `LoginError` when there is nothing to authenticate with, and `UnprovenError` when an answer is not what the mechanism
 prescribes; any other error counts as the latter. A refusal of the broker is thrown into it as a `CodeError`, which it
-may replace by a `RefusedError`.
+may replace by one that says more.
 """
 
 

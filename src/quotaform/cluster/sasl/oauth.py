@@ -28,7 +28,7 @@ from quotaform.cluster.sasl.token_source import (
     get_token,
     mask,
 )
-from quotaform.cluster.wire.failure import SASL_FAILED, CodeError, LoginError, RefusedError
+from quotaform.cluster.wire.failure import SASL_FAILED, CodeError, LoginError
 from quotaform.http.client import DEFAULT_LIMITS, Limits
 from quotaform.http.message import Url, file_of, form_value
 from quotaform.model.errors import ConnectError, QuotaformError
@@ -87,7 +87,7 @@ class Bearer:
                 raise CodeError(SASL_FAILED)
         except CodeError as error:
             forget_token(self.source)
-            raise RefusedError(error.code, said) from None
+            raise CodeError(error.code, said) from None
 
     def java_properties(self) -> dict[str, str]:
         """Return the properties of a Java client."""

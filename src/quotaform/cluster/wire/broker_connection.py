@@ -1,11 +1,38 @@
-"""A connection to one broker: frames, API versions, authentication, one request at a time."""
+"""A connection to one broker: TCP or TLS, frames, API versions, authentication, one request at a time.
+
+Every call has a deadline, a time of `monotonic`, and waits in slices: if another thread closes the connection, or a
+signal (Ctrl-C) arrives just before the wait begins, the call ends within one slice; any other signal interrupts it
+immediately.
+"""
 
 from __future__ import annotations
 
-from ssl import SSLCertVerificationError, SSLContext
-from threading import Event
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from errno import EINPROGRESS
+from os import environ, strerror
+from select import POLLOUT, poll
+from socket import (
+    AF_UNSPEC,
+    AI_NUMERICHOST,
+    IPPROTO_TCP,
+    NI_NAMEREQD,
+    SHUT_RDWR,
+    SO_ERROR,
+    SO_KEEPALIVE,
+    SOCK_STREAM,
+    SOL_SOCKET,
+    TCP_NODELAY,
+    gaierror,
+    getaddrinfo,
+    getnameinfo,
+    socket,
+)
+from ssl import SSLCertVerificationError, SSLContext, SSLSocket, SSLWantReadError, cert_time_to_seconds
+from threading import Event, Thread
 from time import monotonic
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from quotaform import __version__
 from quotaform.cluster.client.config import ClientConfig
@@ -14,9 +41,13 @@ from quotaform.cluster.wire.failure import (
     CertificateError,
     CodeError,
     LoginError,
+    LookupTimeoutError,
+    LostError,
     NotKafkaError,
+    SilentError,
     Stage,
     TooOldError,
+    UnlistedError,
     UnprovenError,
 )
 from quotaform.cluster.wire.message import (
@@ -32,20 +63,26 @@ from quotaform.cluster.wire.message import (
     SaslAuthenticate,
     SaslHandshake,
 )
-from quotaform.cluster.wire.stream import Stream
-from quotaform.model.server import Server
+from quotaform.model.server import HiddenServer, Server
 
+T = TypeVar("T")
+
+SLICE: Final = 0.2
+"""The length of a slice in seconds."""
+_READ_SIZE: Final = 1 << 16
+_DNS_THREAD: Final = "quotaform-dns"
 MAX_FRAME: Final = 256 << 20
 """Over three million quotas; and less than what the first bytes of a TLS alert say when read as a length."""
 _SESSION_SHARE: Final = 0.85
 """The part of a session's lifetime after which one authenticates again; Kafka's own clients choose 0.85 to 0.95."""
 
 
-class BrokerConnection(Stream):
-    """A connection to a broker; deadlines are times of `monotonic`.
+class BrokerConnection:
+    """A connection to a broker; not safe for use from several threads at a time, `shutdown` aside.
 
-    `versions` are the lowest and the highest that the broker speaks, by API key. `session_lifetime` is in seconds,
-    0 for never; `throttle_ms` is how long the broker asked to wait in its last answer.
+    To be shown are the `addresses` of the host, and `session`: what the TLS handshake negotiated, and whose certificate
+    the server has. `versions` are the lowest and the highest that the broker speaks, by API key. `session_lifetime` is
+    in seconds, 0 for never; `throttle_ms` is how long the broker asked to wait in its last answer.
     """
 
     def __init__(
@@ -58,17 +95,20 @@ class BrokerConnection(Stream):
     ) -> None:
         """Describe a connection; `open` makes it.
 
-        Once `closing` is set, every call ends.
+        Once `closing` is set, every call ends with `LostError`.
         """
-        super().__init__(closing)
         self.server = server
         self.stage = Stage.CONNECT
+        self.addresses: tuple[str, ...] = ()
+        self.session: Mapping[str, str] = {}
         self.versions: dict[int, tuple[int, int]] = {}
         self.session_lifetime = 0.0
         self.throttle_ms = 0
+        self.client_id = config.client_id or f"quotaform/{__version__}"
         self._config = config
         self._ssl_context = ssl_context
-        self.client_id = config.client_id or f"quotaform/{__version__}"
+        self._closing = closing
+        self._socket: socket | None = None
         self._correlation_id = 0
         self._authenticate_at: float | None = None
 
@@ -77,13 +117,10 @@ class BrokerConnection(Stream):
 
         Raises any cause of `quotaform.cluster.wire.failure`; `stage` says where.
         """
-        self.connect(self.server, deadline)
+        self._connect(deadline)
         if self._ssl_context is not None:
             self.stage = Stage.TLS
-            try:
-                self.start_tls(self._ssl_context, self.server.host, deadline)
-            except SSLCertVerificationError as error:
-                raise CertificateError(error) from None
+            self._start_tls(self._ssl_context, deadline)
         self.stage = Stage.API_VERSIONS
         self.versions = dict(self._ask_versions(deadline).versions)
         if self._config.credentials is not None:
@@ -91,6 +128,56 @@ class BrokerConnection(Stream):
             deadline = self.authenticate(deadline)
         self.stage = Stage.METADATA
         return self.exchange(Metadata(), deadline)
+
+    def _connect(self, deadline: float) -> None:
+        """Open a TCP connection to the first address of the host that accepts one."""
+        if self.server.problem(environ):
+            raise UnlistedError
+        addresses = _resolve(self.server, deadline, self._closing)
+        self.addresses = tuple(dict.fromkeys(address[0] for *_, address in addresses))
+        problem: Exception = OSError("the host name has no address")
+        for number, (family, kind, protocol, _, address) in enumerate(addresses):
+            # An address that swallows connections leaves time for the others.
+            share = (deadline - monotonic()) / (len(addresses) - number)
+            try:
+                self._socket = socket(family, kind, protocol)
+                self._connect_to(self._socket, address, monotonic() + share)
+                return
+            except Exception as error:
+                self.close()
+                problem = error
+        raise problem
+
+    def _connect_to(self, sock: socket, address: Any, deadline: float) -> None:
+        sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
+        sock.setsockopt(SOL_SOCKET, SO_KEEPALIVE, 1)
+        sock.setblocking(False)
+        code = sock.connect_ex(address)
+        if code == EINPROGRESS:
+            poller = poll()
+            poller.register(sock, POLLOUT)
+            while not poller.poll(1000 * _next_wait(deadline, self._closing)):
+                pass
+            code = sock.getsockopt(SOL_SOCKET, SO_ERROR)
+        if code:
+            raise OSError(code, strerror(code))
+
+    def _start_tls(self, context: SSLContext, deadline: float) -> None:
+        # A certificate has neither the dot that ends a full name nor the zone of an IPv6 address.
+        name = self.server.host.rstrip(".").partition("%")[0]
+        tls: SSLSocket = context.wrap_socket(self._open_socket, server_hostname=name, do_handshake_on_connect=False)
+        self._socket = tls
+        try:
+            self._until(deadline, tls.do_handshake)
+        except SSLCertVerificationError as error:
+            raise CertificateError(error) from None
+        peer: Any = tls.getpeercert()  # its certificate, which was verified
+        self.session = {
+            "version": tls.version() or "",
+            "cipher": (tls.cipher() or ("",))[0],
+            "certificate_of": ", ".join(name for _, name in peer.get("subjectAltName", ())),
+            "valid_until": f"{datetime.fromtimestamp(cert_time_to_seconds(peer['notAfter']), UTC):%Y-%m-%dT%H:%M:%SZ}",
+        }
 
     def _ask_versions(self, deadline: float) -> BrokerVersions:
         request = ApiVersions(__version__)
@@ -175,7 +262,7 @@ class BrokerConnection(Stream):
     def read_answer(
         self, request: BrokerRequest[ResponseT], version: int, deadline: float, silence: float | None = None
     ) -> ResponseT:
-        """Return the answer to the request that was sent last; see `exchange` and `Stream.receive`."""
+        """Return the answer to the request that was sent last; see `exchange` and `receive`."""
         head = self.receive(INT32.size, deadline, silence)
         (size,) = INT32.unpack(head)
         if not 0 <= size <= MAX_FRAME:
@@ -190,3 +277,153 @@ class BrokerConnection(Stream):
             raise MalformedError("it belongs to another request")
         decoded, self.throttle_ms = request.decode(answer, version)
         return decoded
+
+    def send(self, data: bytes, deadline: float) -> None:
+        """Send everything."""
+        left = memoryview(data)
+        while left:
+            left = left[self._until(deadline, self._open_socket.send, left) :]
+
+    def receive(self, size: int, deadline: float, silence: float | None = None) -> bytes:
+        """Return so many bytes, taking no more memory than has arrived.
+
+        `silence`: seconds to wait for the next ones, if not until the deadline. Raises `LostError` if the other
+        side ended the connection before, and `SilentError` if nothing came for so long.
+        """
+        received = bytearray()
+        while len(received) < size:
+            until = deadline if silence is None else min(deadline, monotonic() + silence)
+            try:
+                part = self._until(until, self._open_socket.recv, min(size - len(received), _READ_SIZE))
+            except TimeoutError as error:
+                if silence is not None and error.errno is None and until < deadline:
+                    raise SilentError(silence) from None
+                raise
+            if not part:
+                raise LostError("it closed the connection")
+            received += part
+        return bytes(received)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the connection lives and nothing has arrived on it."""
+        if self._socket is None:
+            return False
+        self._socket.settimeout(0)
+        try:
+            self._socket.recv(1)
+        except (BlockingIOError, SSLWantReadError):
+            return True
+        except OSError:
+            return False
+        return False
+
+    def shutdown(self) -> None:
+        """Shut the connection down, from any thread; waiting calls return."""
+        sock = self._socket
+        if sock is not None:
+            with suppress(OSError):
+                # Not that of a TLS socket, which would remove the TLS layer while another thread reads.
+                socket.shutdown(sock, SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close the connection without sending pending data; may be called more than once."""
+        self.shutdown()
+        sock, self._socket = self._socket, None
+        if sock is not None:
+            sock.close()
+
+    @property
+    def _open_socket(self) -> socket:
+        if self._socket is None:
+            raise LostError("it is closed")
+        return self._socket
+
+    def _until(self, deadline: float, operation: Callable[..., T], *arguments: Any) -> T:
+        """Do one operation of the socket, again and again until it is not for time that it fails."""
+        while True:
+            self._open_socket.settimeout(_next_wait(deadline, self._closing))
+            try:
+                return operation(*arguments)
+            except TimeoutError as error:
+                if error.errno is not None:
+                    # ETIMEDOUT: the system gave the connection up.
+                    raise
+
+
+def _next_wait(deadline: float, closing: Event) -> float:
+    """Return how long to wait in the next slice.
+
+    Raises `LostError` once `closing` is set, and `TimeoutError` after the deadline.
+    """
+    if closing.is_set():
+        raise LostError("it was closed")
+    left = deadline - monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return min(left, SLICE)
+
+
+def _resolve(server: Server, deadline: float, closing: Event) -> list[Any]:
+    """Return the addresses of a server, as `getaddrinfo` does."""
+    with suppress(gaierror):
+        return getaddrinfo(server.host, server.port, AF_UNSPEC, SOCK_STREAM, flags=AI_NUMERICHOST)
+    return _look_up(lambda: _addresses(server), deadline, closing)
+
+
+def canonical_servers(server: Server, deadline: float, closing: Event) -> list[Server]:
+    """Return a server once for each of its addresses, by the name that belongs to the address, as Java does.
+
+    An address without a name, or whose name has other addresses, stands for itself. A server that cannot be looked up
+    stays as it is: connecting to it says why.
+    """
+
+    def look_up() -> list[Server]:
+        hosts = []
+        for *_, (address, *rest) in _addresses(server):
+            hosts.append(address)
+            with suppress(OSError, UnicodeError):
+                name, _ = getnameinfo((address, *rest), NI_NAMEREQD)
+                if any(found[0] == address for *_, found in _addresses(Server(name, server.port))):
+                    hosts[-1] = name
+        if isinstance(server, HiddenServer):
+            return [HiddenServer(host, server.port, server.written) for host in hosts]
+        return [Server(host, server.port) for host in hosts]
+
+    try:
+        return [server] if server.problem(environ) else _look_up(look_up, deadline, closing)
+    except Exception:
+        return [server]
+
+
+def _addresses(server: Server) -> list[Any]:
+    return getaddrinfo(server.host, server.port, AF_UNSPEC, SOCK_STREAM)
+
+
+def _look_up(ask: Callable[[], list[T]], deadline: float, closing: Event) -> list[T]:
+    """Return what the name service answers.
+
+    Looking up a name can neither be interrupted nor be given a time limit, hence a thread of its own does it, which is
+    left alone when it takes too long; nothing waits for it at the end of the process either.
+    """
+    found: list[T] = []
+    problems: list[Exception] = []
+    done = Event()
+
+    def look_up() -> None:
+        try:
+            found.extend(ask())
+        except Exception as error:
+            problems.append(error)
+        finally:
+            done.set()
+
+    Thread(target=look_up, name=_DNS_THREAD, daemon=True).start()
+    try:
+        while not done.wait(_next_wait(deadline, closing)):
+            pass
+    except TimeoutError:
+        raise LookupTimeoutError from None
+    for problem in problems:
+        raise problem
+    return found

@@ -15,7 +15,7 @@ from typing import Final
 
 from quotaform.cluster.broker import NEEDS_CLIENT_QUOTAS, BrokerRelease, service_hint
 from quotaform.cluster.client.config import ClientConfig
-from quotaform.cluster.wire.broker_connection import BrokerConnection
+from quotaform.cluster.wire.broker_connection import SLICE, BrokerConnection, canonical_servers
 from quotaform.cluster.wire.failure import (
     CodeError,
     Failure,
@@ -28,7 +28,6 @@ from quotaform.cluster.wire.failure import (
     unanswered,
 )
 from quotaform.cluster.wire.message import BrokerRequest, ResponseT
-from quotaform.cluster.wire.stream import SLICE, canonical_servers
 from quotaform.model.errors import ClusterError, UnsupportedError
 from quotaform.model.server import Server
 

@@ -96,22 +96,12 @@ class NotKafkaError(Exception):
 
 
 class CodeError(Exception):
-    """A broker answered with an error code."""
+    """A broker answered with an error code; what it `said` besides is inert, and short."""
 
-    def __init__(self, code: int) -> None:
+    def __init__(self, code: int, said: str = "") -> None:
         self.code = code
-        super().__init__(f"error code {code}")
-
-
-class RefusedError(CodeError):
-    """A broker did not accept the client, and said more than that.
-
-    `said` is inert, and short.
-    """
-
-    def __init__(self, code: int, said: str) -> None:
         self.said = said
-        super().__init__(code)
+        super().__init__(f"error code {code}")
 
 
 class TooOldError(Exception):
@@ -376,7 +366,7 @@ def _explain(config: ClientConfig, failure: Failure) -> tuple[type[ClusterError]
         "with_tls": "SASL_SSL" if config.is_sasl else "SSL",
         "with_sasl": "SASL_SSL" if config.is_tls else "SASL_PLAINTEXT",
         "without_sasl": "SSL" if config.is_tls else "PLAINTEXT",
-        "said": f" and answered {cause.said}" if isinstance(cause, RefusedError) and cause.said else "",
+        "said": f" and answered {cause.said}" if isinstance(cause, CodeError) and cause.said else "",
     }
     if credentials is not None:
         who = f"{credentials.who} ({credentials.mechanism})"

@@ -23,7 +23,6 @@ INT16: Final = Struct(">h")
 INT32: Final = Struct(">i")
 INT64: Final = Struct(">q")
 FLOAT64: Final = Struct(">d")
-_UUID: Final = Struct(">16s")
 
 _MAX_VARINT_BITS: Final = 35
 
@@ -46,6 +45,20 @@ def uvarint(value: int) -> bytes:
     return bytes(encoded)
 
 
+def _reader_of(kind: Struct) -> Callable[[Reader], Any]:
+    """Return a method that takes a field of a fixed size."""
+
+    def read(reader: Reader) -> Any:
+        try:
+            (value,) = kind.unpack_from(reader.data, reader.position)
+        except StructError:
+            raise MalformedError("it is truncated") from None
+        reader.position += kind.size
+        return value
+
+    return read
+
+
 class Reader:
     """Reads one answer from its first byte to its last; each method takes the next field.
 
@@ -60,37 +73,12 @@ class Reader:
         self.position = position
         self.is_flexible = is_flexible
 
-    def _number(self, kind: Struct) -> Any:
-        try:
-            (value,) = kind.unpack_from(self.data, self.position)
-        except StructError:
-            raise MalformedError("it is truncated") from None
-        self.position += kind.size
-        return value
-
-    def int8(self) -> int:
-        """Return an INT8."""
-        return int(self._number(INT8))
-
-    def int16(self) -> int:
-        """Return an INT16."""
-        return int(self._number(INT16))
-
-    def int32(self) -> int:
-        """Return an INT32."""
-        return int(self._number(INT32))
-
-    def int64(self) -> int:
-        """Return an INT64."""
-        return int(self._number(INT64))
-
-    def float64(self) -> float:
-        """Return a FLOAT64 (KAFKA-9474)."""
-        return float(self._number(FLOAT64))
-
-    def uuid(self) -> bytes:
-        """Return the 16 bytes of a UUID."""
-        return bytes(self._number(_UUID))
+    int8 = _reader_of(INT8)
+    int16 = _reader_of(INT16)
+    int32 = _reader_of(INT32)
+    int64 = _reader_of(INT64)
+    float64 = _reader_of(FLOAT64)  # KAFKA-9474
+    uuid = _reader_of(Struct(">16s"))
 
     def uvarint(self) -> int:
         """Return an unsigned varint of up to 32 bits."""
@@ -107,15 +95,15 @@ class Reader:
             raise MalformedError("it is truncated") from None
         raise MalformedError("a length in it is too large")
 
-    def _length(self, fixed: Struct) -> int:
-        length = self.uvarint() - 1 if self.is_flexible else int(self._number(fixed))
+    def _length(self, fixed: Callable[[Reader], Any]) -> int:
+        length: int = self.uvarint() - 1 if self.is_flexible else fixed(self)
         # An element takes at least one byte, so a wrong length cannot cost more memory than the response.
         if not -1 <= length <= len(self.data) - self.position:
             raise MalformedError("a length in it exceeds the bytes that follow")
         return length
 
-    def nullable_bytes(self, fixed: Struct = INT32) -> bytes | None:
-        """Return bytes, or `None` for null; `fixed` is the type of their length unless the message is flexible."""
+    def nullable_bytes(self, fixed: Callable[[Reader], Any] = int32) -> bytes | None:
+        """Return bytes, or `None` for null; `fixed` reads their length unless the message is flexible."""
         length = self._length(fixed)
         if length < 0:
             return None
@@ -124,7 +112,7 @@ class Reader:
 
     def nullable_string(self) -> str | None:
         """Return a string, or `None` for null."""
-        encoded = self.nullable_bytes(INT16)
+        encoded = self.nullable_bytes(Reader.int16)
         try:
             return None if encoded is None else encoded.decode()
         except UnicodeDecodeError:
@@ -139,7 +127,7 @@ class Reader:
 
     def count(self, most: int | None = None, what: str = "") -> int:
         """Return how many elements the array has that begins here, 0 for null, and `most` of them."""
-        count = max(self._length(INT32), 0)
+        count = max(self._length(Reader.int32), 0)
         if most is not None and count > most:
             raise MalformedError(f"it has {count:,} {what}, more than the limit of {most:,}")
         return count
@@ -428,7 +416,7 @@ class SaslHandshake(BrokerRequest[int]):
         writer.string(self.mechanism)
 
     def _read(self, reader: Reader, version: int) -> int:
-        error_code = reader.int16()
+        error_code: int = reader.int16()
         reader.array(reader.string)
         return error_code
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from quotaform.cli.client_quotas.command import build_parser
+from quotaform.cli.client_quotas import build_parser
 from quotaform.cli.main import build_app
 from tests.builder import PRODUCER
 

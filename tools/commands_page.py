@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import typer
 
-from quotaform.cli.client_quotas.command import build_parser
+from quotaform.cli.client_quotas import build_parser
 from quotaform.cli.main import build_app
 from quotaform.model.errors import ExitCode
 from quotaform.report.format import FORMATS

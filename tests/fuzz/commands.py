@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from quotaform.cli import main
-from quotaform.cli.client_quotas.command import run as client_quotas
+from quotaform.cli.client_quotas import run as client_quotas
 from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.errors import ExitCode
 from quotaform.model.quotas import Snapshot

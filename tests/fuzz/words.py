@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from quotaform.cli.client_quotas import command as lists
+from quotaform.cli import client_quotas as lists
 from quotaform.cli.command.alter import read_ops
 from quotaform.cli.option.entity import Filters, read_entity
 from quotaform.cluster.client.reader import load_client_config

@@ -30,7 +30,7 @@ from jsonschema import Draft7Validator
 from pyarrow import parquet
 
 from quotaform.apply.lock import cluster_lock
-from quotaform.cli.client_quotas.command import run as client_quotas
+from quotaform.cli.client_quotas import run as client_quotas
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.errors import ClusterError
 from quotaform.model.quotas import Values

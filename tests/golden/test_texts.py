@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from quotaform.apply.report import render_receipt
-from quotaform.cli.client_quotas.command import read_properties
+from quotaform.cli.client_quotas import read_properties
 from quotaform.cli.stream import make_harmless
 from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.report import render_quotas_csv

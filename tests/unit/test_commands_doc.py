@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer
 
-from quotaform.cli.client_quotas.command import build_parser
+from quotaform.cli.client_quotas import build_parser
 from quotaform.model.errors import ExitCode
 from tests.command_line import COMMANDS, LEAVES, require_understood
 from tools.commands_page import render_page

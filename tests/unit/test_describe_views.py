@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
-from quotaform.cli.client_quotas.command import render_described
+from quotaform.cli.client_quotas import render_described
 from quotaform.cluster.records import dump_described
 from quotaform.cluster.report import render_quotas_csv, render_quotas_text
 from quotaform.cluster.snapshot import dump_snapshot

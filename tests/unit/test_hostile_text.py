@@ -19,8 +19,8 @@ from unittest.mock import Mock
 import pytest
 import yaml
 
-from quotaform.cli.client_quotas.command import build_parser
-from quotaform.cli.client_quotas.command import run as run_client_quotas
+from quotaform.cli.client_quotas import build_parser
+from quotaform.cli.client_quotas import run as run_client_quotas
 from quotaform.cli.main import run
 from quotaform.cli.stream import make_harmless
 from quotaform.cluster.snapshot import dump_snapshot

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pytest
 
-from quotaform.cli.client_quotas.command import run as run_client_quotas
+from quotaform.cli.client_quotas import run as run_client_quotas
 from quotaform.cli.main import run
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.properties import USED

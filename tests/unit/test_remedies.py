@@ -11,7 +11,7 @@ from functools import cache
 
 import pytest
 
-from quotaform.cli.client_quotas.command import build_parser
+from quotaform.cli.client_quotas import build_parser
 from quotaform.cli.option.value import option_of
 from tests.command_line import COMMANDS, option_names, split_path
 from tests.markdown import ROOT

@@ -12,9 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import typer
 
-from quotaform.cli.command.sandbox import app
 from quotaform.sandbox import release, tool
 from quotaform.sandbox.java import Java
 from quotaform.sandbox.node import Node, brokers_seen, free_ports, node_properties
@@ -26,6 +24,7 @@ from quotaform.sandbox.release import (
     kafka_download,
     release_of,
 )
+from tests.command_line import COMMANDS
 
 # Jars
 
@@ -139,7 +138,7 @@ def test_an_old_release_is_not_secured_on_a_new_java() -> None:
 
 
 def test_the_help_of_the_command_names_all_releases() -> None:
-    [option] = [each for each in typer.main.get_command(app).commands["start"].params if each.name == "kafka"]  # type: ignore[attr-defined]
+    [option] = [each for each in COMMANDS["quotaform sandbox start"].params if each.name == "kafka"]
     assert re.findall(r"\d\.\d", option.help) == [each.name for each in RELEASES]
 
 

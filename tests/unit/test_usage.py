@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.cli.client_quotas.command import read_ops, read_parts, read_properties, render_described
+from quotaform.cli.client_quotas import read_ops, read_parts, read_properties, render_described
 from quotaform.cli.command.usage.recommend import Sizing
 from quotaform.cli.main import run
 from quotaform.desired.config import Config
@@ -46,7 +46,7 @@ def test_a_very_long_argument_is_not_repeated_whole(line: str, capsys: pytest.Ca
 
 
 def test_a_very_long_argument_of_kafka_client_quotas_is_not_repeated_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    from quotaform.cli.client_quotas.command import run as run_client_quotas
+    from quotaform.cli.client_quotas import run as run_client_quotas
 
     assert run_client_quotas(["--describe", "--bootstrap-server", "b:1", "--command-config", "A" * 100_000]) == 1
     assert len(capsys.readouterr().err) < 2_100

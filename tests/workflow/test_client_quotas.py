@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.cli.client_quotas import command
+from quotaform.cli import client_quotas as command
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
 from tests.workflow.command import SCRIPT, Cluster, Result, call, run_process

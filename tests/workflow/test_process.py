@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.cli.client_quotas.command import run as client_quotas
+from quotaform.cli.client_quotas import run as client_quotas
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
 from tests.command_line import LEAVES

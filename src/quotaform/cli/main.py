@@ -49,7 +49,11 @@ Each is the function, or the group `app`, of the module of its name in `quotafor
 """
 
 GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
-    "history": {},
+    "history": {
+        "append": "Append snapshots of clusters, or in files, to a history.",
+        "show": "Show what entities had and when, and who changed it.",
+        "diff": "Show what changed between two times.",
+    },
     "usage": {
         "ingest": "Add existing recordings to a usage table.",
         "record": "Record the usage metrics of brokers.",
@@ -58,10 +62,21 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "backtest": "Show what a plan would have throttled, from recorded usage.",
         "recommend": "Propose quotas that fit the recorded usage.",
     },
-    "scram": {},
-    "sandbox": {},
+    "scram": {
+        "describe": "Show users and their SCRAM credentials.",
+        "upsert": "Create or update credentials.",
+        "delete": "Delete credentials.",
+    },
+    "sandbox": {
+        "start": "Start a sandbox and print its bootstrap servers.",
+        "stop": "Stop a sandbox and remove its data.",
+        "status": "Print the bootstrap servers of a running sandbox.",
+    },
 }
-"""The commands that have subcommands; with their summaries, if each of these is the function of a module of its own."""
+"""The commands that have subcommands, with their summaries; each of these is a function of the module of its command.
+
+Those of `usage` have modules of their own.
+"""
 
 _MODULES: Final = {"import": "import_quotas", "show": "plan", "explain": "resolve"}
 """Modules that do not have the name of their command."""
@@ -129,21 +144,17 @@ def build_app(*words: str) -> typer.Typer:
 
 def _group(name: str, words: Sequence[str]) -> typer.Typer:
     """Return the subcommands of a command."""
-    module = f"quotaform.cli.command.{name}"
     if not _is_meant(name, words):
         group = typer.Typer()
         group.command("listed")(_listed)
         return group
-    subcommands = GROUPS[name]
-    if not subcommands:
-        made: typer.Typer = import_module(module).app
-        return made
-    group = typer.Typer(help=COMMANDS[name], no_args_is_help=True)
-    for each, summary in subcommands.items():
-        is_meant = _is_meant(each, words[1:])
-        group.command(each, short_help=summary)(
-            getattr(import_module(f"{module}.{each}"), each) if is_meant else _listed
-        )
+    module = import_module(f"quotaform.cli.command.{name}")
+    group = typer.Typer(help=getattr(module, "HELP", COMMANDS[name]), no_args_is_help=True)
+    for each, summary in GROUPS[name].items():
+        command = _listed
+        if _is_meant(each, words[1:]):
+            command = getattr(import_module(f"{module.__name__}.{each}") if name == "usage" else module, each)
+        group.command(each, cls=getattr(module, "COMMAND_CLASS", None), short_help=summary)(command)
     return group
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import REQUIRED, argument, option, with_options
@@ -26,9 +24,7 @@ if TYPE_CHECKING:
 
     from quotaform.history.append import Receipts
 
-app = typer.Typer(
-    help="Keep snapshots over time: who had what when, and who changed it (on Spark).", no_args_is_help=True
-)
+HELP: Final = "Keep snapshots over time: who had what when, and who changed it (on Spark)."
 
 HistoryOption: TypeAlias = Annotated[
     str,
@@ -49,7 +45,6 @@ OutOption: TypeAlias = Annotated[
 ]
 
 
-@app.command("append", short_help="Append snapshots of clusters, or in files, to a history.")
 @with_options
 def append(
     *,
@@ -124,7 +119,6 @@ def _receipts(folder: Path | None, target: ManyClusters) -> Receipts:
     return Receipts(folder)
 
 
-@app.command("show", short_help="Show what entities had and when, and who changed it.")
 @with_options
 def show(
     *,
@@ -178,7 +172,6 @@ def show(
     return ExitCode.DONE
 
 
-@app.command("diff", short_help="Show what changed between two times.")
 @with_options
 def diff(
     *,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Final
 
 from quotaform.cli.console import Console, step_console
 from quotaform.cli.option.common import choice, flag, option, with_options
@@ -14,14 +12,12 @@ from quotaform.cli.option.common import choice, flag, option, with_options
 if TYPE_CHECKING:
     from quotaform.sandbox.detached import DetachedSandbox
 
-app = typer.Typer(help="Run a real Apache Kafka on this machine (127.0.0.1 only), for tests.", no_args_is_help=True)
-
+HELP: Final = "Run a real Apache Kafka on this machine (127.0.0.1 only), for tests."
 
 Name = Annotated[str, option("--name NAME", "Name of the sandbox.")]
 Output = Annotated[str, choice("--format", ("text", "json"), "Output format.")]
 
 
-@app.command(short_help="Start a sandbox and print its bootstrap servers.")
 @with_options
 def start(
     brokers: int = option("--brokers N", "Number of brokers, up to 9.", 1, min=1, max=9),
@@ -60,7 +56,6 @@ def start(
     return 0
 
 
-@app.command()
 @with_options
 def stop(name: Name = "default") -> int:
     """Stop a sandbox and remove its data.
@@ -75,7 +70,6 @@ def stop(name: Name = "default") -> int:
     return 0
 
 
-@app.command(short_help="Print the bootstrap servers of a running sandbox.")
 @with_options
 def status(name: Name = "default", output: Output = "text") -> int:
     """Print the bootstrap servers of a running sandbox.

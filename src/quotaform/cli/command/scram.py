@@ -89,7 +89,8 @@ def _exists(path: str) -> bool:
         return False
 
 
-app = typer.Typer(help="Manage the SCRAM credentials of users (KIP-554).", no_args_is_help=True)
+HELP: Final = "Manage the SCRAM credentials of users (KIP-554)."
+COMMAND_CLASS: Final = RedactedCommand
 
 UsersArgument: TypeAlias = Annotated[
     list[str] | None,
@@ -106,7 +107,6 @@ _RESTART_BUG = (
 )
 
 
-@app.command("describe", cls=RedactedCommand, short_help="Show users and their SCRAM credentials.")
 @with_options
 def describe(
     *,
@@ -137,7 +137,6 @@ def describe(
     return ExitCode.most_severe(user.exit_code for user in users)
 
 
-@app.command("upsert", cls=RedactedCommand, short_help="Create or update credentials.")
 @with_options
 def upsert(
     *,
@@ -189,7 +188,6 @@ def upsert(
         return _conclude(result, gateway, format_name, console)
 
 
-@app.command("delete", cls=RedactedCommand, short_help="Delete credentials.")
 @with_options
 def delete(
     *,

@@ -1,1 +1,0 @@
-"""`kafka-client-quotas`, the command of KIP-546."""

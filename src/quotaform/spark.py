@@ -43,8 +43,7 @@ from quotaform.system.clock import SYSTEM_CLOCK
 from quotaform.usage.bucket.spark import buckets, numbered
 from quotaform.usage.headroom.run import headroom as headroom_of
 from quotaform.usage.recommend.recommendation import RecommendSettings
-from quotaform.usage.recommend.run import recommendations
-from quotaform.usage.recommend.spark import bucket_use
+from quotaform.usage.recommend.run import bucket_use, recommendations
 from quotaform.usage.replay.run import planned_quotas
 from quotaform.usage.replay.spark import backtest as replayed
 from quotaform.usage.replay.spark import members

@@ -13,8 +13,8 @@ from quotaform.model.errors import InvalidFilesError
 from quotaform.usage.format import FORMATS
 from quotaform.usage.format.table import TableMapping, TimeUnit, parse_rows
 from quotaform.usage.ingest.input import read_usage_mapping
-from quotaform.usage.ingest.recording import Recording, items_of
 from quotaform.usage.ingest.rows import merged_batches, parsed_batches
+from quotaform.usage.ingest.source import Recording, items_of
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import LONGEST_RECORD, Dropped, Item, Rejected
 from tests.fuzz.target import Target, line_problems

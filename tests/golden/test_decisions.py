@@ -71,7 +71,7 @@ from quotaform.review.run import find_pull_request
 from quotaform.usage.bucket.rows import RECORDED_LIMIT, bucket_rows
 from quotaform.usage.recommend.demand import busiest_day
 from quotaform.usage.recommend.recommendation import Action, Recommendation, entry_reason
-from quotaform.usage.recommend.spark import _used
+from quotaform.usage.recommend.run import _used
 from quotaform.usage.record.reader import Prometheus
 from quotaform.usage.record.run import next_slot
 from quotaform.usage.replay.replay import Demand, replay

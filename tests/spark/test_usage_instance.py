@@ -152,7 +152,7 @@ def test_a_backtest_replays_the_sum_of_all_clients(spark: SparkSession) -> None:
 def test_what_a_quota_is_sized_by_and_a_curve_are_the_sum(spark: SparkSession) -> None:
     from quotaform.usage.bucket.spark import buckets, numbered
     from quotaform.usage.curve import entity_curves
-    from quotaform.usage.recommend.spark import bucket_use
+    from quotaform.usage.recommend.run import bucket_use
     from quotaform.usage.table.table import recorded
 
     usage = usage_table(spark, [each._replace(broker="1") for each in group()]).persist()

@@ -50,7 +50,7 @@ def test_the_demand_of_buckets_is_that_of_each_broker(spark: SparkSession) -> No
 
     from quotaform.usage.bucket.spark import numbered
     from quotaform.usage.recommend.demand import Demand
-    from quotaform.usage.recommend.spark import bucket_use, read_demands
+    from quotaform.usage.recommend.run import bucket_use, read_demands
     from quotaform.usage.table.table import recorded
 
     samples = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from glob import glob
 from math import ceil
 from pathlib import Path
@@ -33,16 +33,9 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotWork:
-    """Reads everything that a cluster holds."""
-
-    clock: Clock
-
-    def __call__(self, cluster: Cluster) -> Snapshot:
-        """Read a cluster."""
-        with open_pinned_gateway(cluster) as gateway:
-            return snapshot_of(cluster, gateway, clock=self.clock)
+def _snapshot(clock: Clock, cluster: Cluster) -> Snapshot:
+    with open_pinned_gateway(cluster) as gateway:
+        return snapshot_of(cluster, gateway, clock=clock)
 
 
 def take_snapshots(
@@ -57,7 +50,7 @@ def take_snapshots(
     Raises `EngineError` if Spark is missing, does not start or failed.
     """
     with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session, progress) as spark:
-        job = ship_job(spark, new_bundle(folder), SnapshotWork(clock), clusters)
+        job = ship_job(spark, new_bundle(folder), partial(_snapshot, clock), clusters)
         return in_order(run_job(spark, job, "Reading clusters on Spark", progress), job.names)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from quotaform.usage.bucket.rows import RECORDED_LIMIT, BucketRows, bucket_rows
 from quotaform.usage.headroom.run import _bucket_use
-from quotaform.usage.recommend.spark import _used
+from quotaform.usage.recommend.run import _used
 from quotaform.usage.replay.spark import replay_slots, replayed
 
 NAN = float("nan")

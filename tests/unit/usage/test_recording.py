@@ -15,8 +15,8 @@ import pytest
 from quotaform.model.errors import FileReadError
 from quotaform.usage.format import FORMATS, text
 from quotaform.usage.format.text import detect_format
-from quotaform.usage.ingest.recording import Recording, items_of
 from quotaform.usage.ingest.rows import parsed_batches
+from quotaform.usage.ingest.source import Recording, items_of
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import Item
 from tests.usage_documents import WRITERS, Recorded

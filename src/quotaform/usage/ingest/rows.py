@@ -43,7 +43,7 @@ from quotaform.usage.format.table import (
     read_times,
 )
 from quotaform.usage.format.text import LARGEST
-from quotaform.usage.ingest.recording import Recording, items_of, with_cluster
+from quotaform.usage.ingest.source import Recording, items_of, with_cluster
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Rejected, Sample, Series
 from quotaform.usage.table.schema import QUARANTINE, SERIES, USAGE

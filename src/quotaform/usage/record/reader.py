@@ -50,7 +50,6 @@ ATTRIBUTES: Final = (*dict.fromkeys(metrics.rate for metrics in _MEASURED.values
 class Reading:
     """One answer."""
 
-    at: float  # When it was asked for, in seconds since the epoch
     seconds: float  # How long it took until it was there
     size: int  # Its bytes
     items: tuple[Item, ...] = field(repr=False)
@@ -81,7 +80,7 @@ class Reader(ABC):
         at, started = time(), monotonic()
         body = self.fetch(timeout)
         seconds = monotonic() - started
-        return Reading(at, seconds, len(body), read_items(self.items(body, at), self.shown, timeout, started))
+        return Reading(seconds, len(body), read_items(self.items(body, at), self.shown, timeout, started))
 
     def cancel(self) -> None:  # noqa: B027 (most have no process)
         """End a read that is under way, as far as that is a process of its own."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
@@ -48,27 +48,26 @@ from quotaform.model.text import did_you_mean, quote
 from quotaform.model.units import suspicious_unit_text
 from quotaform.model.variable import PLACES, PREFIX, check_references, problem_text
 
-MOST_IGNORES: Final = 1000
-"""How many items `drift_ignore` may have."""
-MOST_LINT_IGNORES: Final = 200
-"""How many items `lints.ignore` may have."""
-MOST_PRINCIPALS: Final = 100
-"""How many principals `principals.brokers` may list."""
-MOST_CLUSTERS: Final = 20_000
-"""The limit on clusters in quotaform.yaml."""
 MOST_VALUES: Final = 500_000
 """The limit on values, keys among them: a cluster has some 15."""
-MOST_PROFILES: Final = 1000
-"""The limit on profiles."""
-MOST_SERVERS: Final = 100
-"""The limit on bootstrap servers of a cluster."""
-MOST_ROOTS: Final = 100
-"""The limit on other quota repositories."""
-MOST_PATHS: Final = 100
-"""The limit on paths and globs of policies."""
-
-MOST_LABELS: Final = 100
-"""The limit on labels of `metrics.labels`."""
+_EACH: Final = "*"
+"""In a path: each value of a mapping."""
+LIMITS: Final = {
+    ("clusters",): (20_000, "clusters"),
+    ("profiles",): (1000, "profiles"),
+    ("scope", "include"): (MOST_PATTERNS, "patterns"),
+    ("scope", "exclude"): (MOST_PATTERNS, "patterns"),
+    ("drift_ignore",): (1000, "items"),
+    ("policies",): (100, "paths"),
+    ("roots",): (100, "paths"),
+    ("lints", "ignore"): (200, "items"),
+    ("principals", "brokers"): (100, "names"),
+    ("protect",): (MOST_PATTERNS, "patterns"),
+    ("clusters", _EACH, "bootstrap_servers"): (100, "servers"),
+    ("clusters", _EACH, "metrics", "brokers"): (MOST_SOURCES, "sources"),
+    ("clusters", _EACH, "metrics", "labels"): (100, "labels"),
+}
+"""How much the lists and mappings at a path may hold, and of what."""
 
 _CLUSTER_NAME: Final = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*").fullmatch
 _EXPANDED: Final = (("bootstrap_servers",), ("command_config",))
@@ -154,8 +153,8 @@ def _walk_texts(node: Any, path: NodePath = ()) -> Iterator[tuple[NodePath, Any,
 
 def _check_clusters(document: Document) -> None:
     """Report a cluster with a name that is none, or that is not either running or a snapshot."""
-    clusters = _mapping(document.root, "clusters")
-    for name, node in clusters.items():
+    clusters = next(_nodes(document.root, ("clusters",)), None)
+    for name, node in clusters.items() if isinstance(clusters, dict) else ():
         if not _CLUSTER_NAME(name):
             text = f"the cluster name {quote(name)} must consist of letters, digits, dots, dashes and underscores"
             document.add(rule.BAD_NAME, text, clusters, name, at_key=True)
@@ -175,42 +174,23 @@ def _limit(document: Document) -> None:
 
     That comes first: what does not fit the schema is all found before the first of it is reported.
     """
-    root = document.root
-    scope, lints, principals, clusters = (_mapping(root, name) for name in ("scope", "lints", "principals", "clusters"))
-    lists: list[tuple[str, Any, int, str]] = [
-        ("clusters", root, MOST_CLUSTERS, "clusters"),
-        ("profiles", root, MOST_PROFILES, "profiles"),
-        ("include", scope, MOST_PATTERNS, "patterns"),
-        ("exclude", scope, MOST_PATTERNS, "patterns"),
-        ("drift_ignore", root, MOST_IGNORES, "items"),
-        ("policies", root, MOST_PATHS, "paths"),
-        ("roots", root, MOST_ROOTS, "paths"),
-        ("ignore", lints, MOST_LINT_IGNORES, "items"),
-        ("brokers", principals, MOST_PRINCIPALS, "names"),
-        ("protect", root, MOST_PATTERNS, "patterns"),
-    ]
-    for node in clusters.values():
-        metrics = _mapping(node, "metrics")
-        lists += [
-            ("bootstrap_servers", node, MOST_SERVERS, "servers"),
-            ("brokers", metrics, MOST_SOURCES, "sources"),
-            ("labels", metrics, MOST_LABELS, "labels"),
-        ]
-    for field, holder, most, what in lists:
-        node = holder.get(field) if isinstance(holder, dict) else None
-        if not isinstance(node, list | dict) or len(node) <= most:
-            continue
-        beyond = list(node)[most:] if isinstance(node, dict) else range(most, len(node))
-        text = f"{field} contains more than the limit of {most:,} {what}; remove some"
-        document.add_at(rule.TOO_LARGE, text, document.place(node, beyond[0]).key)
-        for key in reversed(beyond):
-            del node[key]
+    for path, (most, what) in LIMITS.items():
+        for node in _nodes(document.root, path):
+            if isinstance(node, list | dict) and len(node) > most:
+                beyond = list(node)[most:] if isinstance(node, dict) else range(most, len(node))
+                text = f"{path[-1]} contains more than the limit of {most:,} {what}; remove some"
+                document.add_at(rule.TOO_LARGE, text, document.place(node, beyond[0]).key)
+                for key in reversed(beyond):
+                    del node[key]
 
 
-def _mapping(node: Any, name: str) -> dict[str, Any]:
-    """Return a mapping that another has under a name; empty if it has none."""
-    value = node.get(name) if isinstance(node, dict) else None
-    return value if isinstance(value, dict) else {}
+def _nodes(node: Any, path: Sequence[str]) -> Iterator[Any]:
+    """Yield what is at a path from a node on."""
+    if not path:
+        yield node
+    elif isinstance(node, dict):
+        for each in node.values() if path[0] == _EACH else [node[path[0]]] if path[0] in node else []:
+            yield from _nodes(each, path[1:])
 
 
 def _read_cluster(clusters: dict[str, Any], name: str, directory: Path, document: Document) -> Cluster:

@@ -214,8 +214,8 @@ def config() -> tuple[Node, dict[str, Node]]:
                         "A value that changes by this factor or more, up or down, requires --allow change-factor.",
                         2,
                         1_000_000,
-                    )
-                    | {"default": DEFAULT_GUARD_LIMITS.change_factor},
+                        DEFAULT_GUARD_LIMITS.change_factor,
+                    ),
                 },
             ),
             "prune": choice(
@@ -244,13 +244,12 @@ def config() -> tuple[Node, dict[str, Node]]:
                 "Settings of lints: warnings that block nothing.",
                 {
                     "ignore": items("Accepted findings, which are not shown.", ref("lint_ignore")),
-                    "expires_within_days": {
-                        "description": "The number of days before the expiry of an entry from which to warn.",
-                        "type": "integer",
-                        "minimum": 0,
-                        "maximum": 3650,
-                        "default": EXPIRES_WITHIN_DAYS,
-                    },
+                    "expires_within_days": _whole(
+                        "The number of days before the expiry of an entry from which to warn.",
+                        0,
+                        3650,
+                        EXPIRES_WITHIN_DAYS,
+                    ),
                 },
                 minProperties=1,
             ),
@@ -287,8 +286,8 @@ def _recommend() -> Node:
                 "How many of the highest days of each weekday are left out; the last one of a weekday never is.",
                 0,
                 MOST_OUTLIER_DAYS,
-            )
-            | {"default": default.outlier_days},
+                default.outlier_days,
+            ),
             "headroom": {
                 "description": "What it is multiplied by.",
                 "type": "number",
@@ -299,8 +298,7 @@ def _recommend() -> Node:
             "floor": ref("values", "No value is proposed below these."),
             "cap": ref("values", "No value is proposed above these."),
             "min_history": text("How much must be recorded of an entity (default: 14d).", "7d"),
-            "min_samples": _whole("How many samples it must have.", 1, 1_000_000_000)
-            | {"default": default.min_samples},
+            "min_samples": _whole("How many samples it must have.", 1, 1_000_000_000, default.min_samples),
             "unused_after": text("After how long without use a value is proposed for removal (default: 30d).", "90d"),
         },
         minProperties=1,
@@ -325,19 +323,19 @@ def _count_limit(what: str, default: CountLimit) -> Node:
     return closed(
         f"{what}: more than this requires --allow.",
         {
-            "count": _whole(f"{what}, at most.", 0, 1_000_000) | {"default": default.count},
+            "count": _whole(f"{what}, at most.", 0, 1_000_000, default.count),
             "percent": _whole(
                 f"{what} in percent of the managed entities, at most; applies if at least {LEAST_MANAGED} are managed.",
                 0,
                 100,
-            )
-            | {"default": default.percent},
+                default.percent,
+            ),
         },
     )
 
 
-def _whole(description: str, least: int, most: int) -> Node:
-    return {"description": description, "type": "integer", "minimum": least, "maximum": most}
+def _whole(description: str, least: int, most: int, default: int) -> Node:
+    return {"description": description, "type": "integer", "minimum": least, "maximum": most, "default": default}
 
 
 def _cluster() -> Node:

@@ -32,7 +32,7 @@ from quotaform.cluster.kafka import AlterClientQuotas, DescribeClientQuotas, Kaf
 from quotaform.cluster.report import render_altered
 from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.cluster.wire.message import Described, MalformedError
-from quotaform.desired.writable import is_removable
+from quotaform.desired.writer import is_removable
 from quotaform.drift import alert as drift_alert
 from quotaform.drift.alert import AlertOptions, DriftAlerts, Receiver
 from quotaform.drift.drift import Drift, make_drift

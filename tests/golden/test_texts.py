@@ -34,8 +34,7 @@ from quotaform.desired.policy.policy import check_policies
 from quotaform.desired.policy.reader import read_policy
 from quotaform.desired.quotas_file import load_file
 from quotaform.desired.tree import Layout, SourceFile
-from quotaform.desired.writable import check_writable, writable_values
-from quotaform.desired.writer import render_quotas, spell_scalar
+from quotaform.desired.writer import check_writable, render_quotas, spell_scalar, writable_values
 from quotaform.desired.yaml.document import is_text
 from quotaform.desired.yaml.reader import read_document
 from quotaform.model.entity import Entity, canonical_ip, desanitize, ip_problem, parse_address, sanitize

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from quotaform.desired.schema import quotas as quotas_schema
 from quotaform.desired.tree import SourceFile
-from quotaform.desired.writable import writable_values
-from quotaform.desired.writer import render_quotas, spell_scalar
+from quotaform.desired.writer import render_quotas, spell_scalar, writable_values
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Severity
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, keys_for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from quotaform.desired.writable import is_out_of_reach
+from quotaform.desired.writer import is_out_of_reach
 from quotaform.drift.drift import make_drift
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, Change, DeclaredBase, Desired, Quotas

@@ -8,7 +8,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from quotaform.desired.writable import is_removable
+from quotaform.desired.writer import is_removable
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, Cause, DeclaredBase, Desired, Quotas
 from quotaform.model.scope import FULL_SCOPE, Scope

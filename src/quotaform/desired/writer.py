@@ -1,20 +1,37 @@
-"""Writes quotas as a quotas file that reads back bit for bit, and says what no file can hold."""
+"""Writes quotas as a quotas file that reads back bit for bit, and says what of a live entity no file can hold.
+
+A broker may hold what no file may: a NaN, a fraction of a byte, a host name as an ip. Such an entity is
+shown and left alone; it is never written half.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Collection
+from math import isinf, isnan
 from re import compile as regex
+from shlex import quote as quote_for_shell
 from typing import Final
 
-from quotaform.desired.writable import check_writable, writable_values
 from quotaform.desired.yaml.document import is_text
+from quotaform.model import rule
 from quotaform.model.entity import (
     DEFAULT_WORD,
+    ENTITY_TYPES,
+    IP,
     Entity,
+    address_of,
+    can_combine,
+    ip_problem,
+    is_sendable,
+    spell_name,
 )
-from quotaform.model.finding import Finding
-from quotaform.model.quota_key import QUOTA_KEYS, key_order
-from quotaform.model.quotas import Quotas, Values
-from quotaform.model.units import spell_value
+from quotaform.model.finding import Finding, Severity
+from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
+from quotaform.model.quotas import Desired, Quotas, Values
+from quotaform.model.rule import FindingRule
+from quotaform.model.text import quote
+from quotaform.model.units import UNLIMITED, is_writable, plain, readable, spell_value
 
 SCHEMA: Final = "../schemas/quotas.schema.json"
 """Where editors find the schema, seen from quotas.d."""
@@ -96,3 +113,171 @@ def _escape(character: str) -> str:
         return character
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+_KNOWN: Final = frozenset(ENTITY_TYPES)
+
+
+def check_writable(entity: Entity, values: Values) -> list[Finding]:
+    """Return what files cannot write of an entity, with what to do.
+
+    | rule | when |
+    | --- | --- |
+    | `unknown-type` | an entity type that this version does not know |
+    | `empty-name` | an empty name, which brokers show and cannot change (KAFKA-16411) |
+    | `ip-name` | an ip that is not a canonical address |
+    | `bad-name` | a name that Kafka's protocol cannot carry |
+    | `bad-shape` | a combination of types that no broker resolves |
+    | `misfit-key` | a key that does not fit the entity's types |
+    | `nan-value` | NaN |
+    | `inexact-value` | any other number that may not be written: infinite, not above 0, a fraction, too large |
+    | `unknown-key` | a key that this version does not know: a note, since it never stands in the way |
+
+    >>> [finding.rule for finding in check_writable(Entity(ip="localhost"), {"connection_creation_rate": 1.0})]
+    ['ip-name']
+    """
+    findings = [_finding(entity, broken, text) for broken, text in _name_problems(entity)]
+    types = entity.types
+    problems = [(name, problem) for name, value in values.items() if (problem := _value_problem(types, name, value))]
+    for name, (broken, text) in sorted(problems, key=lambda found: key_order(found[0])):
+        findings.append(_finding(entity, broken, text, name))
+    return findings
+
+
+def writable_values(entity: Entity, values: Values) -> Values | None:
+    """Return the part of an entity's values that files can write; `None` when they cannot write the entity.
+
+    Unknown keys are no part of it and do not stand in the way.
+
+    >>> writable_values(Entity(user="a"), {"request_percentage": 5.0, "future_rate": 1.0})
+    {'request_percentage': 5.0}
+    """
+    known = {name: value for name, value in values.items() if name in QUOTA_KEYS}
+    if not known or any(finding.severity is not Severity.NOTE for finding in check_writable(entity, values)):
+        return None
+    return known
+
+
+def is_out_of_reach(entity: Entity) -> bool:
+    """Whether neither files nor quotaform can name an entity: it has an empty name, or a type that is not known.
+
+    >>> is_out_of_reach(Entity(user="")), is_out_of_reach(Entity(ip="localhost"))
+    (True, False)
+    """
+    return any(name == "" or entity_type not in _KNOWN for entity_type, name in entity.parts)
+
+
+def is_removable(entity: Entity, values: Values) -> bool:
+    """Whether an entity can be deleted although no file declares it: it has a known key, and files could declare it.
+
+    Which values it has does not matter; a key that does not fit its types is one that brokers do not remove.
+
+    >>> is_removable(Entity(user="a"), {"request_percentage": -1.0}), is_removable(Entity(user=""), {"x_rate": 1.0})
+    (True, False)
+    """
+    known = [QUOTA_KEYS[name] for name in values if name in QUOTA_KEYS]
+    types = entity.types
+    return bool(known) and all(key.entity_types.issuperset(types) for key in known) and not _name_problems(entity)
+
+
+def _name_problems(entity: Entity) -> list[tuple[FindingRule, str]]:
+    problems: list[tuple[FindingRule, str]] = []
+    for entity_type, name in entity.parts:
+        if entity_type not in _KNOWN:
+            text = f"the entity type {quote(entity_type)} is not known to this version; it is left unchanged"
+            problems.append((rule.UNKNOWN_TYPE, text))
+        elif name == "":
+            text = (
+                f"{entity_type} has an empty name, which no broker changes or removes (KAFKA-16411); "
+                "it is left unchanged"
+            )
+            problems.append((rule.EMPTY_NAME, text))
+        elif name is None:
+            continue
+        elif entity_type == IP:
+            problem = ip_problem(name)
+            if problem:
+                remove = f"quotaform alter {quote_for_shell(entity.address)} --delete KEY"
+                text = f"{problem}. It is left unchanged; remove it with {remove} and declare the address"
+                problems.append((rule.IP_NAME, text))
+        elif not is_sendable(name):
+            problems.append((rule.BAD_NAME, f"the {entity_type} name cannot be sent to a broker; it is left unchanged"))
+    if not problems and (not entity.parts or not can_combine(entity.types)):
+        problems.append((rule.BAD_SHAPE, "no broker resolves this combination of types; it is left unchanged"))
+    return problems
+
+
+def _value_problem(types: tuple[str, ...], name: str, value: float) -> tuple[FindingRule, str] | None:
+    """Return the rule and the text for a value that files cannot write."""
+    key = QUOTA_KEYS.get(name)
+    if key is None:
+        return rule.UNKNOWN_KEY, f"{quote(name)} is not known to this version; it is left unchanged"
+    if not key.entity_types.issuperset(types) and _KNOWN.issuperset(types):
+        fitting = ", ".join(name for name, other in QUOTA_KEYS.items() if other.entity_types.issuperset(types))
+        return (
+            rule.MISFIT_KEY,
+            f"{name} is not valid for this entity, which can have {fitting or 'no key'}; it is left unchanged",
+        )
+    if is_writable(key, value):
+        return None
+    text = (
+        f"{name} is {readable(value)}, {_reason(key, value)}; the entity is left unchanged until the files declare it"
+    )
+    return rule.NAN_VALUE if isnan(value) else rule.INEXACT_VALUE, text
+
+
+def _reason(key: QuotaKey, value: float) -> str:
+    if isnan(value):
+        return "which limits nothing for some requests and blocks others"
+    if isinf(value):
+        return f"which is another number than {UNLIMITED} in files" if value > 0 else "which is no limit"
+    if value <= 0:
+        return "which newer brokers reject"
+    if value > key.maximum:
+        return f"which is above the maximum {plain(key.maximum)}"
+    return f"which is not a whole number of {key.measures}"
+
+
+def _finding(entity: Entity, broken: FindingRule, text: str, key: str | None = None) -> Finding:
+    severity = Severity.NOTE if broken is rule.UNKNOWN_KEY else Severity.WARNING
+    return broken.finding(text, severity=severity, address=entity.address, key=key)
+
+
+def check_live(
+    actual: Quotas, desired: Desired | None = None, pruned: Collection[Entity] = frozenset()
+) -> list[Finding]:
+    """Return what files cannot write of a cluster's quotas, and addresses that have several entities.
+
+    What files cannot write of a declared entity is replaced by what they say, so that only what is never
+    touched is reported of it; likewise of an entity that is pruned.
+    """
+    declared = desired or {}
+    findings: list[Finding] = []
+    for entity, values in actual.items():
+        entry = declared.get(entity)
+        # What is as the files write it can be written: that is nearly all, and checking it takes longer than the rest.
+        if entry is None or entry.values != values:
+            found = check_writable(entity, values)
+            is_left = entry is None and entity not in pruned
+            findings += [finding for finding in found if is_left or finding.severity is Severity.NOTE]
+    return findings + _check_ip_aliases(actual)
+
+
+def _check_ip_aliases(actual: Quotas) -> list[Finding]:
+    """Find ip entities that a broker enforces as one address, where the last one written wins (KIP-612)."""
+    spellings: dict[str, list[str]] = defaultdict(list)
+    for entity in actual:
+        entity_type, name = entity.parts[0] if len(entity.parts) == 1 else (None, None)
+        if entity_type == IP:
+            address = address_of(name) if name else None
+            if name and address:
+                spellings[address].append(spell_name(name))
+    return [
+        rule.IP_ALIAS.finding(
+            f"{', '.join(sorted(names))} are one address to a broker: the last one written applies, and "
+            f"removing any of them lifts the limit; keep only {address}",
+            address=Entity(ip=address).address,
+        )
+        for address, names in spellings.items()
+        if len(names) > 1
+    ]

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import field, structs
 
-from quotaform.desired.writable import is_out_of_reach
+from quotaform.desired.writer import is_out_of_reach
 from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode

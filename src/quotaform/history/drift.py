@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 
-from quotaform.desired.writable import is_out_of_reach
+from quotaform.desired.writer import is_out_of_reach
 from quotaform.drift.drift import Drift
 from quotaform.drift.run import drift_of
 from quotaform.fleet.job import Bundle, in_order, new_bundle, run_job, ship_job

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from quotaform.desired.writable import is_removable
+from quotaform.desired.writer import is_removable
 from quotaform.model.alteration import apply_ops
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Allowance

@@ -19,8 +19,7 @@ from quotaform.desired.loader import LoadedFiles
 from quotaform.desired.schema import config as config_schema
 from quotaform.desired.schema import quotas as quotas_schema
 from quotaform.desired.tree import SourceFile
-from quotaform.desired.writable import check_live, writable_values
-from quotaform.desired.writer import SCHEMA, render_quotas, spell_scalar
+from quotaform.desired.writer import SCHEMA, check_live, render_quotas, spell_scalar, writable_values
 from quotaform.git import find_work_tree
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterError, ExistingFilesError, QuotaformError, UsageError

@@ -13,7 +13,7 @@ from itertools import chain, islice
 from typing import Final
 
 from quotaform.desired.policy.policy import SlowPolicyError, check_policies, find_violations
-from quotaform.desired.writable import check_live, is_removable
+from quotaform.desired.writer import check_live, is_removable
 from quotaform.model import rule
 from quotaform.model.finding import Finding, Location, Severity, by_severity
 from quotaform.model.finding_list import MAX_PROBLEMS

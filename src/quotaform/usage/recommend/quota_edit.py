@@ -18,8 +18,7 @@ from quotaform.desired.config import Config
 from quotaform.desired.edit import EntryEdit, FileEdit, UneditableError
 from quotaform.desired.loader import Claim, LoadedFiles
 from quotaform.desired.tree import Layout, Root, layer_of, shown_path
-from quotaform.desired.writable import writable_values
-from quotaform.desired.writer import SCHEMA
+from quotaform.desired.writer import SCHEMA, writable_values
 from quotaform.model.entity import Entity
 from quotaform.model.errors import QuotaformError
 from quotaform.model.finding import Position, Severity

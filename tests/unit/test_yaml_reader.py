@@ -14,8 +14,7 @@ import yaml
 from quotaform.cli.command.demo import session_steps
 from quotaform.desired.format import format_source
 from quotaform.desired.tree import SourceFile
-from quotaform.desired.writable import check_writable
-from quotaform.desired.writer import spell_scalar
+from quotaform.desired.writer import check_writable, spell_scalar
 from quotaform.desired.yaml.reader import MAX_DEPTH, read_document
 from quotaform.model.entity import Entity
 from quotaform.report.text import render_diff

@@ -73,10 +73,7 @@ def _check(items: Iterable[Item]) -> None:
 
 
 def _read_mapping(document: bytes) -> None:
-    mapping, problems = read_usage_mapping(SourceFile("mapping.yaml", document))
-    if mapping is None:
-        raise InvalidFilesError(problems)
-    assert mapping.names
+    assert read_usage_mapping(SourceFile("mapping.yaml", document)).names
 
 
 TARGETS: Final = (

@@ -15,6 +15,7 @@ import pytest
 from msgspec.structs import asdict
 
 from quotaform.desired.tree import SourceFile
+from quotaform.model.errors import InvalidFilesError
 from quotaform.usage.format import FORMATS
 from quotaform.usage.format.prometheus import parse_exposition
 from quotaform.usage.format.table import TableMapping, TimeUnit, guess_mapping, parse_rows
@@ -91,10 +92,11 @@ def of_recording(name: str) -> Callable[[str], Iterator[str]]:
 
 def of_mapping(case: str) -> Iterator[str]:
     """What a mapping file says, or what is wrong with it."""
-    mapping, problems = read_usage_mapping(SourceFile("m.yaml", case))
-    yield from map(str, problems)
-    if mapping is not None:
+    try:
+        mapping = read_usage_mapping(SourceFile("m.yaml", case))
         yield json.dumps({name: value for name, value in asdict(mapping).items() if value})
+    except InvalidFilesError as error:
+        yield from map(str, error.problems)
 
 
 def of_failure(case: str) -> Iterator[str]:

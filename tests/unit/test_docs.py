@@ -85,7 +85,8 @@ def test_a_yaml_block_is_a_valid_file(block: Block, tmp_path: Path) -> None:
     if re.search(r"^quotas:", block.text, re.MULTILINE):
         _, findings = check([source], load_config(ROOT / "quotaform.yaml").profiles, TODAY)
     elif re.search(r"^columns:", block.text, re.MULTILINE):
-        _, findings = read_usage_mapping(source)
+        assert read_usage_mapping(source)
+        findings = []
     else:
         _, findings = read_config(source, tmp_path)
     assert [str(finding) for finding in findings] == []

@@ -241,10 +241,24 @@ def read_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Read:
     `name`: the name of the metric, as Prometheus or OpenTelemetry has it. `origin`: what counts for a metric that has
     no such label.
     """
-    said = read_metric_name(name)
+    return _read_metric(origin, name, *labels, *labels.values())
+
+
+def remembered(read: Callable[..., Read]) -> Callable[..., Read]:
+    """Let a function of an origin and texts know what it returned: the same metrics come with every poll.
+
+    Long texts are not kept, so that hostile ones do not fill the memory.
+    """
+    known = lru_cache(maxsize=65536)(read)
+    return lambda origin, *texts: (known if sum(map(len, texts)) <= _LONGEST_KNOWN else read)(origin, *texts)
+
+
+@remembered
+def _read_metric(origin: Origin, name: str, *labels: str) -> Read:
+    said, half = read_metric_name(name), len(labels) // 2
     if said is None:
         return DropReason.OTHER_METRIC
-    read = _read(said, labels, origin)
+    read = _read(said, dict(zip(labels[:half], labels[half:], strict=True)), origin)
     return said.problem if said.problem and isinstance(read, Measure) else read
 
 
@@ -339,29 +353,3 @@ def read_object_name(object_name: str, attribute: str, origin: Origin, labels: M
     domain, properties = parsed
     kind = properties.pop("type", "")
     return read_metric(f"{domain}_{kind}_{attribute}", {**(labels or {}), **properties}, origin)
-
-
-def remembered(read: Callable[..., Read]) -> Callable[..., Read]:
-    """Let a function of an origin and texts know what it returned: the same metrics come with every poll.
-
-    Long texts are not kept, so that hostile ones do not fill the memory.
-    """
-    known = lru_cache(maxsize=65536)(read)
-    return lambda origin, *texts: (known if sum(map(len, texts)) <= _LONGEST_KNOWN else read)(origin, *texts)
-
-
-def read_known_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Read:
-    """Return what `read_metric` returns, faster for a metric that was there before."""
-    return _read_known_metric(origin, name, *labels, *labels.values())
-
-
-@remembered
-def _read_known_metric(origin: Origin, name: str, *labels: str) -> Read:
-    half = len(labels) // 2
-    return read_metric(name, dict(zip(labels[:half], labels[half:], strict=True)), origin)
-
-
-@remembered
-def read_known_object_name(origin: Origin, object_name: str, attribute: str) -> Read:
-    """Return what `read_object_name` returns, faster for an MBean that was there before."""
-    return read_object_name(object_name, attribute, origin)

@@ -30,7 +30,7 @@ from typing import Final
 from quotaform.model.moment import read_moment
 from quotaform.model.text import quote
 from quotaform.usage.format.text import Result, Source, as_items, make_sample, read_epoch, text_lines
-from quotaform.usage.metric import PROPERTY, Measure, Read, read_known_object_name
+from quotaform.usage.metric import PROPERTY, Measure, Read, read_object_name
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import Item
 
@@ -81,7 +81,7 @@ def _results(source: Source, origin: Origin) -> Iterator[tuple[int, str, Result,
         elif _TIME(line):
             ts = None
             if line != header:
-                header, columns = line, [read_known_object_name(origin, *each) for each in _names(line)]
+                header, columns = line, [read_object_name(*each, origin) for each in _names(line)]
                 for column, measure in enumerate(columns, start=2):
                     if isinstance(measure, str):
                         yield number, f"{place}, column {column}", f"{measure}; all of the column is left out", ""
@@ -133,7 +133,7 @@ def _row(columns: Sequence[Read], line: str, *, is_cut: bool) -> Iterator[tuple[
 
 def _value(line: Match[str], ts: float | str, origin: Origin, *, is_cut: bool) -> Result:
     """Return what a line with one value says."""
-    measure = read_known_object_name(origin, line["name"], line["attribute"])
+    measure = read_object_name(line["name"], line["attribute"], origin)
     if isinstance(measure, Measure) and (is_cut or isinstance(ts, str)):
         return "the time above it cannot be read" if isinstance(ts, str) else _CUT
     return make_sample(measure, ts, line["csv"] if line["csv"] is not None else line["other"])

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct
 
 from quotaform.usage.format.text import Result, Source, as_items, json_documents, make_sample, read_number, read_time
-from quotaform.usage.metric import Measure, read_known_metric
+from quotaform.usage.metric import Measure, read_metric
 from quotaform.usage.metric_name import TIME_UNITS, UCUM_SIZES, Origin
 from quotaform.usage.sample import Attribute, DropReason, Item, Rejected
 
@@ -120,7 +120,7 @@ def _results(document: _Document, origin: Origin, ts: float | None) -> Iterator[
 
 
 def _result(point: Point, origin: Origin, ts: float | None) -> Result:
-    measure = read_known_metric(point.name, point.labels, origin)
+    measure = read_metric(point.name, point.labels, origin)
     data = point.data
     time = _time(data.time_unix_nano, ts)
     is_unrecorded = isinstance(data.flags, int) and data.flags & _NO_RECORDED_VALUE

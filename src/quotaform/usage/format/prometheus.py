@@ -32,7 +32,7 @@ from quotaform.usage.format.text import (
     spell_record,
     text_lines,
 )
-from quotaform.usage.metric import Measure, Read, read_known_metric, read_metric, remembered
+from quotaform.usage.metric import Measure, Read, read_metric, remembered
 from quotaform.usage.metric_name import Origin, read_metric_name
 from quotaform.usage.sample import Dropped, DropReason, Item, Rejected, Sample, reject
 
@@ -158,7 +158,7 @@ def _measure(labels: dict[str, str], origin: Origin) -> Read:
     name = labels.get(NAME_LABEL)
     if not name:
         return "it has no name, as a function in a query takes it away; query the metric itself"
-    return read_known_metric(name, labels, origin)
+    return read_metric(name, labels, origin)
 
 
 # The text that an exporter serves at `/metrics`: Prometheus' text format, and OpenMetrics.

@@ -34,23 +34,16 @@ from quotaform.usage.record.reader import QUERY, Prometheus
 def load_usage_mapping(path: Path) -> TableMapping:
     """Return the mapping in a file.
 
-    Raises `FileReadError` if it cannot be read, or is too large, and `InvalidFilesError` if it is invalid; all problems
-    at once.
+    Raises `FileReadError` if it cannot be read, or is too large, and `InvalidFilesError` as `read_usage_mapping` does.
     """
-    mapping, problems = read_usage_mapping(SourceFile(shown_path(path), read_bytes(path, MIB)))
-    if mapping is None:
-        raise InvalidFilesError(problems, ends="")
-    return mapping
+    return read_usage_mapping(SourceFile(shown_path(path), read_bytes(path, MIB)))
 
 
-def read_usage_mapping(source: SourceFile) -> tuple[TableMapping | None, list[Finding]]:
-    """Return the mapping in a file, and its problems; there is no mapping if there are problems.
-
-    `source`: its text, YAML or JSON.
-    """
+def read_usage_mapping(source: SourceFile) -> TableMapping:
+    """Return the mapping in a text, YAML or JSON. Raises `InvalidFilesError` if it is invalid; all problems at once."""
     text = decode(source)
     if isinstance(text, Finding):
-        return None, [text]
+        raise InvalidFilesError([text])
     document = read_document(source.name, text)
     mapping = None
     with suppress(StopReadingError):
@@ -61,7 +54,9 @@ def read_usage_mapping(source: SourceFile) -> tuple[TableMapping | None, list[Fi
             if problem := mapping_problem(mapping):
                 document.add_at(rule.BAD_MAPPING, problem[1], document.locate(problem[0]).key)
     findings = document.findings.all()
-    return (None, findings) if findings else (mapping, [])
+    if mapping is None or findings:
+        raise InvalidFilesError(findings)
+    return mapping
 
 
 DEFAULT_QUERY: Final = f'{{__name__=~"{QUERY}"}}'

@@ -333,26 +333,23 @@ class _Editor:
             mine = {each for each in self.proposals if each[0] == cluster and each not in left}
             addresses = {finding.address for finding in findings if finding.severity is Severity.ERROR}
             own = {each for each in mine if each[1].address in addresses}
-            own = own if addresses else self.different(cluster, found, left)
+            own = own if addresses else self.different(cluster, found, mine)
             if addresses or own:
                 wrong |= own if own and own <= mine else mine or set(self.proposals)
         return wrong
 
-    def different(self, cluster: str, found: Desired, left: Collection[Changed]) -> set[Changed]:
-        """Return the entities of a cluster whose values are not as proposed, or were not to be changed."""
-        before = self.loaded.desired(cluster)
-        wrong: set[Changed] = set()
-        for entity in before.keys() | found.keys():
-            old, new, place = before.get(entity), found.get(entity), (cluster, entity)
-            values: Values = {} if new is None else new.values
-            expected = {} if old is None else {**old.values}
-            proposals = () if place in left else self.proposals.get(place, ())
-            if proposals and not expected:
-                expected = {**self.live.get(place, {})}
-            for each in proposals:
-                expected.pop(each.key, None)
+    def different(self, cluster: str, found: Desired, mine: Collection[Changed]) -> set[Changed]:
+        """Return the entities of a cluster whose values are not as proposed, or were not to be changed.
+
+        `mine`: those of which proposals are followed.
+        """
+        expected = {entity: {**entry.values} for entity, entry in self.loaded.desired(cluster).items()}
+        for place in mine:
+            values = expected.setdefault(place[1], {**self.live.get(place, {})})
+            for each in self.proposals[place]:
+                values.pop(each.key, None)
                 if each.after is not None:
-                    expected[each.key] = each.after
-            if values != expected or (not proposals and (old is None) != (new is None)):
-                wrong.add(place)
-        return wrong
+                    values[each.key] = each.after
+        values_of = {entity: entry.values for entity, entry in found.items()}
+        places = expected.keys() | values_of.keys()
+        return {(cluster, entity) for entity in places if expected.get(entity) != values_of.get(entity)}

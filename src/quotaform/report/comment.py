@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from json import dumps, loads
 from re import DOTALL
 from re import compile as regex
@@ -82,70 +82,49 @@ COMMENT_BYTES: Final = 60_000
 """How large a comment may be, in UTF-8; GitHub takes 65,536 characters."""
 
 Form: TypeAlias = Callable[[int], str | None]
-"""Returns a part in one form; `None` when it takes more bytes than it is given."""
+"""Returns a part of a document in one form; `None` when it takes more bytes than it is given."""
 
 
-@dataclass(slots=True, eq=False)
-class Part:
-    """A part of a document."""
-
-    forms: Sequence[Form]  # From the longest to the shortest
-    _chosen: int = 0
-    _made: dict[int, str | None] = field(default_factory=dict)
-
-    def text(self, limit: int) -> str | None:
-        """Return the part in its present form, `None` when it alone takes more bytes than the whole document may."""
-        if self._chosen not in self._made:
-            self._made[self._chosen] = self.forms[self._chosen](limit)
-        return self._made[self._chosen]
-
-    def shorten(self) -> None:
-        """Take the next form."""
-        self._chosen += 1
-
-    def lengthen(self, fits: Callable[[], bool]) -> None:
-        """Take the longest form with which the document fits."""
-        shortest = self._chosen
-        for chosen in range(shortest):
-            self._chosen = chosen
-            if fits():
-                return
-        self._chosen = shortest
-
-
-def fit(parts: Sequence[Part], order: Sequence[Part], limit: int = COMMENT_BYTES) -> str:
-    """Return a document of at most `limit` bytes, when its shortest form allows it.
+def fit(parts: Sequence[Sequence[Form]], order: Sequence[int], limit: int) -> str:
+    """Return a document of at most `limit` bytes in UTF-8, when its shortest form allows it.
 
     A part that need not have been shortened, because a later one made room, becomes as long again as there is room for.
 
-    `parts`: in the order of the document. `order`: which part takes its next form, step by step, while the document is
-    too large. `limit`: its bytes in UTF-8.
+    `parts`: the forms of each, from the longest to the shortest. `order`: the place of the part that takes its next
+    form, step by step, while the document is too large.
     """
-    steps = iter(order)
-    while _whole(parts, limit) is None:
-        shortened = next(steps, None)
-        if shortened is None:
-            return "".join(part.forms[-1](_ANY) or "" for part in parts)
-        shortened.shorten()
-    for part in reversed(order):
-        part.lengthen(lambda: _whole(parts, limit) is not None)
-    return _whole(parts, limit) or ""
+
+    @cache
+    def made(place: int, form: int) -> str | None:
+        return parts[place][form](limit)
+
+    def document(chosen: Sequence[int]) -> str | None:
+        found, left = [], limit
+        for place, form in enumerate(chosen):
+            text = made(place, form)
+            if text is None or (left := left - len(text.encode())) < 0:
+                return None
+            found.append(text)
+        return "".join(found)
+
+    chosen, steps = [0] * len(parts), iter(order)
+    while (text := document(chosen)) is None:
+        place = next(steps, None)
+        if place is None:
+            return "".join(forms[-1](_ANY) or "" for forms in parts)
+        chosen[place] += 1
+    for place in reversed(order):
+        for form in range(chosen[place]):
+            longer = [*chosen[:place], form, *chosen[place + 1 :]]
+            if (longer_text := document(longer)) is not None:
+                chosen, text = longer, longer_text
+                break
+    return text
 
 
-def _whole(parts: Sequence[Part], limit: int) -> str | None:
-    made = []
-    left = limit
-    for part in parts:
-        text = part.text(limit)
-        if text is None or (left := left - len(text.encode())) < 0:
-            return None
-        made.append(text)
-    return "".join(made)
-
-
-def part(make: Callable[[Any], Iterable[str]], variants: Iterable[Any]) -> Part:
-    """Return the part that a function yields in pieces, one form for each variant that it takes."""
-    return Part([partial(_form, make, variant) for variant in variants])
+def _forms(make: Callable[[Any], Iterable[str]], variants: Iterable[Any]) -> list[Form]:
+    """Return the forms of a part that a function yields in pieces, one for each variant that it takes."""
+    return [partial(_form, make, variant) for variant in variants]
 
 
 def _form(make: Callable[[Any], Iterable[str]], variant: object, limit: int) -> str | None:
@@ -182,26 +161,25 @@ def render_markdown(
     blocking = [finding for finding in report.findings if finding.blocking]
     removed = [finding for finding in report.findings if finding.rule == NO_LONGER_DECLARED.id]
     others = [each for each in report.findings if not each.blocking and each.rule != NO_LONGER_DECLARED.id]
-    blocks = part(lambda most: block_lines(blocking, most, report.caution or None), (_ANY, _SOME, 1, 0))
-    tables = [part(partial(_section, each), table_forms(each.table)) for each in report.sections]
-    kept = [blocks, *(made for made, each in zip(tables, report.sections, strict=True) if each.table.is_kept)]
-    about = part(partial(_paragraphs, report.about), (_ANY, _SOME))
-    stays = part(partial(removed_lines, removed), (_SOME, 0))
-    notes = part(partial(note_lines, others), (_MOST_NOTES, 0))
-    parts = [
-        Part([lambda _: _head(report, place)]), about, blocks, stays, *tables,
-        part(partial(_items, report.sentences), (_ANY, _SOME)), notes,
-        Part([partial(_full_text, report), lambda _: _left_out(report, run_url)]),
-        Part([lambda _: _foot(run_url)]),
-    ]  # fmt: skip
-    others_first = [*_rounds([each for each in reversed(parts) if each not in kept]), *_rounds(kept)]
-    return f"{fit(parts, others_first, limit).rstrip()}\n"
-
-
-def _rounds(parts: Sequence[Part]) -> Iterator[Part]:
-    """Yield the parts that can be shortened, then those that can be shortened once more, and so on."""
-    for number in range(1, max(len(each.forms) for each in parts)):
-        yield from (each for each in parts if number < len(each.forms))
+    # Each part, and whether it is shortened after all that are not kept.
+    parts: list[tuple[list[Form], bool]] = [
+        ([lambda _: _head(report, place)], True),
+        (_forms(partial(_paragraphs, report.about), (_ANY, _SOME)), False),
+        (_forms(partial(block_lines, blocking, report.caution), (_ANY, _SOME, 1, 0)), True),
+        (_forms(partial(removed_lines, removed), (_SOME, 0)), False),
+        *((_forms(partial(_section, each), table_forms(each.table)), each.table.is_kept) for each in report.sections),
+        (_forms(partial(_items, report.sentences), (_ANY, _SOME)), False),
+        (_forms(partial(note_lines, others), (_MOST_NOTES, 0)), False),
+        ([partial(_full_text, report), lambda _: _left_out(report, run_url)], False),
+        ([lambda _: _foot(run_url)], True),
+    ]
+    rounds = [
+        [at for at, (forms, is_kept) in enumerate(parts) if is_kept is kept and number < len(forms)]
+        for kept in (False, True)
+        for number in range(1, max(len(forms) for forms, _ in parts))
+    ]
+    order = [at for each in rounds for at in reversed(each)]
+    return f"{fit([forms for forms, _ in parts], order, limit).rstrip()}\n"
 
 
 def _head(report: Report, place: Place) -> str:

@@ -224,11 +224,11 @@ _LONGEST_ITEM: Final = 500
 _ALL: Final = 1 << 40
 
 
-def block_lines(blocking: Sequence[Finding], most: int = _ALL, heading: str | None = None) -> Iterator[str]:
+def block_lines(blocking: Sequence[Finding], heading: str, most: int) -> Iterator[str]:
     """Yield a caution with what blocks: of each rule the first lines, and how many more there are.
 
     `most` is how many lines of a rule are shown; with 0 the caution fits however many there are. `heading` is its first
-    line; that of a plan without one.
+    line; that of a plan if it is empty.
     """
     if not blocking:
         return

@@ -48,8 +48,6 @@ from quotaform.resolve.effect import DIRECTIONS, Direction, Effect, effect_text,
 from quotaform.resolve.request import NO_LIMIT, Effective
 
 TITLE: Final = "Blast radius"
-LIST_OPTION: Final = "--principals-out"
-"""What writes all changes to a file."""
 
 
 def _described_lines(plan: Plan, style: Style) -> Iterator[str]:
@@ -72,15 +70,15 @@ def radius_section(radius: BlastRadius | None) -> Iterator[Section]:
     """Yield the blast radius of a plan, with the limits that change most; nothing without one."""
     if radius is None:
         return
-    more = ""
+    more, number = "", sum(count.limits for count in radius.counts.values())
     if radius.file is not None:
-        more = f"all changes of limits ({all_changes(radius):,}): {inert(radius.file)}"
-    elif left := all_changes(radius) - len(radius.largest):
-        more = f"and {counted(left, 'more change')} (list: {LIST_OPTION} FILE)"
+        more = f"all changes of limits ({number:,}): {inert(radius.file)}"
+    elif left := number - len(radius.largest):
+        more = f"and {counted(left, 'more change')} (list: --principals-out FILE)"
     rows = tuple(
         (
-            each.principal.address, spell_name(each.key), limit_text(each.key, each.before),
-            limit_text(each.key, each.after), change_text(each),
+            each.principal.address, spell_name(each.key), _limit(each.key, each.before),
+            _limit(each.key, each.after), _limit_change(each),
         )
         for each in (large.limits for large in radius.largest)
     )  # fmt: skip
@@ -103,13 +101,10 @@ def affected_text(radius: RadiusCounts, source: str) -> str:
     if not radius.affected:
         return f"none of {principals} gets another limit."
     verb = "gets another limit" if radius.affected == 1 else "get other limits"
-    return f"{radius.affected:,} of {principals} {verb}: {directions_text(radius)}."
-
-
-def directions_text(radius: RadiusCounts) -> str:
-    """Return how many principals have limits that change in each direction; one may be in several."""
+    # A principal may have limits that change in several directions.
     counts = ((direction, radius.counts[direction].principals) for direction in LimitDirection)
-    return ", ".join(f"{number:,} {direction_text(direction)}" for direction, number in counts if number)
+    directions = ", ".join(f"{number:,} {direction_text(direction)}" for direction, number in counts if number)
+    return f"{radius.affected:,} of {principals} {verb}: {directions}."
 
 
 def direction_text(direction: LimitDirection) -> str:
@@ -117,19 +112,14 @@ def direction_text(direction: LimitDirection) -> str:
     return "in another bucket" if direction is LimitDirection.OTHER_BUCKET else direction.words
 
 
-def limit_text(key: str, limit: Effective) -> str:
+def _limit(key: str, limit: Effective) -> str:
     """Return a limit and where it comes from."""
-    source = "" if limit.source is None else f" from {limit.source.address}"
-    return f"{limit_value_text(key, limit)}{source}"
+    is_none = limit.value is None or is_unlimited(QUOTA_KEYS.get(key), limit.value)
+    value = UNLIMITED if is_none or limit.value is None else value_text(key, limit.value)
+    return value if limit.source is None else f"{value} from {limit.source.address}"
 
 
-def limit_value_text(key: str, limit: Effective) -> str:
-    """Return a limit as it prints."""
-    value = limit.value
-    return UNLIMITED if value is None or is_unlimited(QUOTA_KEYS.get(key), value) else value_text(key, value)
-
-
-def change_text(change: LimitChange) -> str:
+def _limit_change(change: LimitChange) -> str:
     """Return which way a limit goes, and by how much; of the same limit, who shares it."""
     direction, before, after = change.direction, change.before, change.after
     if direction is None:
@@ -138,11 +128,6 @@ def change_text(change: LimitChange) -> str:
         return f"per {' and '.join(before.level.bucket)} -> per {' and '.join(after.level.bucket)}"
     ratio = ratio_text(before.value, after.value) if change.factor and before.value and after.value else ""
     return f"{ratio}, {direction.words}" if ratio else direction.words
-
-
-def all_changes(radius: RadiusCounts) -> int:
-    """Return how many effective limits change."""
-    return sum(count.limits for count in radius.counts.values())
 
 
 # All changes of limits as a table of comma-separated values: the rows of `quotaform.plan.blast_radius.change_row`.

@@ -103,8 +103,10 @@ def details(summary: str, content: str) -> str:
 def link(text: str, url: str | None) -> str | None:
     """Return a link, or `None` when there is no usable URL.
 
-    >>> link("run", "https://github.com/o/r/actions/runs/1"), link("run", "javascript:x"), link("run", None)
-    ('[run](https://github.com/o/r/actions/runs/1)', None, None)
+    >>> link("run", "https://github.com/o/r/actions/runs/1")
+    '[run](https://github.com/o/r/actions/runs/1)'
+    >>> [link("run", url) for url in (None, "javascript:x", "https://a b", "https://a)b", "https://a\\nb")]
+    [None, None, None, None, None]
     """
     return f"[{text}]({url})" if url is not None and _URL(url) else None
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date
 
 import pytest
 
@@ -14,16 +13,13 @@ from quotaform.cluster.gateway import bulk_of, is_same, read_actual
 from quotaform.model.alteration import apply_ops
 from quotaform.model.entity import Entity
 from quotaform.model.errors import UnsettledError
-from quotaform.model.finding import Allowance, Approval, Finding, Severity
+from quotaform.model.finding import Finding, Severity
 from quotaform.model.quotas import Quotas
 from quotaform.model.rule import NO_LONGER_DECLARED
-from quotaform.plan.plan import PlanOptions
 from quotaform.plan.report import render_plan
 from quotaform.report.comment import COMMENT_BYTES
-from quotaform.report.markdown import code_cell, link, words
 from tests.builder import CONSUMER, HEADER, PRODUCER, plan_of
-from tests.golden.example import example_plan
-from tests.markdown_document import markdown_of, read_markdown
+from tests.markdown_document import markdown_of
 from tests.scripted_gateway import Clock, ScriptedGateway
 
 ALICE, BOB = Entity(user="alice"), Entity(user="bob")
@@ -103,30 +99,6 @@ def test_two_reads_with_a_value_that_is_no_number_say_the_same() -> None:
     gateway = ScriptedGateway({}, reads=[{**entities(MANY), **live()}, {**entities(MANY), **live()}])
     actual_of(gateway)
     assert gateway.log == ["describe"] * 2
-
-
-def test_the_run_is_linked_when_it_has_an_address() -> None:
-    assert "[run](https://ci.example/1)" in markdown_of("plan", example_plan(), run_url="https://ci.example/1")
-    for url in ("javascript:x", "https://a b", "https://a)b", "https://a\nb"):
-        assert link("run", url) is None
-
-
-def test_a_cell_shows_the_same_text_in_every_parser() -> None:
-    assert code_cell("a|b") == "`a\\|b`"
-    assert code_cell("a\\|b") == "`a\\\\u007cb`"
-    assert words("see user=<default>, @x.") == "see `user=<default>`, `@x`."
-
-
-def test_allowances_approvals_and_reverts_are_said() -> None:
-    approval = Approval(
-        rule="protect", entity=Entity(user="a|b"), reason="see @here", approver="@ann", expires=date(2026, 12, 1)
-    )
-    plan = plan_of({}, {}, header=replace(HEADER, options=PlanOptions(revert="sha256:x")))
-    text = markdown_of("plan", replace(plan, allowances=(Allowance("delete", 7),), approvals=(approval,) * 30))
-    assert "Allowed: delete=7\n" in text
-    assert 'Approved: protect `user="a|b"` (approval of `@ann`, until 2026-12-01; see `@here`)' in text
-    assert "Puts back what the apply of plan sha256:x changed; nothing else." in text
-    assert read_markdown(text).references == []
 
 
 def removed(number: int) -> tuple[Finding, ...]:

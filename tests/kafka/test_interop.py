@@ -31,6 +31,8 @@ NAMES = (
     "are a=1",
     "new\nline",
 )
+NOT_TYPED = ("e\u0301", "\u202e\u2028\x7f", "x" * 32_767, "é" * 16_383)
+"""More names, which nobody gives to a command."""
 
 ALL_KEYS = {PRODUCE: 2.0**63, CONSUME: 2.0**53 + 2, REQUEST: 0.1 + 0.2, MUTATE: 1e308}
 
@@ -115,8 +117,8 @@ def admin(sandbox: Sandbox) -> Iterator[QuotaAdmin]:
 
 
 def test_kafka_configs_reads_what_quotaform_writes(admin: QuotaAdmin, config_command: ConfigCommand) -> None:
-    quotas = dict(SHAPES)
-    for name in NAMES:
+    quotas = SHAPES | ({Entity(ip="2001:db8::1"): {CONNECT: 5e-324}} if holds(config_command.sandbox, "ipv6") else {})
+    for name in (*NAMES, *NOT_TYPED):
         quotas[Entity(user=name)] = ALL_KEYS
         quotas[Entity(client_id=name)] = {PRODUCE: 5e6}
         quotas[Entity(user=name, client_id=name)] = {REQUEST: 0.1}

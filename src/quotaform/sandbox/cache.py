@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -102,12 +101,9 @@ def _unusable(path: Path, reason: str | None) -> SandboxError:
 def locked(path: Path, *, patience: float) -> Iterator[None]:
     """Hold the exclusive lock of a file, waiting up to `patience` seconds for it."""
     make_directory(path.parent)
-    deadline = time.monotonic() + patience
     with open_own_file(path, creates=True) as file:
-        while not take_lock(file.fileno()):
-            if time.monotonic() > deadline:
-                raise SandboxError(
-                    f"Another process has held {shown(path)} for {patience:.0f} seconds; end it and try again."
-                )
-            time.sleep(0.1)
+        if not take_lock(file.fileno(), patience=patience):
+            raise SandboxError(
+                f"Another process has held {shown(path)} for {patience:.0f} seconds; end it and try again."
+            )
         yield

@@ -60,7 +60,7 @@ class Supervisor:
 
     def serve(self) -> None:
         """Carry out requests until told to stop, or until the owner is gone."""
-        self._answer({"directory": str(self._directory)})
+        _answer({"directory": str(self._directory)})
         pending = b""
         while not self._told_to_leave:
             readable, _, _ = select.select([] if self._detached else [0], [], [], _TICK)
@@ -123,7 +123,7 @@ class Supervisor:
                     self._detached = True
         except (OSError, KeyError) as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
-        self._answer(answer)
+        _answer(answer)
         return True
 
     def _spawn(self, name: str, argv: list[str], log: str) -> int:
@@ -139,10 +139,11 @@ class Supervisor:
         self._processes[name] = process
         return process.pid
 
-    def _answer(self, answer: dict[str, Any]) -> None:
-        # An owner that no longer listens is gone: the closed pipe says so at the next read.
-        with contextlib.suppress(BrokenPipeError):
-            os.write(1, json.dumps(answer).encode() + b"\n")
+
+def _answer(answer: dict[str, Any]) -> None:
+    # An owner that no longer listens is gone: the closed pipe says so at the next read.
+    with contextlib.suppress(BrokenPipeError):
+        os.write(1, json.dumps(answer).encode() + b"\n")
 
 
 def _parent_death_signal() -> Callable[[], None] | None:
@@ -214,11 +215,7 @@ def main() -> None:
         parent = _own_parent()
         directory = _make_directory(parent)
     except OSError as error:
-        os.write(
-            1,
-            json.dumps({"error": f"no directory can be made in {tempfile.gettempdir()}: {error.strerror}"}).encode()
-            + b"\n",
-        )
+        _answer({"error": f"no directory can be made in {tempfile.gettempdir()}: {error.strerror}"})
         return
     supervisor = Supervisor(directory, owner=int(sys.argv[1]))
     signal.signal(signal.SIGTERM, supervisor.leave)

@@ -460,18 +460,24 @@ _MOST_SECONDS: Final = 10.0
 _PAUSE: Final = 0.02
 
 
-def take_lock(descriptor: int, *, shared: bool = False) -> bool:
+def take_lock(descriptor: int, *, shared: bool = False, patience: float = 0.0) -> bool:
     """Lock an open file, or share its lock, and return whether no other process holds it.
 
-    The lock lives in every process that inherited the descriptor, and goes with the last of them.
+    Another process is waited for up to `patience` seconds. The lock lives in every process that inherited the
+    descriptor, and goes with the last of them.
     """
-    if fcntl is not None:
+    deadline = time.monotonic() + patience
+    while fcntl is not None:
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
-            return False
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_PAUSE)
         except OSError:  # A file system without locks.
-            pass
+            break
+        else:
+            break
     return True
 
 
@@ -491,9 +497,6 @@ def update_lock(path: Path) -> Iterator[bool]:
         yield True
         return
     try:
-        deadline = time.monotonic() + _MOST_SECONDS
-        while not (is_free := take_lock(descriptor)) and time.monotonic() < deadline:
-            time.sleep(_PAUSE)
-        yield is_free
+        yield take_lock(descriptor, patience=_MOST_SECONDS)
     finally:
         os.close(descriptor)

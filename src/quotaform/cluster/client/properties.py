@@ -451,14 +451,11 @@ class ClientProperties:
         """Return a value as it is written, its variables not replaced."""
         return self._written[key].value.strip()
 
-    @property
-    def is_full(self) -> bool:
-        """Whether no more problems are taken."""
-        return len(self.problems) > MAX_PROBLEMS
-
-    def is_line(self, key: str) -> bool:
-        """Whether a key was read from a line of a file."""
-        return bool(self._written[key].location.line)
+    def check_keys(self) -> None:
+        """Report the keys that are neither read nor ignored."""
+        for key, written in self._written.items():
+            if key not in USED and not is_ignored(key) and len(self.problems) <= MAX_PROBLEMS:
+                self.report(key, refusal(key, is_line=bool(written.location.line)))
 
     def render(self, key: str) -> str:
         """Return what messages call a property: with its value when that cannot be a secret."""

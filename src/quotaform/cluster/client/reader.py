@@ -13,14 +13,11 @@ from typing import Any, Final
 
 from quotaform.cluster.client.config import ClientConfig, Credentials
 from quotaform.cluster.client.properties import (
-    USED,
     ClientProperties,
     Property,
     add_problem,
-    is_ignored,
     parse_properties,
     provider_folder,
-    refusal,
 )
 from quotaform.cluster.client.tls import read_tls
 from quotaform.cluster.sasl import kerberos, msk_iam, password
@@ -121,7 +118,7 @@ def _given(properties: Mapping[str, str], place: Location) -> Iterable[Property]
 
 
 def _read(reader: ClientProperties) -> ClientConfig:
-    _check_keys(reader)
+    reader.check_keys()
     protocol = _choice(reader, "security.protocol", PROTOCOLS, "PLAINTEXT")
     if not reader.has("security.protocol"):
         _check_protocol_was_not_forgotten(reader)
@@ -138,15 +135,6 @@ def _read(reader: ClientProperties) -> ClientConfig:
     if reader.problems:
         raise InvalidFilesError(by_place(reader.problems))
     return config
-
-
-def _check_keys(reader: ClientProperties) -> None:
-    for key in reader.keys:
-        if key in USED or is_ignored(key):
-            continue
-        if reader.is_full:
-            break
-        reader.report(key, refusal(key, is_line=reader.is_line(key)))
 
 
 def _check_protocol_was_not_forgotten(reader: ClientProperties) -> None:

@@ -187,7 +187,8 @@ class Endpoint:
         content = content if isinstance(content, dict) else {}
         error, more = content.get("error") or content.get("errorCode"), content.get("error_description")
         words = [error, more or content.get("errorSummary")]
-        said = _inert(": ".join(word for word in words if isinstance(word, str)), secrets)
+        text = ": ".join(word for word in words if isinstance(word, str))
+        said = inert(mask(text, secrets)[:_LONGEST_MESSAGE].strip())
         why = f"status {response.status}{f', {said}' if said else ''}"
         if response.status == 429 or response.status >= 500:
             return LoginError(f"{self.what} failed ({why})", "try again later")
@@ -319,10 +320,6 @@ def _encode(part: dict[str, Any]) -> str:
 
 def _base64(content: bytes) -> str:
     return urlsafe_b64encode(content).decode().rstrip("=")
-
-
-def _inert(text: str, secrets: list[str]) -> str:
-    return inert(mask(text, secrets)[:_LONGEST_MESSAGE].strip())
 
 
 def mask(text: str, secrets: Iterable[str]) -> str:

@@ -1,8 +1,8 @@
-"""Small plans, in one line."""
+"""Small plans, in one line, and documents as text in one piece; the product writes them line by line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import date
 from itertools import cycle
@@ -14,6 +14,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, by_severity, pack_position
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Cause, Desired, Entry, LayerFile, Quotas, Values
+from quotaform.model.records.document import sealed_lines
 from quotaform.model.settings import DEFAULT_GUARD_LIMITS, GuardLimits
 from quotaform.plan.change import EntityChange
 from quotaform.plan.check.approval import lift
@@ -22,7 +23,8 @@ from quotaform.plan.check.facts import Facts
 from quotaform.plan.check.guard import Check, check_changes
 from quotaform.plan.difference import diff, make_plan
 from quotaform.plan.plan import Plan, PlanHeader, PlanSource
-from quotaform.plan.receipt import EntityResult, Receipt, Result
+from quotaform.plan.receipt import EntityResult, Receipt, Result, SavedReceipt, receipt_lines
+from quotaform.plan.records import plan_lines
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.request import Resolved, request_of
 from quotaform.resolve.resolve import Resolver
@@ -120,3 +122,17 @@ def receipt_of(plan: Plan, *results: Result, message: str = "", **more: Any) -> 
             **more,
         }
     )
+
+
+def dumped_plan(plan: Plan) -> str:
+    return "".join(plan_lines(plan))
+
+
+def dumped_receipt(receipt: Receipt | SavedReceipt) -> str:
+    return "".join(receipt_lines(receipt))
+
+
+def sealed(document: Mapping[str, Any], lists: Collection[str]) -> str:
+    """Return a document, however it was edited, as a file whose digest is right."""
+    content = {name: item for name, item in document.items() if name != "digest"}
+    return "".join(sealed_lines(content.items(), {name for name in lists if isinstance(content.get(name), list)}))

@@ -12,11 +12,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from quotaform.cluster.gateway import BeforeSend, BrokerConfig, Gateway, do_nothing
+from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.model.alteration import Alteration, AlterRow, Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterError
@@ -155,3 +157,29 @@ class Clock(SystemClock):
     def sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
         self.seconds += seconds
+
+
+Step = Callable[[Sequence[Any]], Any]
+
+
+class ScriptedConnection(ClusterConnection):
+    """Answers each request with the next step of a script: a function of its alterations, or an error to raise."""
+
+    def __init__(self, script: Iterable[Step | BaseException]) -> None:
+        self.cluster_id = "scripted"
+        self.brokers = {}
+        self.versions = {}
+        self._script = list(script)
+        self.requests: list[Any] = []
+        self.timeouts: list[float] = []
+
+    def send(self, request: Any, *, timeout: float, silence: float | None = None) -> Any:
+        self.requests.append(request)
+        self.timeouts.append(timeout)
+        step = self._script.pop(0)
+        if isinstance(step, BaseException):
+            raise step
+        return step(getattr(request, "alterations", ()))
+
+    def close(self) -> None:
+        pass

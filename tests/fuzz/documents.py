@@ -15,7 +15,7 @@ from quotaform.model.records.document import digest, sealed_lines
 from quotaform.plan.receipt import RECEIPT_LISTS, load_receipt
 from quotaform.plan.records import PLAN_LISTS, load_plan
 from quotaform.plan.report import render_plan
-from tests.dumped import dumped_plan, dumped_receipt
+from tests.builder import dumped_plan, dumped_receipt
 from tests.fuzz.target import Target, round_trip
 
 

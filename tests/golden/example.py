@@ -1,4 +1,4 @@
-"""Plans with everything in them, that all views are shown with: alone, with its guards, and with a base."""
+"""Plans with everything in them, that all views are shown with: alone, with guards, a base or principals; and drift."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from typing import Any
 import yaml
 from msgspec import structs
 
+from quotaform.drift.drift import Drift, make_drift
 from quotaform.model.entity import ENTITY_TYPES, Entity
-from quotaform.model.finding import DELETE, Allowance, Approval, Finding, Severity, by_severity, pack_position
+from quotaform.model.finding import DELETE, Allowance, Approval, Finding, Location, Severity, by_severity, pack_position
 from quotaform.model.quotas import Base, Cause, DeclaredBase, Desired, Entry, LayerFile
 from quotaform.model.scope import Pattern, Scope
-from quotaform.model.settings import CountLimit, GuardLimits, PruneMode
+from quotaform.model.settings import CountLimit, GuardLimits, Ignore, PruneMode
+from quotaform.plan.blast_radius import Principals, make_blast_radius
 from quotaform.plan.check.check import with_findings
 from quotaform.plan.check.facts import Facts, Safeguards
 from quotaform.plan.check.guard import GUARDS
 from quotaform.plan.difference import diff, make_plan, prune, removable_entities
 from quotaform.plan.plan import Plan, PlanHeader, PlanOptions, PlanSource
+from tests.builder import HEADER, guarded
 
 MIB = 1024.0**2
 _TEXT = (Path(__file__).parents[1] / "data" / "example.yaml").read_text(encoding="utf-8")
@@ -140,3 +143,33 @@ def guarded_plan() -> Plan:
         today=date(2026, 11, 20),
     )
     return with_findings(plan, facts, GUARDS)
+
+
+def example_drift() -> Drift:
+    """Drift, pending changes and ignored keys, beside one entity that is in sync."""
+    base = DeclaredBase(Base(ref="origin/main", commit="a91be02c"), example_entries("drift_base"))
+    head, live = example_entries("drift_files"), example_quotas("drift_live")
+    plan = make_plan(diff(head, live), head, live, HEADER, base=base)
+    ignore = Ignore(
+        match=Pattern((("user", "perf-*"),)),
+        reason="load test",
+        expires=date(2026, 12, 31),
+        location=Location("quotaform.yaml", 9, 3),
+    )
+    return make_drift(plan, ignores=[ignore], today=date(2026, 11, 20))
+
+
+PEOPLE = (
+    *(Entity(user=f"anybody-{number}") for number in range(4)),
+    *(Entity(user=name) for name in ("legacy-etl", "perf-test", "same", "svc-orders", "x\n::error", "<default>")),
+    *(Entity(user="svc-orders", client_id=name) for name in ("backfill", "other", "")),
+    Entity(user="shadowed", client_id="app"),
+    Entity(user="CN=a b,O=Å", client_id="<b>@team|`"),
+    *(Entity(ip=address) for address in ("10.0.0.7", "::ffff:10.0.0.7", "10.0.0.8")),
+)
+
+
+def principals_plan() -> Plan:
+    plan = guarded(example_plan(with_findings=False))
+    radius, changes = make_blast_radius(Principals.of("clients.csv", PEOPLE), ACTUAL, plan.changes, file="changed.csv")
+    return replace(plan, blast_radius=radius, limit_changes=changes)

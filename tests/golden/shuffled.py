@@ -20,7 +20,7 @@ from quotaform.plan.difference import diff, make_plan
 from quotaform.plan.plan import Plan
 from quotaform.plan.report import render_plan
 from quotaform.report.text import Style
-from tests.dumped import dumped_plan
+from tests.builder import dumped_plan
 from tests.golden.example import ACTUAL, ENTRIES, FINDINGS, SCOPE, example_plan, of_the_right_cluster
 
 

@@ -75,11 +75,9 @@ from quotaform.usage.recommend.run import _used
 from quotaform.usage.record.reader import Prometheus
 from quotaform.usage.record.run import next_slot
 from quotaform.usage.replay.replay import Demand, replay
-from tests.builder import CONSUMER, HEADER, PRODUCER, declare, plan_of, receipt_of
-from tests.dumped import dumped_plan, dumped_receipt, sealed
+from tests.builder import CONSUMER, HEADER, PRODUCER, declare, dumped_plan, dumped_receipt, plan_of, receipt_of, sealed
 from tests.golden.conftest import Golden
 from tests.golden.table import Lines, Text, check_told, tables_of
-from tests.scripted_connection import ScriptedConnection
 from tests.scripted_gateway import (
     ANSWER_LOST,
     NEVER_SHOWN,
@@ -87,6 +85,7 @@ from tests.scripted_gateway import (
     REQUEST_LOST,
     Answer,
     Clock,
+    ScriptedConnection,
     ScriptedGateway,
 )
 from tests.unit.test_planfile_mutation import ORIGINAL, sealed_again, sealed_text

@@ -28,8 +28,7 @@ from quotaform.usage.replay.report import Replays, ReplaySlot, joined
 from tests.builder import PRODUCER, plan_of, receipt_of
 from tests.golden import usage_example as example
 from tests.golden.conftest import Golden
-from tests.golden.drift_example import example_drift
-from tests.golden.example import based_plan, empty_plan, guarded_plan
+from tests.golden.example import based_plan, empty_plan, example_drift, guarded_plan
 from tests.golden.fleet_example import example_report
 from tests.golden.test_resolve import plan, run
 

@@ -46,11 +46,10 @@ from quotaform.report.comment import COMMENT_BYTES
 from quotaform.report.finding import approval_item
 from quotaform.repository.repository import Repository
 from quotaform.resolve.effect import effect_text, fallback_text, value_text
-from tests.builder import HEADER, declare, plan_of
-from tests.dumped import dumped_plan
+from tests.builder import HEADER, declare, dumped_plan, plan_of
 from tests.golden.conftest import Golden
 from tests.golden.table import Lines, Text, check_told, tables_of
-from tests.markdown_document import markdown_of
+from tests.markdown import markdown_of
 from tests.scripted_gateway import Clock
 
 TODAY = date(2026, 11, 20)

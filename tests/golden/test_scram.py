@@ -32,7 +32,7 @@ from quotaform.model.records.validator import gate
 from quotaform.report.format import schema_builder
 from tests.golden.conftest import Golden
 from tests.golden.table import Text, check_told
-from tests.scripted_connection import ScriptedConnection
+from tests.scripted_gateway import ScriptedConnection
 
 FORGED = "x\n::error::"
 USERS = (

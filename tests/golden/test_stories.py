@@ -41,8 +41,7 @@ from quotaform.plan.receipt_file import last_receipt, receipt_path, write_receip
 from quotaform.repository.repository import Repository
 from quotaform.system.process import TerminatedError
 from quotaform.usage.table.schema import USAGE
-from tests.builder import HEADER, PRODUCER, plan_of, receipt_of
-from tests.dumped import dumped_receipt
+from tests.builder import HEADER, PRODUCER, dumped_receipt, plan_of, receipt_of
 from tests.golden.conftest import Golden
 from tests.golden.table import check_told
 from tests.golden.test_comments import EMPTY

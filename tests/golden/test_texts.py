@@ -6,10 +6,11 @@ Lines that begin with `#` say why a case is there. A new case is its input; `mak
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from csv import reader as csv_rows
 from dataclasses import astuple, fields, replace
-from datetime import date
+from datetime import date, timedelta
 from io import StringIO
 from json import dumps, loads
 from pathlib import Path
@@ -37,11 +38,14 @@ from quotaform.desired.tree import Layout, SourceFile
 from quotaform.desired.writer import check_writable, render_quotas, spell_scalar, writable_values
 from quotaform.desired.yaml.document import is_text
 from quotaform.desired.yaml.reader import read_document
+from quotaform.model import errors
+from quotaform.model.alteration import AlterResult, AlterRow, Outcome
 from quotaform.model.entity import Entity, canonical_ip, desanitize, ip_problem, parse_address, sanitize
 from quotaform.model.errors import InvalidFilesError, QuotaformError
+from quotaform.model.finding import Finding
 from quotaform.model.precedence import level_of
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Entry
+from quotaform.model.quotas import Entry, check_pinned_id
 from quotaform.model.rule import read_allowances
 from quotaform.model.scope import Selection
 from quotaform.model.server import parse_servers
@@ -62,7 +66,7 @@ from tests.command_line import COMMANDS
 from tests.golden.conftest import Golden
 from tests.golden.table import Lines, Text, check_told, tables_of
 from tests.loading import check
-from tests.markdown_document import markdown_of
+from tests.markdown import markdown_of
 
 TODAY = date(2026, 6, 1)
 PROFILES = {"gold": {"producer_byte_rate": 5.0, "consumer_byte_rate": 6.0}, "silver": {}}
@@ -447,3 +451,49 @@ TABLES = tables_of(globals())
 @pytest.mark.parametrize("name", TABLES)
 def test_each_text_is_read_or_refused_in_these_words(golden: Golden, name: str) -> None:
     check_told(golden, f"texts-{name}.txt", TABLES[name])
+
+
+ALICE, BOB = Entity(user="alice"), Entity(user="bob")
+FINDING = Finding(rule="cluster-id", message="No.", blocking=True)
+
+
+def test_each_error_says_and_carries_this_and_comes_whole_from_another_process(golden: Golden) -> None:
+    names = {**vars(errors), "timedelta": timedelta, "Finding": Finding, "check_pinned_id": check_pinned_id}
+    names |= {"ALICE": ALICE, "FINDING": FINDING}
+    kinds: set[type] = set()
+
+    def of_error(text: str) -> Iterator[str]:
+        error = eval(text, names)  # noqa: S307 (our own)
+        kinds.update(type(error).__mro__)
+        again = pickle.loads(pickle.dumps(error))  # noqa: S301
+        assert type(again) is type(error)
+        assert (str(again), again.args, vars(again)) == (str(error), error.args, vars(error))
+        yield from f"{type(error).__name__} ({error.exit_code:d}): {error}".splitlines()
+        yield from (f"  {name}: {value!r}" for name, value in vars(error).items())
+
+    check_told(golden, "errors.txt", of_error)
+    assert {kind for kind in vars(errors).values() if isinstance(kind, type) and "__init__" in vars(kind)} <= kinds
+
+
+def test_an_error_with_more_words_keeps_what_it_carries() -> None:
+    error = errors.UnsettledError("lab", 60.0)
+    more = error.with_more(" (again)")
+    assert type(more) is errors.UnsettledError
+    assert (str(more), vars(more)) == (f"{error} (again)", vars(error))
+
+
+def test_refused_entities_and_their_code_are_in_the_error() -> None:
+    rows = (
+        AlterRow(ALICE, Outcome.OK),
+        AlterRow(BOB, Outcome.REFUSED, 44, "too much"),
+        AlterRow(ALICE, Outcome.NOT_SENT, None, "not sent"),
+    )
+    with pytest.raises(errors.PolicyError, match=r"^user=bob: too much \(and 1 more\)$") as caught:
+        AlterResult(rows).raise_for_errors()
+    assert (caught.value.code, caught.value.entities) == (44, (BOB, ALICE))
+
+
+def test_a_changed_file_is_stale_and_is_a_saved_file() -> None:
+    changed = errors.SavedFileChangedError("plan.json", "digest", "make a new plan")
+    assert isinstance(changed, errors.SavedFileError)
+    assert isinstance(changed, errors.StaleError)

@@ -32,15 +32,20 @@ from quotaform.repository.repository import Repository
 from quotaform.resolve.explain import dump_explained
 from quotaform.resolve.report import render_explained
 from quotaform.resolve.run import explain_entity
-from tests.builder import receipt_of
-from tests.dumped import dumped_plan, dumped_receipt
+from tests.builder import dumped_plan, dumped_receipt, receipt_of
 from tests.golden.conftest import FOLDER, Golden
-from tests.golden.drift_example import example_drift
-from tests.golden.example import based_plan, empty_plan, example_plan, guarded_plan, of_the_right_cluster
+from tests.golden.example import (
+    based_plan,
+    empty_plan,
+    example_drift,
+    example_plan,
+    guarded_plan,
+    of_the_right_cluster,
+    principals_plan,
+)
 from tests.golden.fleet_example import example_report
-from tests.golden.principals_example import principals_plan
 from tests.golden.shuffled import plan_views
-from tests.markdown_document import markdown_of
+from tests.markdown import markdown_of
 from tests.unit.test_audit import LINES
 from tests.unit.test_metrics import run_of
 

@@ -22,8 +22,7 @@ from quotaform.plan.check.facts import Facts, Safeguards
 from quotaform.plan.check.guard import GUARDS
 from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.records import load_plan
-from tests.builder import plan_of
-from tests.dumped import dumped_plan
+from tests.builder import dumped_plan, plan_of
 from tests.strategies import desired, live_quotas
 
 TODAY = date(2026, 11, 20)

@@ -16,7 +16,7 @@ from quotaform.plan.plan import Plan
 from quotaform.plan.receipt import Result
 from quotaform.report.comment import COMMENT_BYTES
 from tests.builder import CONSUMER, HEADER, PRODUCER, declare, receipt_of
-from tests.markdown_document import markdown_of, read_markdown
+from tests.markdown import markdown_of, read_markdown
 
 PIECES = (
     *(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from quotaform.model.quota_key import CONTROLLER_MUTATION_RATE
 from quotaform.usage.replay.replay import asked_rates
 from tests.kafka_windows import mutation_rate, recorded_rates
-from tests.property.test_backtest_model import replayed
+from tests.property.test_series_bucket import replayed
 
 BURSTS = st.lists(
     st.tuples(st.integers(1, 100), st.floats(0.0, 12.0), st.floats(75.0, 200.0)),

@@ -17,8 +17,7 @@ from quotaform.plan.change import Origin
 from quotaform.plan.difference import diff, make_plan, prune, removable_entities
 from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.records import load_plan
-from tests.builder import HEADER, altered, guarded
-from tests.dumped import dumped_plan
+from tests.builder import HEADER, altered, dumped_plan, guarded
 from tests.property.test_plan_laws import spelled, within
 from tests.strategies import SCOPES, desired, live_quotas
 

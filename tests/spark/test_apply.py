@@ -23,8 +23,7 @@ from quotaform.repository.repository import Repository as Files
 from quotaform.resolve.spark import packed
 from quotaform.sandbox import Sandbox
 from quotaform.system.clock import SYSTEM_CLOCK
-from tests.builder import PRODUCER
-from tests.dumped import dumped_receipt
+from tests.builder import PRODUCER, dumped_receipt
 from tests.faults.proxy import Action, FrameFault, Moment, Proxy, Side
 from tests.faults.raw import ALTER
 from tests.spark.cluster import kill_python

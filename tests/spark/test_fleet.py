@@ -32,8 +32,7 @@ from quotaform.plan.run import plan as plan_here
 from quotaform.repository.repository import Repository, Target
 from quotaform.repository.run import take_snapshots
 from quotaform.sandbox import Sandbox
-from tests.builder import CONSUMER, PRODUCER, REQUEST
-from tests.dumped import dumped_plan
+from tests.builder import CONSUMER, PRODUCER, REQUEST, dumped_plan
 from tests.git_repository import GitRepository
 from tests.spark.files import entry, write_entries, write_snapshot
 

@@ -1,4 +1,4 @@
-"""`spark.read.format("kafka_quotas")`."""
+"""`spark.read.format("kafka_quotas")`, and that what Spark says of a path or a table forges no output."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from quotaform.desired.config import Cluster
 from quotaform.model.entity import Entity
 from tests.builder import PRODUCER, REQUEST
 from tests.spark.files import write_snapshot
+from tests.unit.test_hostile_text import Place, place, run_with_each_option
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,3 +90,23 @@ def test_a_snapshot_that_does_not_say_when_it_was_taken_is_a_failure(spark: Spar
     assert rows["odd.json"].cluster is None
     assert 'captured_at: "yesterday" is not a time in ISO 8601' in rows["odd.json"].failure.message
     assert "there is no such file" in rows["missing.json"].failure.message
+
+
+__all__ = ["place"]
+
+STARTS_SPARK = (
+    "plan",
+    "drift",
+    "history append",
+    "usage ingest",
+    "usage headroom",
+    "usage backtest",
+    "usage recommend",
+)
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("path", STARTS_SPARK)
+def test_an_argument_forges_no_output(path: str, place: Place) -> None:
+    """With a session; `tests/unit` has every shape of every option, without one."""
+    run_with_each_option(f"quotaform {path}", place, ("{}",))

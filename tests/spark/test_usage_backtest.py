@@ -19,7 +19,7 @@ from quotaform.model.quotas import Snapshot
 from quotaform.model.records.validator import gate
 from quotaform.report.format import schema_builder
 from tests.builder import CONNECTION, CONSUMER, MUTATION, PRODUCER, REQUEST
-from tests.property.test_backtest_model import replayed as made_of
+from tests.property.test_series_bucket import replayed as made_of
 from tests.spark.test_resolved import quota_table
 from tests.spark.usage_oracle import START, Sample, usage_table
 from tests.workflow.command import Repository

@@ -26,7 +26,7 @@ from quotaform.model.alteration import Alteration, Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.errors import AuthorizationError, ClusterError, InvalidRequestError
 from quotaform.sandbox.release import RELEASES
-from tests.scripted_connection import ScriptedConnection
+from tests.scripted_gateway import ScriptedConnection
 from tools.broker_facts import FACTS
 
 KEY = "producer_byte_rate"

@@ -23,8 +23,7 @@ from quotaform.plan.plan import Plan
 from quotaform.plan.plan_file import load_plan_file, require_plan_id
 from quotaform.plan.receipt import Receipt, Result
 from quotaform.system.clock import today
-from tests.builder import PRODUCER, guarded, plan_of
-from tests.dumped import dumped_plan
+from tests.builder import PRODUCER, dumped_plan, guarded, plan_of
 from tests.scripted_gateway import FINE, NEVER_SHOWN, Clock, ScriptedGateway
 
 ALICE, BOB, DAVE = (Entity(user=name) for name in ("alice", "bob", "dave"))

@@ -22,8 +22,7 @@ from quotaform.model.errors import ApplyRunningError, NotApprovedError, PlanIdEr
 from quotaform.plan.plan import Plan
 from quotaform.plan.receipt_file import load_receipt_file
 from quotaform.repository.repository import Repository
-from tests.builder import PRODUCER, plan_of
-from tests.dumped import dumped_plan
+from tests.builder import PRODUCER, dumped_plan, plan_of
 from tests.scripted_gateway import Clock, ScriptedGateway
 
 ALICE = Entity(user="alice")

@@ -17,7 +17,7 @@ from quotaform.drift.report import render_slack
 from quotaform.model.entity import Entity
 from quotaform.model.errors import HttpError
 from tests.builder import PRODUCER, plan_of
-from tests.golden.drift_example import example_drift
+from tests.golden.example import example_drift
 from tests.loading import load_schema
 from tests.scripted_gateway import Clock
 

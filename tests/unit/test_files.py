@@ -23,7 +23,7 @@ from quotaform.system.files import (
     update_lock,
     write_text_atomically,
 )
-from tests.golden.drift_example import example_drift
+from tests.golden.example import example_drift
 from tests.golden.usage_example import HEADROOM as FOUND
 from tests.scripted_gateway import Clock
 from tests.unit.test_metrics import run_of

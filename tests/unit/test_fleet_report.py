@@ -19,7 +19,7 @@ from quotaform.model.outcome import ClusterOutcome
 from quotaform.report.format import render
 from tests.golden.fleet_example import down, invalid, planned, radius
 from tests.loading import load_schema
-from tests.markdown_document import read_markdown
+from tests.markdown import read_markdown
 
 ALICE = Entity(user="alice")
 

@@ -28,8 +28,7 @@ from quotaform.plan.plan_file import require_guards
 from quotaform.plan.records import load_plan
 from quotaform.report.finding import render_findings
 from quotaform.repository.repository import Repository
-from tests.builder import HEADER, PRODUCER, declare, findings_of, guarded, plan_of
-from tests.dumped import dumped_plan
+from tests.builder import HEADER, PRODUCER, declare, dumped_plan, findings_of, guarded, plan_of
 from tests.scripted_gateway import Clock
 
 ALICE = Entity(user="alice")

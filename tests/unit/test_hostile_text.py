@@ -33,11 +33,10 @@ from quotaform.model.text import is_annotation
 from quotaform.plan.receipt import RECEIPT_LISTS
 from quotaform.plan.records import PLAN_LISTS
 from quotaform.report.format import FORMATS
-from tests import dumped
+from tests import builder
 from tests.builder import CONSUMER, PRODUCER
 from tests.command_line import COMMANDS, LEAVES, REQUIRED
-from tests.markdown import ROOT
-from tests.markdown_document import read_markdown
+from tests.markdown import ROOT, read_markdown
 from tests.scripted_gateway import Answer, ScriptedGateway
 from tests.unit.test_exit_code import error_classes
 
@@ -242,7 +241,7 @@ def test_a_document_forges_no_output(kind: str, place: Place) -> None:
 def sealed(document: dict[str, Any]) -> Any:
     """Return a plan or a receipt as whoever changed it would hand it on: with the digest of what it holds now."""
     try:
-        return dumped.sealed(document, {*PLAN_LISTS, *RECEIPT_LISTS})
+        return builder.sealed(document, {*PLAN_LISTS, *RECEIPT_LISTS})
     except (TypeError, ValueError, KeyError, AttributeError):
         return document
 

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from quotaform.drift.alert import MetricStore
 from quotaform.drift.metric import METRICS, RunFacts, Sample, merge_run
 from quotaform.drift.prometheus import AT_ONCE, MetricsServer, parse_metrics, render_metrics
-from tests.golden.drift_example import example_drift
+from tests.golden.example import example_drift
 
 DRIFT = example_drift()
 

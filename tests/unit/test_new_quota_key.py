@@ -21,7 +21,7 @@ from quotaform.plan.records import load_plan
 from quotaform.plan.report import render_plan
 from quotaform.report.format import schema_builder
 from tests import builder
-from tests.dumped import dumped_plan
+from tests.builder import dumped_plan
 from tests.loading import load, load_schema
 from tools.key_table import render_table
 

@@ -19,7 +19,7 @@ from quotaform.model.rule import NO_LONGER_DECLARED
 from quotaform.plan.report import render_plan
 from quotaform.report.comment import COMMENT_BYTES
 from tests.builder import CONSUMER, HEADER, PRODUCER, plan_of
-from tests.markdown_document import markdown_of
+from tests.markdown import markdown_of
 from tests.scripted_gateway import Clock, ScriptedGateway
 
 ALICE, BOB = Entity(user="alice"), Entity(user="bob")

@@ -19,8 +19,7 @@ from quotaform.model.settings import CountLimit, GuardLimits, PruneMode
 from quotaform.plan.change import Origin
 from quotaform.plan.plan import PlanOptions
 from quotaform.plan.records import PLAN_LISTS, load_plan
-from tests.builder import PRODUCER, declare, guarded, plan_of
-from tests.dumped import dumped_plan, sealed
+from tests.builder import PRODUCER, declare, dumped_plan, guarded, plan_of, sealed
 
 ALICE, BOB, CAROL = Entity(user="alice"), Entity(user="bob", client_id=None), Entity(user="carol")
 NAN = float("nan")

@@ -18,8 +18,7 @@ from quotaform.model.finding import Allowance
 from quotaform.model.records.document import digest
 from quotaform.plan.plan import Plan
 from quotaform.plan.records import PLAN_LISTS, load_plan
-from tests.builder import CONSUMER, PRODUCER, REQUEST, plan_of
-from tests.dumped import dumped_plan, sealed
+from tests.builder import CONSUMER, PRODUCER, REQUEST, dumped_plan, plan_of, sealed
 
 pytestmark = pytest.mark.exhaustive
 

@@ -22,7 +22,7 @@ from quotaform.report.format import render
 from quotaform.report.validation import DeclaredEntities, Validation, render_validation
 from tests.builder import plan_of
 from tests.golden.example import example_plan
-from tests.markdown_document import markdown_of
+from tests.markdown import markdown_of
 
 SCHEMA = Path(__file__).parents[1] / "data" / "sarif-2.1.0-rtm.5.json"
 HOSTILE = "x,y:z\n::error::boom\r%0A##[error]\x1b[31m"

@@ -35,8 +35,7 @@ from quotaform.plan.receipt import (
 )
 from quotaform.plan.receipt_file import last_receipt, receipt_path, write_receipt
 from quotaform.repository.repository import Repository
-from tests.builder import CONSUMER, PRODUCER, plan_of, receipt_of
-from tests.dumped import dumped_receipt, sealed
+from tests.builder import CONSUMER, PRODUCER, dumped_receipt, plan_of, receipt_of, sealed
 from tests.strategies import desired, quotas
 
 ALICE = Entity(user="alice")

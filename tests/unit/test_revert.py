@@ -21,8 +21,18 @@ from quotaform.plan.receipt import Result, SavedReceipt
 from quotaform.plan.records import PLAN_LISTS, load_plan
 from quotaform.plan.revert import as_revert, find_revert, require_revertible
 from tests import builder
-from tests.builder import CONSUMER, HEADER, PRODUCER, REQUEST, altered, declare, findings_of, guarded, plan_of
-from tests.dumped import dumped_plan
+from tests.builder import (
+    CONSUMER,
+    HEADER,
+    PRODUCER,
+    REQUEST,
+    altered,
+    declare,
+    dumped_plan,
+    findings_of,
+    guarded,
+    plan_of,
+)
 from tests.strategies import desired, quotas
 
 ALICE, BOB, OLD = Entity(user="alice"), Entity(user="bob"), Entity(user="old")

@@ -31,8 +31,7 @@ from quotaform.plan.receipt import Result
 from quotaform.report.format import schema_builder, schema_names
 from quotaform.report.validation import DeclaredEntities, Validation
 from tests import builder
-from tests.builder import receipt_of
-from tests.dumped import dumped_plan, dumped_receipt
+from tests.builder import dumped_plan, dumped_receipt, receipt_of
 from tests.loading import load_schema
 from tests.strategies import desired, quotas
 

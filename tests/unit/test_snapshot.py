@@ -25,8 +25,7 @@ from quotaform.model.quotas import Snapshot, SnapshotFile, same_values
 from quotaform.plan.records import load_plan
 from quotaform.plan.report import render_plan
 from quotaform.report.text import reading_text
-from tests.builder import HEADER, PRODUCER, plan_of
-from tests.dumped import dumped_plan
+from tests.builder import HEADER, PRODUCER, dumped_plan, plan_of
 from tests.loading import load_schema
 from tests.unit import test_planfile_mutation as mutation
 

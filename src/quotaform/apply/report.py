@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from quotaform.apply.freshness import Freshness
-from quotaform.model.entity import spell_name
 from quotaform.model.finding import Finding
 from quotaform.model.outcome import ClusterOutcome, values_of
 from quotaform.model.quotas import Action
@@ -165,7 +164,8 @@ def receipt_report(receipt: Receipt) -> Report:
     commit = f", commit {inert(header.source.commit[:7])}" if header.source.commit else ""
     results = {each.entity: each.result.value.replace("_", " ") for each in receipt.results}
     return Report(
-        title=f"Kafka quota plan for {spell_name(header.cluster_name)}",
+        title="Kafka quota plan for",
+        name=header.cluster_name,
         state=state,
         about=(
             f"Plan id {receipt.plan.plan_id}{commit}, applied by {inert(receipt.applied_by)} from {receipt.started_at} "

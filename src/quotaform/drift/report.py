@@ -156,7 +156,8 @@ def drift_report(drift: Drift, *, root: str = "quotas.d") -> Report:
     state = _classes(drift.summary) if drift.entities else "no drift"
     total = drift_line(drift) if drift.is_known else "This is not the cluster that the files are for."
     return Report(
-        title=f"Kafka quota drift of {spell_name(drift.cluster_name)}",
+        title="Kafka quota drift on",
+        name=drift.cluster_name,
         state=state if drift.is_known else "unknown",
         about=(
             f"Cluster {cluster}, {reading_text(drift.read_at, drift.snapshot)}",

@@ -60,9 +60,10 @@ def plan_report(plan: Plan) -> Report:
         state, total = blocked_by(summary["blocked"]).lower(), "Nothing would be changed."
     drifted = sum(change.origin in DRIFTED for change in plan.changes)
     return Report(
-        title=f"Kafka quota plan for {spell_name(header.cluster_name)}",
+        title="Kafka quota plan for",
+        name=header.cluster_name,
         state=state,
-        about=(*header_lines(plan, PLAIN), *([drift_text(drifted)] if drifted else [])),
+        about=(*header_lines(plan, PLAIN), *([drift_text(drifted)] if drifted else []), f"Plan id {plan.plan_id}"),
         findings=plan.findings,
         sections=(
             *radius_section(plan.blast_radius),
@@ -71,7 +72,7 @@ def plan_report(plan: Plan) -> Report:
             *_unmanaged_sections(plan.unmanaged),
         ),
         nothing="",
-        total=f"{total} Plan id {plan.plan_id}",
+        total=total,
         text=partial(render_plan, plan) if plan.changes else None,
         marker=Marker(
             MARKER,
@@ -127,7 +128,7 @@ def _change_table(
         f"{title}: {counted(len(entities), 'entity', 'entities')}",
         (*_COLUMNS[:5], *([] if results is None else ["result"]), *_COLUMNS[5:]),
         rows,
-        is_folded=part is Origin.DRIFT,
+        is_folded=part is Origin.DRIFT or results is not None,
         is_kept=part is Action.DELETE,
         counted="direction",
     )

@@ -19,7 +19,7 @@ from quotaform.model.entity import spell_name
 from quotaform.model.errors import QuotaformError
 from quotaform.model.rule import NO_LONGER_DECLARED
 from quotaform.report.finding import block_lines, note_lines, removed_lines
-from quotaform.report.markdown import details, fenced, link, shortened, table_forms, words
+from quotaform.report.markdown import code, details, fenced, link, shortened, table_forms, words
 from quotaform.report.report import Report, Section
 
 Place: TypeAlias = Callable[[str], str | None]
@@ -186,8 +186,10 @@ def _head(report: Report, place: Place) -> str:
     """Return the first line, by which a comment is found again, the heading, and what it comes to."""
     marker = report.marker
     first = f"{replace(marker, root=place(marker.root) or marker.root).line()}\n" if marker else ""
+    name = f" {code(spell_name(report.name))}" if report.name else ""
+    state = f": {_line(report.state)}" if report.state else ""
     total = f"**{_line(report.total)}**\n\n" if report.total else ""
-    return f"{first}### {_line(report.heading)}\n\n{total}"
+    return f"{first}### {_line(report.title)}{name}{state}\n\n{total}"
 
 
 def _foot(run_url: str | None) -> str:
@@ -263,7 +265,8 @@ def render_failure_markdown(
 ) -> str:
     """Return why there is no result for a cluster. `subject` is what could not be made."""
     report = Report(
-        title=f"Kafka quota {_TITLES.get(subject, subject)} for {spell_name(cluster)}",
+        title=f"Kafka quota {_TITLES.get(subject, subject)} for",
+        name=cluster,
         state="failed",
         marker=Marker(_KINDS.get(subject, "plan"), cluster, root),
     )

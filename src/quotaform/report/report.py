@@ -9,6 +9,8 @@ from enum import Enum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from quotaform.model.entity import spell_name
+
 if TYPE_CHECKING:
     from quotaform.model.finding import Finding
     from quotaform.report.comment import Marker
@@ -169,6 +171,7 @@ class Report:
     """A result."""
 
     title: str  # What it is about
+    name: str = ""  # The cluster of which it is, if it is one
     state: str = ""  # What became of that, in a few words
     about: tuple[str, ...] = ()  # Where it comes from: the table, the times
     findings: Sequence[Finding] = ()  # What was found; what blocks is never left out
@@ -183,7 +186,8 @@ class Report:
     @property
     def heading(self) -> str:
         """What it is about, and what became of that."""
-        return f"{self.title}: {self.state}" if self.state else self.title
+        title = f"{self.title} {spell_name(self.name)}" if self.name else self.title
+        return f"{title}: {self.state}" if self.state else title
 
     @property
     def sentences(self) -> tuple[str, ...]:

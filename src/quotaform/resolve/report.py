@@ -129,7 +129,8 @@ def resolve_report(
     """Return, for each request and key, the entries that match it, from the one that applies down."""
     rows = tuple(row for each in resolutions for key in each.keys for row in _ladder(each, key))
     return Report(
-        title=f"Kafka quotas of requests on {spell_name(header.cluster_name)}",
+        title="Kafka quotas of requests on",
+        name=header.cluster_name,
         about=tuple(header_text(header).splitlines()),
         sections=(Section(Table("Entries that match, in order of precedence", _COLUMNS, rows)),) if rows else (),
         nothing="No key was resolved.",

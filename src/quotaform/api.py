@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from quotaform.plan.plan import Plan
     from quotaform.plan.receipt import SavedReceipt
     from quotaform.plan.run import PlanRequest
-    from quotaform.report.validation import Validation
+    from quotaform.plan.validate import Validation
     from quotaform.resolve.explain import Explained
     from quotaform.resolve.quota_admin import Described
     from quotaform.resolve.run import ResolveRequest, ResolveRun

@@ -24,7 +24,7 @@ import pytest
 import yaml
 
 from quotaform.apply.alter import alter_entity
-from quotaform.apply.applier import read_run
+from quotaform.apply.audit import read_run
 from quotaform.apply.freshness import AsIfApplied
 from quotaform.cluster.broker import BrokerRelease, Row, service_hint, split_alterations
 from quotaform.cluster.gateway import BrokerConfig, read_actual, read_settled

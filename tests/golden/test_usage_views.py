@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace as changed
 
 from quotaform.model.records.validator import gate
-from quotaform.plan.backtest_report import backtest_section
+from quotaform.plan.backtest import backtest_section
 from quotaform.report.format import FORMATS, render, schema_builder
 from quotaform.report.text import section_lines
 from quotaform.usage.top.top import render_top

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from quotaform.apply.applier import Applier
+from quotaform.apply.audit import Applier
 from quotaform.fleet.apply import ApplyWork, Done, PlanToApply
 from quotaform.fleet.job import Bundle
 from quotaform.model.entity import Entity

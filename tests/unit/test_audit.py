@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from quotaform.apply.applier import Applier
-from quotaform.apply.audit import AppendedFile, AuditFile
+from quotaform.apply.audit import AppendedFile, Applier, AuditFile
 from quotaform.model.entity import Entity
 from quotaform.model.errors import NotApprovedError, QuotaformError
 from quotaform.model.finding import Allowance

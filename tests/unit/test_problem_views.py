@@ -18,8 +18,8 @@ from quotaform.model import rule
 from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.rule import RULES
 from quotaform.plan.report import render_plan
+from quotaform.plan.validate import DeclaredEntities, Validation, render_validation
 from quotaform.report.format import render
-from quotaform.report.validation import DeclaredEntities, Validation, render_validation
 from tests.builder import plan_of
 from tests.golden.example import example_plan
 from tests.markdown import markdown_of

@@ -28,8 +28,8 @@ from quotaform.model.units import _FACTORS, UNLIMITED, parse_value
 from quotaform.plan.difference import diff, make_plan
 from quotaform.plan.plan import PlanOptions
 from quotaform.plan.receipt import Result
+from quotaform.plan.validate import DeclaredEntities, Validation
 from quotaform.report.format import schema_builder, schema_names
-from quotaform.report.validation import DeclaredEntities, Validation
 from tests import builder
 from tests.builder import dumped_plan, dumped_receipt, receipt_of
 from tests.loading import load_schema

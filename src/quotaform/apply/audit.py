@@ -1,4 +1,5 @@
-"""The audit log: the file that every apply appends to, one JSON object per line for what it did or was refused.
+"""The audit log: the file that every apply appends to, one JSON object per line for what it did or was refused; and who
+applies.
 
 | event | written | additional fields |
 | --- | --- | --- |
@@ -13,13 +14,15 @@ terminal or start a new line.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from enum import StrEnum
+from getpass import getuser
 from pathlib import Path
+from re import compile as regex
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from quotaform.apply.applier import Applier
 from quotaform.model.errors import QuotaformError
 from quotaform.model.quotas import Action
 from quotaform.model.records.document import AUDIT, json_line, json_number
@@ -31,6 +34,62 @@ from quotaform.plan.receipt import Receipt, Result, Run
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.system.files import require_no_way_out
 from quotaform.system.process import signal_name
+
+_LONGEST_VARIABLE: Final = 500
+"""How many characters of a variable are kept."""
+_ADDRESS: Final = regex(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[!-~]*)?").fullmatch
+
+
+@dataclass(frozen=True, slots=True)
+class Applier:
+    """Who applies plans."""
+
+    name: str  # The user, as the operating system says
+    run: Run | None  # The job of a CI system, if it is one
+
+    @classmethod
+    def current(cls) -> Applier:
+        """Return who runs this process."""
+        return cls(current_user(), read_run())
+
+
+def current_user() -> str:
+    """Return the user, as the operating system says."""
+    try:
+        return getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
+def read_run(variables: Mapping[str, str] = os.environ) -> Run | None:
+    """Return the job that this process is part of; `None` outside of the known CI systems.
+
+    The variables are text that anybody may have set: they are cut, and what is no web address is left out.
+
+    >>> read_run({"GITLAB_CI": "true", "CI_JOB_URL": "https://gitlab.example/a/-/jobs/7", "GITLAB_USER_LOGIN": "ann"})
+    Run(system='gitlab', url='https://gitlab.example/a/-/jobs/7', actor='ann')
+    """
+    if variables.get("GITHUB_ACTIONS") == "true":
+        server, repository, number = (
+            variables.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID")
+        )
+        url = f"{server}/{repository}/actions/runs/{number}" if server and repository and number else ""
+        actor = variables.get("GITHUB_TRIGGERING_ACTOR") or variables.get("GITHUB_ACTOR", "")
+        return Run(system="github", url=_address(url), actor=_word(actor))
+    if variables.get("GITLAB_CI") == "true":
+        url, actor = variables.get("CI_JOB_URL", ""), variables.get("GITLAB_USER_LOGIN", "")
+        return Run(system="gitlab", url=_address(url), actor=_word(actor))
+    return None
+
+
+def _word(text: str) -> str | None:
+    return text[:_LONGEST_VARIABLE] or None
+
+
+def _address(text: str) -> str | None:
+    """Return a web address; one that is too long, or holds credentials, is none."""
+    return text if len(text) <= _LONGEST_VARIABLE and _ADDRESS(text) else None
+
 
 _LONGEST_TEXT: Final = 1_000
 """The limit on characters of a message in a line."""

@@ -17,8 +17,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quotaform.apply.applier import Applier
-from quotaform.apply.audit import AuditFile
+from quotaform.apply.audit import Applier, AuditFile
 from quotaform.apply.freshness import Freshness, check_fresh, require_fresh
 from quotaform.apply.ledger import Applied, ClusterPlan, Ledger, ReceiptKeeper, show_nothing
 from quotaform.apply.lock import cluster_lock

@@ -1,6 +1,6 @@
 """What a run in a CI system adds: links, annotations, a job summary, and outputs of the step.
 
-The variables of the environment are read here, and in `quotaform.apply.applier`; views get what they say as arguments.
+The variables of the environment are read here, and in `quotaform.apply.audit`; views get what they say as arguments.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Ci:
         """What renders results may need of the run."""
         run = None
         if "GITHUB_ACTIONS" in self.variables or "GITLAB_CI" in self.variables:
-            from quotaform.apply.applier import read_run
+            from quotaform.apply.audit import read_run
 
             run = read_run(self.variables)
         return {

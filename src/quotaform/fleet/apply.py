@@ -28,8 +28,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
-from quotaform.apply.applier import Applier
-from quotaform.apply.audit import AuditFile
+from quotaform.apply.audit import Applier, AuditFile
 from quotaform.apply.ledger import Applied, ClusterPlan, Ledger, ReceiptKeeper, show_nothing
 from quotaform.apply.run import apply_cluster, require_applyable
 from quotaform.fleet.job import Bundle, ShippedJob, new_bundle, run_job, ship_job

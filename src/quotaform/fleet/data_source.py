@@ -48,7 +48,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from quotaform.apply.applier import Applier
+from quotaform.apply.audit import Applier
 from quotaform.apply.ledger import ClusterPlan, ReceiptKeeper
 from quotaform.apply.lock import cluster_lock
 from quotaform.apply.run import apply_cluster

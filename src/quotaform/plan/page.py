@@ -11,7 +11,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Action, Change
 from quotaform.model.text import inert
 from quotaform.model.units import is_unlimited
-from quotaform.plan.backtest_report import backtest_section
+from quotaform.plan.backtest import backtest_section
 from quotaform.plan.change import EntityChange, Origin
 from quotaform.plan.plan import Plan, Unmanaged
 from quotaform.plan.report import (

@@ -21,6 +21,7 @@ from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Action, Base, Cause, Change
 from quotaform.model.text import inert
 from quotaform.model.units import UNLIMITED, is_unlimited
+from quotaform.plan.backtest import backtest_section
 from quotaform.plan.blast_radius import (
     CHANGE_COLUMNS,
     BlastRadius,
@@ -52,12 +53,7 @@ TITLE: Final = "Blast radius"
 
 def _described_lines(plan: Plan, style: Style) -> Iterator[str]:
     """Yield what is said of the plan in sections: the blast radius and the backtest."""
-    sections = [*radius_section(plan.blast_radius)]
-    if plan.backtest is not None:
-        from quotaform.plan.backtest_report import backtest_section  # Most plans have none.
-
-        sections += backtest_section(plan.backtest)
-    for section in sections:
+    for section in (*radius_section(plan.blast_radius), *backtest_section(plan.backtest)):
         yield from section_lines(section, style)
 
 

@@ -56,8 +56,8 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         html="apply.report:receipt_report",
     ),
     "validation": _formats(
-        "report.validation:render_validation",
-        markdown="report.validation:validation_report",
+        "plan.validate:render_validation",
+        markdown="plan.validate:validation_report",
         **ANNOTATIONS,
     ),
     "fleet-report": _reported("fleet.report:fleet_report", "fleet.fleet_report:fleet_report_lines"),
@@ -99,7 +99,7 @@ a `Report`, of which all formats but JSON are made.
 PROBLEMS: Final = {
     "plan": "plan.report:plan_problems",
     "drift": "drift.report:drift_problems",
-    "validation": "report.validation:validation_problems",
+    "validation": "plan.validate:validation_problems",
 }
 """Subject to the function that returns its `Problems`, of which `ANNOTATIONS` are made."""
 
@@ -236,7 +236,7 @@ SCHEMAS: Final = {
     "usage-recommend": "usage.recommend.recommendation:Recommendations",
     "usage-record": "usage.record.recording:Recording",
     "usage-stream": "usage.ingest.ingest:Streamed",
-    "validation": "report.validation:Validation",
+    "validation": "plan.validate:Validation",
 }
 """What builds each schema, as `module:function` of quotaform."""
 

@@ -65,7 +65,7 @@ class Alerting:
 
         `is_watch`: whether it is used again and again, so that metrics are written once for each round.
         """
-        from quotaform.apply.applier import read_run
+        from quotaform.apply.audit import read_run
         from quotaform.drift.alert import AlertOptions, DriftAlerts, DriftReporter, MetricStore, read_key
         from quotaform.system.clock import SYSTEM_CLOCK
 

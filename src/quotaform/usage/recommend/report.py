@@ -10,7 +10,7 @@ from quotaform.model.moment import spell_second
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import inert
 from quotaform.model.units import is_decimal, is_unlimited, render_value
-from quotaform.plan.backtest_report import note_lines, total_text
+from quotaform.plan.backtest import note_lines, total_text
 from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Columns, Number, Report, Section, Table
 from quotaform.report.text import counted
 from quotaform.usage.cells import ALL_ROWS, rate_cell

@@ -1,4 +1,4 @@
-"""Backtests, as people read them; what of them a plan and a comment show is `quotaform.plan.backtest_report`."""
+"""Backtests, as people read them; what of them a plan and a comment show is `quotaform.plan.backtest`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import Final
 
 from quotaform.model.entity import spell_name
 from quotaform.model.text import inert, listed
-from quotaform.plan.backtest import Backtest, BucketBacktest, Buckets, ClusterBacktest
-from quotaform.plan.backtest_report import (
+from quotaform.plan.backtest import (
+    Backtest,
+    BucketBacktest,
+    Buckets,
+    ClusterBacktest,
     detail_text,
     note_lines,
     recorded_text,

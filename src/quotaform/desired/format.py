@@ -14,7 +14,7 @@ from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 
 from quotaform.desired.tree import SourceFile, decode
-from quotaform.desired.value import SMALL_RATE, parse_fitting
+from quotaform.desired.value import SMALL_RATE
 from quotaform.desired.yaml.document import Document, YamlList, YamlMapping, is_text, spot_of
 from quotaform.desired.yaml.nodes import ALIAS, NodeFile, find_comments, notes, read_nodes, walk, write_nodes
 from quotaform.desired.yaml.reader import MERGE_KEY, read_document
@@ -128,8 +128,8 @@ def _is_same_item(one: Any, other: Any, key: Any) -> bool:
 
 def _is_same_value(key: str, one: Any, other: Any) -> bool:
     try:
-        return parse_fitting(key, one, ()) == parse_fitting(key, other, ())
-    except (KeyError, ValueError, TypeError):
+        return parse_value(QUOTA_KEYS[key], str(one)) == parse_value(QUOTA_KEYS[key], str(other))
+    except (KeyError, ValueError):
         return False
 
 

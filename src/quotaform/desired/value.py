@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
-from functools import lru_cache
 from re import compile as regex
 from typing import Any, Final
 
-from quotaform.desired.yaml.document import Document, Oddity
+from quotaform.desired.yaml.document import Document, Oddity, spot_of
 from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.quota_key import QUOTA_KEYS, keys_for
@@ -29,31 +28,22 @@ _UNCLEAR_NUMBERS: Final = frozenset(
 def read_values(node: dict[str, Any], entity: Entity | None, document: Document) -> dict[str, float]:
     """Return the good values of a mapping of quota keys, and report what is wrong."""
     values: dict[str, float] = {}
-    types = entity.types if entity is not None else ()
     for key, raw in node.items():
-        kind = type(raw)
-        if (kind is str or kind is int) and (not document.has_odd or document.oddity(node, key) is None):
-            try:
-                values[key] = parse_fitting(key, raw, types)
-                continue
-            except (KeyError, ValueError):
-                pass
-        value = _read_slowly(node, key, entity, document)
-        if value is not None:
-            values[key] = value
+        if problem := find_key_problem(key, entity):
+            address = None if entity is None else entity.address
+            known = key if key in QUOTA_KEYS else None
+            document.add(*problem, node, key, at_key=True, address=address, quota_key=known)
+            continue
+        _, _, written, oddity = spot_of(node, key)
+        try:
+            values[key] = parse_value(QUOTA_KEYS[key], _value_text(raw, written, oddity))
+        except ValueError as error:
+            # The text of the error would show what a variable holds.
+            what = f"{quote(written)} is not a value; {PLACES}" if written and PREFIX in written else str(error)
+            address = None if entity is None else entity.address
+            text = f"{of_entity(entity)}{key}: {what}"
+            document.add(rule.BAD_VALUE, text, node, key, address=address, quota_key=key)
     return values
-
-
-@lru_cache(maxsize=65536)
-def parse_fitting(key: str, raw: str | int | Decimal, types: tuple[str, ...]) -> float:
-    """Read a value that is good.
-
-    Raises `KeyError` if there is no such key, or an entity of these types has none, and `ValueError` if it is no value
-    of the key.
-    """
-    if not QUOTA_KEYS[key].entity_types.issuperset(types):
-        raise KeyError(key)
-    return parse_value(QUOTA_KEYS[key], str(raw))
 
 
 def bare_keys(node: Mapping[str, Any], values: Mapping[str, float]) -> tuple[str, ...]:
@@ -69,26 +59,6 @@ def bare_keys(node: Mapping[str, Any], values: Mapping[str, float]) -> tuple[str
             if value < SMALL_RATE and key in node and QUOTA_KEYS[key].unit == "B/s" and not str(node[key]).endswith("s")
         ]
     )
-
-
-def _read_slowly(node: dict[str, Any], key: str, entity: Entity | None, document: Document) -> float | None:
-    address = entity.address if entity is not None else None
-    problem = find_key_problem(key, entity)
-    if problem is not None:
-        broken, text = problem
-        known = key if broken is rule.BAD_KEY else None
-        document.add(broken, text, node, key, at_key=True, address=address, quota_key=known)
-        return None
-    quota_key = QUOTA_KEYS[key]
-    raw = node[key]
-    written = document.place(node, key).text
-    try:
-        return parse_value(quota_key, _value_text(raw, written, document.oddity(node, key)))
-    except ValueError as error:
-        # The text of the error would show what a variable holds.
-        what = f"{quote(written)} is not a value; {PLACES}" if written and PREFIX in written else str(error)
-        document.add(rule.BAD_VALUE, f"{of_entity(entity)}{key}: {what}", node, key, address=address, quota_key=key)
-        return None
 
 
 def _value_text(raw: Any, text: str | None, oddity: Oddity | None) -> str:

@@ -64,8 +64,7 @@ def assemble(files: Iterable[LoadedFile], today: date) -> tuple[Desired, Finding
                 problems.extend(_unset_problems(entry, common.get(entity)))
             if entry.expires is not None and entry.expires <= today:
                 entry = entry._replace(values={}, places=(), bare=(), cause=Cause.EXPIRED)
-                if problems.takes_others:
-                    problems.add(_expired(entry))
+                problems.add(_expired(entry))
             below = desired.get(entity)
             desired[entity] = entry if below is None else _merge(below, entry)
     return desired, problems

@@ -27,11 +27,6 @@ class FindingList:
         """Whether there are more errors than are shown, so that looking for others is of no use."""
         return self._has_more_errors
 
-    @property
-    def takes_others(self) -> bool:
-        """Whether one more warning or note would change anything; making one takes time."""
-        return not self._has_more_others
-
     def add(self, finding: Finding) -> bool:
         """Add a finding, if there is room, and return whether there was."""
         if finding.rule == rule.MORE_PROBLEMS.id:

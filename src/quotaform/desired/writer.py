@@ -119,19 +119,7 @@ _KNOWN: Final = frozenset(ENTITY_TYPES)
 
 
 def check_writable(entity: Entity, values: Values) -> list[Finding]:
-    """Return what files cannot write of an entity, with what to do.
-
-    | rule | when |
-    | --- | --- |
-    | `unknown-type` | an entity type that this version does not know |
-    | `empty-name` | an empty name, which brokers show and cannot change (KAFKA-16411) |
-    | `ip-name` | an ip that is not a canonical address |
-    | `bad-name` | a name that Kafka's protocol cannot carry |
-    | `bad-shape` | a combination of types that no broker resolves |
-    | `misfit-key` | a key that does not fit the entity's types |
-    | `nan-value` | NaN |
-    | `inexact-value` | any other number that may not be written: infinite, not above 0, a fraction, too large |
-    | `unknown-key` | a key that this version does not know: a note, since it never stands in the way |
+    """Return what files cannot write of an entity, with what to do. An unknown key, which stands in no way, is a note.
 
     >>> [finding.rule for finding in check_writable(Entity(ip="localhost"), {"connection_creation_rate": 1.0})]
     ['ip-name']

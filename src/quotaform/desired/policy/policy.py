@@ -1,15 +1,6 @@
 """Policies: what a repository asks of every entry beyond what Kafka does, checked on the resolved entry.
 
-| field | of the document of an entry |
-| --- | --- |
-| `address` | the entity on one line: `user=svc-a,client-id=<default>` |
-| `entity` | entity type to name; a default is null, a type that the entity does not have is left out |
-| `values` | quota key to its number, profiles and layers included; a key that is inherited is left out |
-| `unlimited` | the keys whose value is `unlimited` |
-| `owner`, `reason`, `expires`, `profile` | as declared; left out when the entry does not have them |
-| `cluster` | the cluster that is planned; left out when quotaform.yaml has none |
-
-`quotaform schema entry` is the schema of it.
+`quotaform schema entry` is the schema of the document of an entry.
 """
 
 from __future__ import annotations

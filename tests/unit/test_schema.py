@@ -22,7 +22,7 @@ from quotaform.model.quotas import Base, Desired, Quotas
 from quotaform.model.records import document as documents
 from quotaform.model.records.document import DocumentKind
 from quotaform.model.records.field import ClusterRecord
-from quotaform.model.records.record import Record, dump_record, optional
+from quotaform.model.records.record import Record, dump_record
 from quotaform.model.records.schema import record_definitions, render_schema
 from quotaform.model.units import _FACTORS, UNLIMITED, parse_value
 from quotaform.plan.difference import diff, make_plan
@@ -201,10 +201,10 @@ def test_every_kind_of_document_and_of_file_has_a_schema() -> None:
 class OtherNames:
     """Records that are called as others are."""
 
-    class ClusterRecord(Record):
+    class ClusterRecord(Record, omit_defaults=True):
         """A record of which a field is left out that the other one of its name does not have."""
 
-        name: str | None = optional(default=None)
+        name: str | None = None
 
 
 def test_the_schema_of_a_record_does_not_depend_on_another_of_its_name() -> None:

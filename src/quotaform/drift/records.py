@@ -25,11 +25,10 @@ from quotaform.model.records.record import (
     about,
     builtins,
     decode,
-    optional,
 )
 
 
-class DriftOptionsRecord(Record):
+class DriftOptionsRecord(Record, omit_defaults=True):
     """The options that say what was compared."""
 
     select: Annotated[list[str], about("Globs of addresses to include; all entities if empty.")]
@@ -37,7 +36,7 @@ class DriftOptionsRecord(Record):
     bootstrap_server: Annotated[
         str | None,
         about("The bootstrap servers, when they were given in the place of the cluster's; omitted otherwise."),
-    ] = optional(default=None)
+    ] = None
 
 
 class BaselineRecord(Record):
@@ -78,12 +77,12 @@ class DriftSummaryRecord(Record):
         return cls(**drift.summary, in_sync=drift.in_sync, pending=len(drift.pending), ignored=drift.ignored_entities)
 
 
-class DriftRecord(Record, document=DRIFT):
+class DriftRecord(Record, document=DRIFT, omit_defaults=True):
     """The differences between a cluster and the files, as quotaform drift writes them."""
 
     cluster: ClusterRecord
     read_at: Annotated[Timestamp, about("When the cluster or its snapshot was read, as ISO 8601 in UTC.")]
-    snapshot: Annotated[SnapshotFile | None, about("Omitted if a running cluster was read.")] = optional(default=None)
+    snapshot: Annotated[SnapshotFile | None, about("Omitted if a running cluster was read.")] = None
     options: DriftOptionsRecord
     baseline: BaselineRecord
     complete: Annotated[bool, about("Whether all entities were compared; false with a selection.")]

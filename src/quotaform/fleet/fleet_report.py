@@ -20,7 +20,7 @@ from quotaform.model.errors import ClusterIdError, NotReadError, PlanBlockedErro
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.quotas import Action
 from quotaform.model.records.document import FLEET_REPORT, document_lines
-from quotaform.model.records.record import Count, Record, about, builtins, optional
+from quotaform.model.records.record import Count, Record, about, builtins, written
 from quotaform.plan.blast_radius import LimitDirection, RadiusCounts
 from quotaform.plan.plan import PlanDigest
 from quotaform.plan.receipt import ReceiptDigest, Result
@@ -97,27 +97,27 @@ class ErrorGroup(ErrorRecord):
     clusters: ClusterNames
 
 
-class FleetRow(Record):
+class FleetRow(Record, omit_defaults=True):
     """What became of one cluster."""
 
     cluster: ClusterName
-    cluster_id: Annotated[str | None, about("The id that it gave itself; null after an error.")] = field(
+    cluster_id: Annotated[str | None, about("The id that it gave itself; null after an error.")] = written(
         default=None, name="id"
     )
     status: Annotated[FleetStatus, about("What became of it.")]
     read_at: Annotated[str | None, about("When it or its snapshot was read; null after an error, and of an apply.")] = (
-        None
+        written(default=None)
     )
-    is_snapshot: Annotated[bool, about("Whether a snapshot was read in its place.")] = field(
+    is_snapshot: Annotated[bool, about("Whether a snapshot was read in its place.")] = written(
         default=False, name="snapshot"
     )
-    entities: Annotated[Entities | None, about("The number of entities; null after an error.")] = None
-    differences: Differences = 0
-    rules: Annotated[tuple[RuleName, ...], about("The rules that block it.")] = field(default=(), name="blocked_by")
+    entities: Annotated[Entities | None, about("The number of entities; null after an error.")] = written(default=None)
+    differences: Differences = written(default=0)
+    rules: Annotated[tuple[RuleName, ...], about("The rules that block it.")] = written(default=(), name="blocked_by")
     blast_radius: Annotated[
         RadiusCounts | None, about("That of its plan. Omitted if not asked for, or without a plan.")
-    ] = optional(default=None)
-    error: Annotated[ErrorRecord | None, about("Why there is no result; null if there is one.")] = None
+    ] = None
+    error: Annotated[ErrorRecord | None, about("Why there is no result; null if there is one.")] = written(default=None)
 
 
 class RuleBlocks(Record):
@@ -141,14 +141,16 @@ class LargestCluster(Record):
     differences: Differences
 
 
-class FleetReport(Record, document=FLEET_REPORT):
+class FleetReport(Record, document=FLEET_REPORT, omit_defaults=True):
     """The report of a run over clusters, as plan, drift and apply write it with --report."""
 
     command: Annotated[Literal["plan", "drift", "apply"], about("The command.")]
     is_interrupted: Annotated[bool, about("Whether the run was interrupted; the report is what was known then.")] = (
         field(name="interrupted")
     )
-    error: Annotated[ErrorRecord | None, about("What ended the run as a whole; null if nothing did.")] = None
+    error: Annotated[ErrorRecord | None, about("What ended the run as a whole; null if nothing did.")] = written(
+        default=None
+    )
     clusters: Annotated[
         Mapping[str, Count], about("The number of clusters: in total, and per status (with _ for -).", {"total": 12})
     ]
@@ -156,23 +158,23 @@ class FleetReport(Record, document=FLEET_REPORT):
     oldest: Annotated[
         OldestSnapshot | None,
         about("Null if no snapshot was read in the place of a cluster, or none says when it was captured."),
-    ] = field(default=None, name="oldest_snapshot")
+    ] = written(default=None, name="oldest_snapshot")
     blocked: Annotated[
         tuple[RuleBlocks, ...], about("What blocks clusters, the rule with the most clusters first.")
-    ] = ()
+    ] = written(default=())
     errors: Annotated[
         tuple[ErrorGroup, ...],
         about("Errors that differ only in names of clusters and servers and in numbers, the most frequent first."),
-    ] = ()
+    ] = written(default=())
     largest: Annotated[
         tuple[LargestCluster, ...],
         about(f"The clusters with the most differences; at most {MOST_LARGEST}.", max_length=MOST_LARGEST),
-    ] = ()
+    ] = written(default=())
     blast_radius: Annotated[
         RadiusCounts | None,
         about("That of all clusters together: a principal counts on each. Omitted if not asked for."),
-    ] = optional(default=None)
-    rows: Annotated[tuple[FleetRow, ...], about("One item per cluster, in the order of the run.")] = ()
+    ] = None
+    rows: Annotated[tuple[FleetRow, ...], about("One item per cluster, in the order of the run.")] = written(default=())
 
     @property
     def statuses(self) -> Mapping[FleetStatus, int]:

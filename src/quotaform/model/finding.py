@@ -13,7 +13,7 @@ from msgspec.structs import force_setattr
 
 from quotaform.model.entity import Entity, spell_name, try_address
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.records.record import Count, Double, Record, about, optional
+from quotaform.model.records.record import Count, Double, Record, about, written
 from quotaform.model.scope import escape_glob
 from quotaform.model.text import inert, printable
 from quotaform.model.units import render_value, spell_value
@@ -120,26 +120,30 @@ RULE_IDS: Final[list[str]] = []
 """The ids of all rules, as `quotaform.model.rule` has them."""
 
 
-class Finding(Record):
+class Finding(Record, omit_defaults=True):
     """A finding about a file, an entity or a plan."""
 
     rule: Annotated[
         str, Meta(description="The id of its rule; docs/rules.md lists them.", examples=RULE_IDS, min_length=1)
     ]
-    severity: Annotated[Severity, about("The severity; only errors stop the command.")] = Severity.ERROR
-    blocking: Annotated[bool, about("Whether it prevents a plan from being applied.")] = False
-    address: Annotated[str | None, about("The address of the entity, or null.")] = None
-    key: Annotated[str | None, about("The quota key, or null.")] = None
+    severity: Annotated[Severity, about("The severity; only errors stop the command.")] = written(
+        default=Severity.ERROR
+    )
+    blocking: Annotated[bool, about("Whether it prevents a plan from being applied.")] = written(default=False)
+    address: Annotated[str | None, about("The address of the entity, or null.")] = written(default=None)
+    key: Annotated[str | None, about("The quota key, or null.")] = written(default=None)
     message: Annotated[str, about("The problem and its remedy.")]
-    override: Annotated[str | None, about("What allows it, or null: an option, or an approval.")] = None
-    allowance: Annotated[Allowance | None, about("Omitted if no allowance lifts it.")] = optional(default=None)
+    override: Annotated[str | None, about("What allows it, or null: an option, or an approval.")] = written(
+        default=None
+    )
+    allowance: Annotated[Allowance | None, about("Omitted if no allowance lifts it.")] = None
     value: Annotated[
         Double | None, about("The value or effective limit that an approval may be for; omitted if none.")
-    ] = optional(default=None)
+    ] = None
     allowed_by: Annotated[
         str | None, about("The option or the approval that allows it; omitted otherwise.", "--allow delete=8")
-    ] = optional(default=None)
-    location: Annotated[Location | None, about("A location in the files, or null.")] = None
+    ] = None
+    location: Annotated[Location | None, about("A location in the files, or null.")] = written(default=None)
 
     def __post_init__(self) -> None:
         # Texts quote what files and clusters hold, or come from a plan file.

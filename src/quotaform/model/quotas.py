@@ -8,10 +8,12 @@ from datetime import date
 from enum import StrEnum
 from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
+from msgspec import field
+
 from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Location, Position
-from quotaform.model.records.record import Record, about, optional
+from quotaform.model.records.record import Record, about
 from quotaform.model.text import inert
 
 Values: TypeAlias = Mapping[str, float]
@@ -171,12 +173,12 @@ Desired: TypeAlias = Mapping[Entity, Entry]
 """The declared entries by entity."""
 
 
-class Base(Record):
+class Base(Record, omit_defaults=True):
     """The revision that the files were compared with."""
 
     ref: Annotated[str, about("The git revision or the receipt, as given.", "origin/main")]
     commit: Annotated[str | None, about("The commit of the revision; null for a receipt without one.")]
-    is_receipt: Annotated[bool, about("Whether it is a receipt; omitted for a git revision.")] = optional(
+    is_receipt: Annotated[bool, about("Whether it is a receipt; omitted for a git revision.")] = field(
         default=False, name="receipt"
     )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
+import msgspec
 from msgspec import structs
 
 from quotaform.model.entity import Entity
@@ -18,7 +19,7 @@ from quotaform.model.finding import Allowance, Approval, Finding
 from quotaform.model.quotas import Action, Base, Cause, Change, DeclaredBase, Quotas, SnapshotFile
 from quotaform.model.records.document import digest_of, json_number, json_pieces
 from quotaform.model.records.field import Address, KeyDoubles
-from quotaform.model.records.record import Count, Digest, Record, about, builtins, derived, optional
+from quotaform.model.records.record import Count, Digest, Record, about, builtins, derived, written
 from quotaform.model.scope import Pattern
 from quotaform.model.settings import DEFAULT_GUARD_LIMITS, CountLimit, GuardLimits, PruneMode
 from quotaform.plan.blast_radius import BlastRadius, LimitChange, RadiusCounts
@@ -32,37 +33,39 @@ if TYPE_CHECKING:
 Glob: TypeAlias = dict[str, str | None]
 
 
-class GuardsRecord(Record):
+class GuardsRecord(Record, omit_defaults=True):
     """The limits of quotaform.yaml that differ from the defaults."""
 
-    delete: CountLimit | None = optional(default=None)
-    update: CountLimit | None = optional(default=None)
-    change_factor: Annotated[Count | None, about("The factor.")] = optional(default=None)
+    delete: CountLimit | None = None
+    update: CountLimit | None = None
+    change_factor: Annotated[Count | None, about("The factor.")] = None
 
 
-class PlanOptions(Record):
+class PlanOptions(Record, omit_defaults=True):
     """The options of the command."""
 
-    prune: Annotated[PruneMode, about("What happens to entities in scope that no file declares.")] = PruneMode.REPORT
+    prune: Annotated[PruneMode, about("What happens to entities in scope that no file declares.")] = written(
+        default=PruneMode.REPORT
+    )
     is_prune_given: Annotated[
         bool, about("Whether the mode was given for this plan; omitted if it is that of quotaform.yaml.")
-    ] = optional(default=False, name="prune_given")
-    select: Annotated[tuple[str, ...], about("Globs of addresses to include; all entities if empty.")] = ()
-    exclude: Annotated[tuple[str, ...], about("Globs of addresses to exclude.")] = ()
-    guards: Annotated[GuardsRecord | None, about("Omitted if there are no other limits than the defaults.")] = optional(
-        default=None
+    ] = msgspec.field(default=False, name="prune_given")
+    select: Annotated[tuple[str, ...], about("Globs of addresses to include; all entities if empty.")] = written(
+        default=()
     )
+    exclude: Annotated[tuple[str, ...], about("Globs of addresses to exclude.")] = written(default=())
+    guards: Annotated[GuardsRecord | None, about("Omitted if there are no other limits than the defaults.")] = None
     protect: Annotated[
         tuple[Glob, ...],
         about("The protected entities, by entity type: a glob, or null for the default; omitted if there are none."),
-    ] = optional(default=())
+    ] = ()
     bootstrap_server: Annotated[
         str | None,
         about("The bootstrap servers, when they were given in the place of the cluster's; omitted otherwise."),
-    ] = optional(default=None)
+    ] = None
     revert: Annotated[
         Digest | None, about("The id of the plan that this plan reverts; omitted if it reverts none.")
-    ] = optional(default=None)
+    ] = None
 
     @classmethod
     def of(cls, limits: GuardLimits, **asked: Any) -> Self:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal
 
-from msgspec import structs
+from msgspec import field, structs
 
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode
@@ -30,8 +30,8 @@ from quotaform.model.records.record import (
     Timestamp,
     about,
     derived,
-    optional,
     readable,
+    written,
 )
 from quotaform.plan.check.saved import Problem, entity_problems, value_problem
 from quotaform.plan.plan import Plan, PlanOptions
@@ -209,16 +209,16 @@ class Receipt:
         )
 
 
-class ReceiptSource(Record):
+class ReceiptSource(Record, omit_defaults=True):
     """The origin of the files."""
 
     directory: Annotated[str, about("The directory, as given.", "quotas.d")]
     commit: Annotated[str | None, about("The git commit, or null outside of git.")]
     dirty: Annotated[bool | None, about("Whether the files differed from that commit; null outside of git.")]
-    base: Annotated[Base | None, about("What the files were compared with.")] = optional(default=None)
+    base: Annotated[Base | None, about("What the files were compared with.")] = None
 
 
-class SavedReceipt(Record, document=RECEIPT, dict=True):
+class SavedReceipt(Record, document=RECEIPT, dict=True, omit_defaults=True):
     """The result of applying a plan, as quotaform apply writes it."""
 
     plan_id: Annotated[Digest, about("The id of the applied plan.")]
@@ -228,20 +228,24 @@ class SavedReceipt(Record, document=RECEIPT, dict=True):
             "started: written before the first change was sent, and never completed, so that the apply was killed or "
             "is running; results say what was intended. Omitted once the apply has ended."
         ),
-    ] = optional(default=None)
+    ] = None
     cluster: ClusterRecord
     source: Annotated[ReceiptSource, about("Where the files came from; base is omitted if there is none.")]
     options: Annotated[PlanOptions, about("The options of the plan.")]
-    allowances: Annotated[tuple[str, ...], about("The rules allowed for the plan, as RULE or RULE=N.")] = ()
+    allowances: Annotated[tuple[str, ...], about("The rules allowed for the plan, as RULE or RULE=N.")] = written(
+        default=()
+    )
     approvals: Annotated[
         tuple[ApprovalRecord, ...],
         about("The approvals of approvals.yaml that the plan depended on; omitted if there are none."),
-    ] = optional(default=())
+    ] = ()
     applied_by: Annotated[str, about("The user, according to the operating system.")]
-    run: Annotated[Run | None, about("Omitted outside CI.")] = optional(default=None)
+    run: Annotated[Run | None, about("Omitted outside CI.")] = None
     started_at: Annotated[Timestamp, about("When it began, as ISO 8601 in UTC.")]
     finished_at: Annotated[Timestamp, about("When it ended, as ISO 8601 in UTC.")]
-    interrupted_by: Annotated[str | None, about("The signal that interrupted the apply, or null.", "SIGINT")] = None
+    interrupted_by: Annotated[str | None, about("The signal that interrupted the apply, or null.", "SIGINT")] = written(
+        default=None
+    )
     is_complete: Annotated[bool, about("Whether all changes of the plan are in effect.")] = derived(
         lambda receipt: _all_hold(receipt.results), name="complete"
     )
@@ -254,7 +258,7 @@ class SavedReceipt(Record, document=RECEIPT, dict=True):
             "The addresses of all entities that the files declared for the cluster, selected or not, sorted. Omitted "
             "by a revert if the files are invalid."
         ),
-    ] = optional(default=None, name="declared")
+    ] = field(default=None, name="declared")
     results: Annotated[tuple[EntityResult, ...], about("One item per entity of the plan, in its order.")]
     digest: Annotated[Digest, about("A digest of everything else in this file.")] = derived(lambda _: "")
 
@@ -418,8 +422,8 @@ def _problems(receipt: SavedReceipt) -> Iterator[Problem]:
         seen.add(item.entity)
         if receipt.is_started and item.result not in (Result.UNKNOWN, Result.ALREADY_APPLIED):
             yield f"results[{index}].result", "contradicts the state"
-        for field, problem in _result_problems(item):
-            yield f"results[{index}].{field}", problem
+        for name, problem in _result_problems(item):
+            yield f"results[{index}].{name}", problem
 
 
 def _result_problems(item: EntityResult) -> Iterator[Problem]:

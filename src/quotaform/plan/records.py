@@ -42,8 +42,8 @@ from quotaform.model.records.record import (
     about,
     builtins,
     load_items,
-    optional,
     readable,
+    written,
 )
 from quotaform.model.scope import count_problem
 from quotaform.plan.backtest import ClusterBacktest
@@ -91,7 +91,7 @@ class EffectiveRecord(Record):
 _NO_LIMIT: Final = EffectiveRecord(value=None, source=None, entity=None)
 
 
-class EffectRecord(Record):
+class EffectRecord(Record, omit_defaults=True):
     """The effective limits of the clients that the entity matches."""
 
     before: Annotated[EffectiveRecord, about("The limit before the change.")]
@@ -103,7 +103,7 @@ class EffectRecord(Record):
             "are none.",
             {"client-id": 3},
         ),
-    ] = optional(default=None)
+    ] = None
 
 
 class KeyRecord(Record):
@@ -131,7 +131,7 @@ class KeyRecord(Record):
         )
 
 
-class ChangeRecord(Record):
+class ChangeRecord(Record, omit_defaults=True):
     """The changes of one entity, which the broker applies atomically."""
 
     address: Address
@@ -162,13 +162,13 @@ class ChangeRecord(Record):
             "declare it, and without a base.",
             {"producer_byte_rate": 10485760},
         ),
-    ] = optional(default=None)
+    ] = None
     keys: Annotated[list[KeyRecord], about("One item per quota key that changes.", min_length=1)]
     location: Annotated[Location | None, about("The location of its entry.")]
     owner: Annotated[str | None, about("The owner, from the files.")]
     expires: Annotated[
         date | None, about("The day (UTC) on which the entry expires; omitted if it does not.", "2026-12-31")
-    ] = optional(default=None)
+    ] = None
 
     @classmethod
     def of(cls, change: EntityChange) -> Self:
@@ -222,7 +222,7 @@ class ChangeRecord(Record):
         )
 
 
-class SummaryRecord(Record):
+class SummaryRecord(Record, omit_defaults=True):
     """The number of entities per kind of change."""
 
     create: Annotated[Count, about("Entities that will be created.")]
@@ -235,12 +235,8 @@ class SummaryRecord(Record):
     to_unlimited: Annotated[Count, about("Changed entities with a limit that becomes unlimited.")]
     blocked: Annotated[Count, about("Findings that block the plan.")]
     in_scope: Annotated[Count, about("Live entities in scope.")]
-    drift: Annotated[Count | None, about("Changed entities of origin drift; omitted without a base.")] = optional(
-        default=None
-    )
-    both: Annotated[Count | None, about("Changed entities of origin both; omitted without a base.")] = optional(
-        default=None
-    )
+    drift: Annotated[Count | None, about("Changed entities of origin drift; omitted without a base.")] = None
+    both: Annotated[Count | None, about("Changed entities of origin both; omitted without a base.")] = None
 
 
 def limit_change_lines(plan: Plan) -> Iterator[str]:
@@ -253,7 +249,7 @@ def limit_change_lines(plan: Plan) -> Iterator[str]:
 # The file.
 
 
-class PlanRecord(Record, document=PLAN):
+class PlanRecord(Record, document=PLAN, omit_defaults=True):
     """A plan file, as quotaform plan writes it and quotaform apply reads it.
 
     Two digests protect it: an edited plan is rejected.
@@ -262,27 +258,27 @@ class PlanRecord(Record, document=PLAN):
     plan_id: Annotated[Digest, about("A digest of the changes, the cluster and the allowances.")]
     created_at: Annotated[Timestamp, about("When the cluster or its snapshot was read, as ISO 8601 in UTC.")]
     cluster: ClusterRecord
-    snapshot: Annotated[SnapshotFile | None, about("Omitted if a running cluster was read.")] = optional(default=None)
+    snapshot: Annotated[SnapshotFile | None, about("Omitted if a running cluster was read.")] = None
     source: PlanSource
     options: PlanOptions
     allowances: Annotated[
         list[str] | None, about("The rules allowed for this plan, as RULE or RULE=N; omitted if there are none.")
-    ] = optional(default=None)
+    ] = None
     approvals: Annotated[
         list[ApprovalRecord] | None,
         about("The approvals of approvals.yaml that the plan depends on; omitted if there are none."),
-    ] = optional(default=None)
+    ] = None
     complete: Annotated[bool, about("Whether the plan covers all entities; false with a selection.")]
     applyable: Annotated[bool, about("Whether it has no blocking findings.")]
     summary: SummaryRecord
-    blast_radius: Annotated[BlastRadius | None, about("Omitted if that was not asked for.")] = optional(default=None)
+    blast_radius: Annotated[BlastRadius | None, about("Omitted if that was not asked for.")] = None
     backtest: Annotated[
         ClusterBacktest | None,
         about(
             "What it would have throttled of recorded usage; omitted if that was not asked for. It is "
             "information that is not applied: the plan id does not cover it."
         ),
-    ] = optional(default=None)
+    ] = None
     changes: Annotated[
         list[ChangeRecord], about("One item per entity that differs: deletes, updates, creates, each by address.")
     ]
@@ -292,10 +288,10 @@ class PlanRecord(Record, document=PLAN):
             "The addresses of all entities that the files declare for the cluster, selected or not, sorted; tombstones "
             "and expired entries are not among them."
         ),
-    ] = optional(default=None)
+    ] = None
     unmanaged: Annotated[list[Unmanaged], about("The live entities that no file declares, by address.")]
     findings: Annotated[list[Finding], about("Findings about the live cluster and the plan, blocking ones first.")]
-    digest: Annotated[Digest, about("A digest of everything else in this file.")] = ""
+    digest: Annotated[Digest, about("A digest of everything else in this file.")] = written(default="")
 
     def load(self) -> Plan:
         """Return the plan.

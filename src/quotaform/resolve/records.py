@@ -21,7 +21,6 @@ from quotaform.model.records.record import (
     Value,
     about,
     builtins,
-    optional,
 )
 from quotaform.model.units import is_unlimited
 from quotaform.resolve.request import Effective, Resolved, shared_by
@@ -84,7 +83,7 @@ class LimitRecord(Record):
     level: LevelNumber
 
 
-class ResolvedKeyRecord(Record):
+class ResolvedKeyRecord(Record, omit_defaults=True):
     """The effective quota of a request for one key; with the plan applied, if one is given."""
 
     key: QuotaKeyName
@@ -117,7 +116,7 @@ class ResolvedKeyRecord(Record):
             "omitted if there are none.",
             {"client-id": 3},
         ),
-    ] = optional(default=None)
+    ] = None
     overridden: Annotated[list[EntryRecord], about("The overridden entries with the key, in order of precedence.")]
     before: Annotated[LimitRecord | None, about("The limit before the plan is applied; null without a plan.")]
 
@@ -168,12 +167,12 @@ class RequestRecord(Record):
         )
 
 
-class ResolveRecord(Record, document=RESOLVE):
+class ResolveRecord(Record, document=RESOLVE, omit_defaults=True):
     """The effective quotas of requests, as quotaform resolve writes them."""
 
     cluster: ClusterRecord
     read_at: Annotated[Timestamp, about("When the cluster or its snapshot was read, as ISO 8601 in UTC.")]
-    snapshot: Annotated[SnapshotFile | None, about("Omitted if a running cluster was read.")] = optional(default=None)
+    snapshot: Annotated[SnapshotFile | None, about("Omitted if a running cluster was read.")] = None
     plan_id: Annotated[Digest | None, about("The plan that is assumed to be applied, or null.")]
     options: ResolveOptions
     requests: Annotated[list[RequestRecord], about("The effective quotas per request, in the order of the requests.")]

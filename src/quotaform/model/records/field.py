@@ -17,7 +17,6 @@ from quotaform.model.records.record import (
     Record,
     Value,
     about,
-    optional,
 )
 
 Address: TypeAlias = Annotated[
@@ -73,27 +72,23 @@ class ClusterRecord(Record):
     id: Annotated[str, about("The cluster id.")]
 
 
-class ApprovalRecord(Record):
+class ApprovalRecord(Record, omit_defaults=True):
     """An approval for one rule and one entity, or the entities that a pattern matches."""
 
     rule: Annotated[str, about("The rule that would block.")]
     address: Address
-    cluster: Annotated[str | None, about("The cluster that it is for, or a glob; omitted if it is for any.")] = (
-        optional(default=None)
-    )
+    cluster: Annotated[str | None, about("The cluster that it is for, or a glob; omitted if it is for any.")] = None
     reason: Annotated[str, about("The reason.")]
     approver: Annotated[str, about("The person who approved it.")]
     expires: Annotated[date, about("The day (UTC) on which it expires.", "2026-12-31")]
     action: Annotated[
         Literal["delete"] | None, about("The approved action if the entity is deleted; omitted otherwise.")
-    ] = optional(default=None)
-    to: Annotated[KeyValues | None, about("The approved keys and values; omitted if the approval is for any.")] = (
-        optional(default=None)
-    )
+    ] = None
+    to: Annotated[KeyValues | None, about("The approved keys and values; omitted if the approval is for any.")] = None
     new: Annotated[
         bool | None,
         about("Whether it is new or changed compared with the base; omitted if not, or without a base."),
-    ] = optional(default=None)
+    ] = None
 
     @classmethod
     def of(cls, approval: Approval) -> Self:

@@ -1,8 +1,8 @@
 """Records: what is written as JSON and read back. The fields of a class are its JSON, its checks and its schema.
 
 A field is `name: Annotated[type, about("What it is.", example, minimum=0)]`, the docstring of the class describes the
-object. A field with `optional(default=None)` is left out when it has its default, one of a type `... | UnsetType` when
-it is `UNSET`. Unknown fields are ignored: minor versions only add some.
+object. In a class with `omit_defaults=True` a field is left out when it has its default, unless that is `written`; one
+of a type `... | UnsetType` when it is `UNSET`. Unknown fields are ignored: minor versions only add some.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 from re import compile as regex
-from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, dataclass_transform
 
 import msgspec
@@ -59,43 +58,24 @@ def derived(make: Callable[[Any], object], *, name: str | None = None, init: Lit
     return _Derived(make, name)
 
 
-class _Optional(NamedTuple):
-    default: Any
-    name: str | None
+def written(*, default: Any, name: str | None = None) -> Any:
+    """Return the default of a field that is written although it has it, in a record with `omit_defaults`.
 
+    msgspec leaves out what *is* the default of a field; of a function that returns it, it knows nothing.
 
-def optional(*, default: Any, name: str | None = None) -> Any:
-    """Return the default of a field that is left out when it has it. `name` is what JSON calls the field.
-
-    >>> class Rate(Record):
+    >>> class Rate(Record, omit_defaults=True):
     ...     value: Double
-    ...     unit: str | None = optional(default=None)
+    ...     unit: str | None = None
+    ...     window: int | None = written(default=None)
     >>> builtins(Rate(value=5.0)), decode(b'{"value": "Infinity", "unit": "B/s"}', Rate)
-    ({'value': 5}, Rate(value=inf, unit='B/s'))
+    ({'value': 5, 'window': None}, Rate(value=inf, unit='B/s', window=None))
+
+    `name` is what JSON calls the field.
     """
-    return _Optional(default, name)
-
-
-_FIELD: Final[Any] = type(msgspec.field(default=None))
-
-
-def _written(default: Any) -> Any:
-    """Return a default, or what `msgspec.field` returned, as one that msgspec does not compare with."""
-    field = default if isinstance(default, _FIELD) else msgspec.field(default=default)
-    if field.default is not msgspec.NODEFAULT:
-        return msgspec.field(default_factory=lambda: field.default, name=field.name)
-    if field.default_factory is not msgspec.NODEFAULT:
-        return msgspec.field(default_factory=lambda: field.default_factory(), name=field.name)
-    return field
+    return msgspec.field(default_factory=lambda: default, name=name)
 
 
 class _RecordMeta(StructMeta):
-    """Sees to it that `optional` fields are left out when they have their default, and no others.
-
-    msgspec leaves out what *is* the default of a field, so the fields that are always written have a function instead
-    that returns their default.
-    """
-
     def __new__(
         mcls,
         name: str,
@@ -108,24 +88,19 @@ class _RecordMeta(StructMeta):
             version = about("Minor versions only add fields.", pattern=rf"^{document.major}\.[0-9]+$")
             kind = Annotated[Literal[document.kind], about("The kind of this document.")]  # type: ignore[name-defined]
             fields = {"format_version": Annotated[str, version], "kind": kind, **namespace["__annotations__"]}
-            namespace |= {"__annotations__": fields, "format_version": document.version, "kind": document.kind}
-        made: Mapping[str, Any] = next((base._derived for base in bases if hasattr(base, "_derived")), {})
-        for field in namespace.get("__annotations__", ()):
-            value = namespace.get(field, UNSET)
-            if isinstance(value, _Derived):
-                made = {**made, field: value.make}
-                namespace[field] = msgspec.field(default_factory=NoneType, name=value.name)
-            elif isinstance(value, _Optional):
-                namespace[field] = msgspec.field(default=value.default, name=value.name)
-            elif value is not UNSET:
-                namespace[field] = _written(value)
-        if made:
-            namespace |= {"_derived": made, "__post_init__": _derive}
-        options = {"omit_defaults": True, "frozen": True, "kw_only": True, "gc": "dict" in options, **options}
+            namespace |= {"__annotations__": fields, "format_version": written(default=document.version)}
+            namespace["kind"] = written(default=document.kind)
+        own = {field: value for field, value in namespace.items() if isinstance(value, _Derived)}
+        if own:
+            inherited: Mapping[str, Any] = next((base._derived for base in bases if hasattr(base, "_derived")), {})
+            namespace["_derived"] = {**inherited, **{field: value.make for field, value in own.items()}}
+            namespace["__post_init__"] = _derive
+            namespace |= {field: written(default=None, name=value.name) for field, value in own.items()}
+        options = {"frozen": True, "kw_only": True, "gc": "dict" in options, **options}
         return super().__new__(mcls, name, bases, namespace, **options)  # type: ignore[arg-type]
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field, derived, optional))
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field, derived, written))
 class Record(Struct, metaclass=_RecordMeta, frozen=True):
     """An object of a document; `class X(Record, document=KIND)` is a whole one, which begins with version and kind."""
 
@@ -169,8 +144,11 @@ def builtins(record: Record) -> dict[str, Any]:
 @cache
 def left_out(kind: type[Record]) -> Mapping[str, Any]:
     """Return the fields that are left out when they have their default, as JSON calls them, with the default."""
-    fields = msgspec.structs.fields(kind)
-    return {field.encode_name: field.default for field in fields if field.default is not msgspec.NODEFAULT}
+    found = {field.encode_name: field.default for field in msgspec.structs.fields(kind)}
+    omits = kind.__struct_config__.omit_defaults
+    return {
+        name: value for name, value in found.items() if value is UNSET or (omits and value is not msgspec.NODEFAULT)
+    }
 
 
 def written_fields(record: Record, lists: Collection[str]) -> Iterator[tuple[str, Any]]:

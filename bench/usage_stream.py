@@ -33,8 +33,8 @@ from quotaform.sandbox import Sandbox
 from quotaform.sandbox.release import find_tool_jars
 from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.stream.run import StreamRequest, run_stream
-from quotaform.usage.stream.topic import TopicGateway, with_connector
+from quotaform.usage.stream import StreamRequest, run_stream
+from quotaform.usage.topic import TopicGateway, with_connector
 
 TOPIC = "usage"
 PARTITIONS = 2

@@ -46,7 +46,7 @@ from quotaform.http.message import Request, Response
 from quotaform.model.errors import InvalidFilesError, QuotaformError, UsageError
 from quotaform.model.text import Secret
 from quotaform.system.clock import Clock
-from quotaform.usage.stream.topic import client_options
+from quotaform.usage.topic import client_options
 from tests.golden.conftest import Golden
 from tests.golden.table import Text, check_told, tables_of
 from tests.http_server import HttpServer, Received, answer

@@ -101,7 +101,7 @@ def of_mapping(case: str) -> Iterator[str]:
 
 def of_failure(case: str) -> Iterator[str]:
     """What is said of an error that ended a stream."""
-    from quotaform.usage.stream.run import stream_failure
+    from quotaform.usage.stream import stream_failure
 
     error = stream_failure("ck", "usage", case.removesuffix("\n"))
     yield f"{type(error).__name__}: {error}"

@@ -12,7 +12,7 @@ from quotaform.model.records.validator import gate
 from quotaform.plan.backtest import backtest_section
 from quotaform.report.format import FORMATS, render, schema_builder
 from quotaform.report.text import section_lines
-from quotaform.usage.top.top import render_top
+from quotaform.usage.top import render_top
 from tests.golden import usage_example as example
 from tests.golden.conftest import Golden
 

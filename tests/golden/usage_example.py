@@ -17,7 +17,7 @@ from quotaform.usage.headroom.headroom import Headroom
 from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.recommend.recommendation import Recommendations
 from quotaform.usage.sample import DropReason, UsageRow
-from quotaform.usage.top.top import Top, Unread, make_top
+from quotaform.usage.top import Top, Unread, make_top
 from tests.builder import CONNECTION, PRODUCER
 from tests.golden.conftest import FOLDER
 

@@ -15,10 +15,10 @@ from quotaform.cluster.client.config import ClientConfig
 from quotaform.model.errors import StreamError
 from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.stream.run import BatchWriter, StreamRequest, _run, with_record_id
-from quotaform.usage.stream.topic import Topic
+from quotaform.usage.stream import BatchWriter, StreamRequest, _run, with_record_id
 from quotaform.usage.table.schema import USAGE
 from quotaform.usage.table.table import read_usage
+from quotaform.usage.topic import Topic
 from tests.builder import PRODUCER
 
 if TYPE_CHECKING:

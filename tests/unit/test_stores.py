@@ -10,7 +10,7 @@ import pytest
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.reader import from_properties
 from quotaform.model.errors import InvalidFilesError, missing_extra
-from quotaform.usage.stream.topic import client_options
+from quotaform.usage.topic import client_options
 
 STORES = Path(__file__).resolve().parents[1] / "data" / "stores"
 PASSWORD = "store-secret"

@@ -15,8 +15,8 @@ from quotaform.model.errors import AuthorizationError, ClusterError, ConnectErro
 from quotaform.model.server import ALLOWED_HOSTS, HiddenServer
 from quotaform.model.text import Secret
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.stream.run import StreamRequest, _require_topic
-from quotaform.usage.stream.topic import Topic, TopicGateway, client_options, package, unresolved, with_connector
+from quotaform.usage.stream import StreamRequest, _require_topic
+from quotaform.usage.topic import Topic, TopicGateway, client_options, package, unresolved, with_connector
 
 
 def test_a_client_without_properties_reads_what_is_committed() -> None:
@@ -79,7 +79,7 @@ def test_a_server_that_is_not_listed_gets_no_login_from_spark(monkeypatch: pytes
 
 
 def test_a_session_gets_the_package_beside_those_that_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quotaform.usage.stream.topic.starts_java", lambda session: True)
+    monkeypatch.setattr("quotaform.usage.topic.starts_java", lambda session: True)
     given = SessionOptions(conf={"spark.jars.packages": "a:b:1", "spark.jars.excludes": "c:d"}, master="local[2]")
     assert with_connector(given).conf == {
         "spark.jars.packages": f"a:b:1,{package()}",

@@ -22,8 +22,8 @@ from quotaform.model.records.validator import gate
 from quotaform.report.format import schema_builder
 from quotaform.system.clock import SYSTEM_CLOCK
 from quotaform.usage.record.reader import Prometheus, PrometheusReader, Reading
-from quotaform.usage.top.run import TopReader
-from quotaform.usage.top.top import BucketState, render_top
+from quotaform.usage.top import BucketState, render_top
+from quotaform.usage.top_reader import TopReader
 from tests.golden.usage_example import QUOTAS, row, top
 from tests.http_server import HttpServer, Received, answer
 

@@ -26,8 +26,8 @@ from quotaform.report.format import render
 from quotaform.system.process import signal_name
 
 if TYPE_CHECKING:
-    from quotaform.usage.top.run import TopReader
-    from quotaform.usage.top.top import Top
+    from quotaform.usage.top import Top
+    from quotaform.usage.top_reader import TopReader
 
 _LONGEST: Final = 3600.0
 _LONGEST_DESCRIBE_S: Final = 60.0
@@ -89,7 +89,7 @@ def top(
         raise UsageError("--source and --prometheus are of one cluster; choose it with --cluster")
     from quotaform.system.clock import SYSTEM_CLOCK
     from quotaform.usage.record.reader import readers_of
-    from quotaform.usage.top.run import LiveQuotas, TopReader, read_all
+    from quotaform.usage.top_reader import LiveQuotas, TopReader, read_all
 
     results = Results(console, "top", format_name, limit=limit, shows_all=everything)
     found: list[TopReader] = []
@@ -126,7 +126,7 @@ def top(
 def _show(readers: Sequence[TopReader], seconds: float, console: Console, options: Mapping[str, Any]) -> None:
     """Draw what is read on a terminal until somebody ends it."""
     from quotaform.model.text import inert
-    from quotaform.usage.top.run import in_thread, read_all
+    from quotaform.usage.top_reader import in_thread, read_all
 
     style = console.style()
 
@@ -213,7 +213,7 @@ def _ends(key: str | None) -> bool:
 
 def _print(readers: Sequence[TopReader], seconds: float, results: Results) -> None:
     """Print a table after the other until nobody reads them, or a signal comes."""
-    from quotaform.usage.top.run import read_all
+    from quotaform.usage.top_reader import read_all
 
     while True:
         begun = monotonic()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from quotaform.usage.ingest.ingest import Ingested, Streamed
     from quotaform.usage.ingest.input import RangeQuery
     from quotaform.usage.metric_name import Origin
-    from quotaform.usage.stream.run import StreamRequest
+    from quotaform.usage.stream import StreamRequest
 
 _SUBJECT: Final = "usage-ingest"
 _STREAM: Final = "usage-stream"
@@ -140,9 +140,9 @@ class TopicSource:
         `more`: other fields of the request.
         """
         from quotaform.cli.option.cluster import OneCluster
-        from quotaform.usage.stream.run import StreamRequest, require_folders
-        from quotaform.usage.stream.topic import find_topic
+        from quotaform.usage.stream import StreamRequest, require_folders
         from quotaform.usage.table.append import require_free
+        from quotaform.usage.topic import find_topic
 
         checkpoint = str(self.checkpoint)
         require_folders(usage=more["usage"], quarantine=more["quarantine"], checkpoint=checkpoint)
@@ -268,8 +268,8 @@ def _stream(
     request: StreamRequest, session: SessionOptions, console: Console, format_name: str, files: TableOutput
 ) -> ExitCode:
     """Read until the topic is empty, the time is over or a signal comes; print and write what was done."""
-    from quotaform.usage.stream.run import run_stream
-    from quotaform.usage.stream.topic import unresolved, with_connector
+    from quotaform.usage.stream import run_stream
+    from quotaform.usage.topic import unresolved, with_connector
 
     log, stopped = _Log(console), Event()
     try:

@@ -43,10 +43,10 @@ from quotaform.system.staging import remove_dead, staged_folder
 from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.ingest.rows import counts_of, merged, parsed, rejected_rows, usage_rows
 from quotaform.usage.ingest.source import RECORDINGS
-from quotaform.usage.stream.topic import Topic, TopicGateway, client_options, require_connector
 from quotaform.usage.table.append import has_files, take_places, with_date
 from quotaform.usage.table.schema import PARTITIONS
 from quotaform.usage.table.table import read_usage
+from quotaform.usage.topic import Topic, TopicGateway, client_options, require_connector
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,7 +17,7 @@ from quotaform.resolve.quota_admin import QuotaAdmin
 from quotaform.system.clock import Clock, timestamp
 from quotaform.usage.record.reader import Reader, problem_of
 from quotaform.usage.record.recording import ReadRows, explain_no_rows, read_rows
-from quotaform.usage.top.top import Top, Unread, make_top
+from quotaform.usage.top import Top, Unread, make_top
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster

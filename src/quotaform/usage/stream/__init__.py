@@ -1,1 +1,0 @@
-"""Usage from a topic into the usage table, by Structured Streaming, each record exactly once."""

@@ -1,1 +1,0 @@
-"""Who is throttled at this moment."""

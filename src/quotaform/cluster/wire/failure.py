@@ -26,11 +26,9 @@ from quotaform.model.errors import AuthenticationError, ClusterError, ConnectErr
 from quotaform.model.server import ALLOWED_HOSTS, LIST_IT, UNLISTED, shown_host
 from quotaform.model.text import inert
 
-_UTC_TIME: Final = rb"\x17\x0d([0-9]{12})Z"
-_GENERALIZED_TIME: Final = rb"\x18\x0f([0-9]{14})Z"
-_TIME: Final = rb"(?:" + _UTC_TIME + rb"|" + _GENERALIZED_TIME + rb")"
+_TIME: Final = rb"(?:\x17\x0d|\x18\x0f)([0-9]{12,14})Z"
 _VALIDITY: Final = regex(rb"\x30." + _TIME + _TIME, DOTALL).search
-"""The Validity of RFC 5280 in DER: a SEQUENCE of two times, each short or long."""
+"""The Validity of RFC 5280 in DER: a SEQUENCE of two times, each short (UTCTime) or long (GeneralizedTime)."""
 
 _PEM: Final = regex(r"-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----").search
 
@@ -50,18 +48,15 @@ def read_validity(text: str) -> Validity | None:
     pem = _PEM(text)
     try:
         found = _VALIDITY(PEM_cert_to_DER_cert(pem[0])) if pem else None
-        return Validity(_time(*found.group(1, 2)), _time(*found.group(3, 4))) if found else None
+        return Validity(*map(_time, found.groups())) if found else None
     except (Base64Error, ValueError):
         return None
 
 
-def _time(short: bytes | None, long: bytes | None) -> datetime:
-    if long is not None:
-        return datetime.strptime(long.decode(), "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+def _time(digits: bytes) -> datetime:
     # Two digits of a year are 1950 to 2049 (RFC 5280, 4.1.2.5.1).
-    text = (short or b"").decode()
-    century = "19" if text[:2] >= "50" else "20"
-    return datetime.strptime(century + text, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    century = "" if len(digits) == 14 else "19" if digits[:2] >= b"50" else "20"
+    return datetime.strptime(century + digits.decode(), "%Y%m%d%H%M%S").replace(tzinfo=UTC)
 
 
 class LostError(Exception):

@@ -99,8 +99,8 @@ def _converse(document: bytes) -> None:
     config = _LOGIN_CONFIG if has_login else ClientConfig()
     ours, theirs = socketpair()
     connection = BrokerConnection(_SERVER, config, ssl_context=None, closing=Event())
-    stream: Any = connection
-    stream._socket, stream.connect = ours, lambda server, deadline: None
+    opened: Any = connection
+    opened._socket, opened._connect = ours, lambda deadline: None
     with ours, theirs:
         theirs.sendall(document[1:_LONGEST])
         theirs.shutdown(SHUT_WR)

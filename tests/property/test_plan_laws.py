@@ -14,14 +14,13 @@ from typing import Any
 
 from hypothesis import event, given
 from hypothesis import strategies as st
-from msgspec import structs
+from msgspec import Struct, structs
 
 from quotaform.apply.freshness import check_fresh
 from quotaform.desired.writer import is_out_of_reach
 from quotaform.drift.drift import make_drift
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Action, Base, Change, DeclaredBase, Desired, Entry, LayerFile, Quotas, same_values
-from quotaform.model.records.record import Record
 from quotaform.model.scope import ALL, FULL_SCOPE, Scope, Selection
 from quotaform.plan.difference import diff, make_plan
 from quotaform.plan.plan import Plan, PlanOptions
@@ -56,7 +55,7 @@ def spelled(value: Any) -> Any:
         return "NaN"
     if is_dataclass(value) and not isinstance(value, type):
         return type(value), [spelled(getattr(value, each.name)) for each in fields(value) if each.compare]
-    if isinstance(value, Record):
+    if isinstance(value, Struct):
         return type(value), spelled(structs.asdict(value))
     if isinstance(value, Mapping):
         return {key: spelled(each) for key, each in value.items()}

@@ -142,7 +142,7 @@ def test_a_receipt_as_the_base_reads_back_although_not_all_of_its_values_are_kno
 )
 def test_an_origin_that_does_not_follow_from_the_base_is_refused(base: Base | None, changed: dict[str, Any]) -> None:
     header = replace(BASED.header, source=structs.replace(BASED.header.source, base=base))
-    plan = replace(BASED, header=header, changes=(replace(BASED.changes[0], **changed), *BASED.changes[1:]))
+    plan = replace(BASED, header=header, changes=(structs.replace(BASED.changes[0], **changed), *BASED.changes[1:]))
     with pytest.raises(SavedFileError, match=r"changes\[0\]\.origin does not follow from the base"):
         load_plan(dumped_plan(plan), "plan.json")
 

@@ -8,6 +8,8 @@ from enum import StrEnum
 from types import NoneType
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
+from msgspec import Struct
+
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.errors import (
     AuthorizationError,
@@ -40,8 +42,8 @@ class Alteration:
         require_type(self.entity, Entity, "entity", "an Entity")
         require_type(self.ops, Mapping, "ops", "a mapping of quota key to value")
         for key, value in self.ops.items():
-            require_type(key, str, "a quota key in ops", "a string")
-            if type(value) is not float:
+            if type(key) is not str or type(value) is not float:
+                require_type(key, str, "a quota key in ops", "a string")
                 require_type(value, (int, float, NoneType), spell_name(key), "a number, or None to remove the key")
 
 
@@ -148,8 +150,7 @@ def reason_of(code: int | None, message: str) -> str:
     return inert(message) or f"broker error code {code}"
 
 
-@dataclass(frozen=True, slots=True)
-class AlterRow:
+class AlterRow(Struct, frozen=True):
     """The result of one alteration."""
 
     entity: Entity  # whose quotas it is about

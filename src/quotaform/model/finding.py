@@ -8,7 +8,7 @@ from datetime import date
 from enum import StrEnum
 from typing import Annotated, Final, Self, TypeAlias
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
 from quotaform.model.entity import Entity, spell_name, try_address
@@ -33,8 +33,7 @@ def pack_position(line: int, column: int) -> Position:
     return line << _COLUMN_BITS | column
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(Struct, frozen=True):
     """A location in the files.
 
     >>> str(Location("quotas.d/orders.yaml", 12, 3))

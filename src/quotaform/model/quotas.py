@@ -8,7 +8,7 @@ from datetime import date
 from enum import StrEnum
 from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
-from msgspec import field
+from msgspec import Struct, field
 
 from quotaform.model import rule
 from quotaform.model.entity import Entity
@@ -262,8 +262,7 @@ ACTION_ORDER = {Action.DELETE: 0, Action.UPDATE: 1, Action.CREATE: 2}
 """The order in which a plan lists its entities; within an action they go by address."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True, gc=False):
     """One row of a plan: a quota key of an entity, its value before and after; `None` is no value."""
 
     entity: Entity

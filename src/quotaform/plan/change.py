@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
+
+from msgspec import Struct
 
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
@@ -65,8 +66,7 @@ def key_origin(declared: float | None, row: Change) -> Origin:
     return Origin.CONFIG if same_value(declared, row.before) else Origin.BOTH
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntityChange:
+class EntityChange(Struct, frozen=True, kw_only=True):
     """The changes of one entity, which the broker makes all or not at all."""
 
     entity: Entity

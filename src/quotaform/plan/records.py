@@ -84,7 +84,7 @@ class EffectiveRecord(Record):
         value = load_number(self.value)
         if self.entity is None:
             return NO_LIMIT if value is None else Effective(value)
-        source = own if self.entity == names else Entity(self.entity)
+        source = own if self.entity == names else Entity.of(self.entity.items())
         return Effective(value, source, level_of(source))
 
 
@@ -194,7 +194,7 @@ class ChangeRecord(Record, omit_defaults=True):
     def load(self) -> EntityChange:
         """Return the change."""
         names = self.entity
-        entity = Entity(names)
+        entity = Entity.of(names.items())
         return EntityChange(
             entity=entity,
             before=load_values(self.before) if self.before else NO_VALUES,

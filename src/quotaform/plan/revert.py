@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from msgspec import structs
+
 from quotaform.model.entity import Entity
 from quotaform.model.errors import OtherClusterError, RevertError
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -133,7 +135,8 @@ def as_revert(plan: Plan, revert: Revert) -> Plan:
     return replace(
         plan,
         changes=tuple(
-            replace(change, cause=Cause.REVERT, reason=reason, location=None, expires=None) for change in plan.changes
+            structs.replace(change, cause=Cause.REVERT, reason=reason, location=None, expires=None)
+            for change in plan.changes
         ),
         unchanged=len(revert.back),
         unmanaged=(),

@@ -5,12 +5,14 @@ in words, too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 from math import inf, log
 from typing import Final
+
+import msgspec
+from msgspec import Struct
 
 from quotaform.model.entity import Entity
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -32,13 +34,12 @@ class Direction(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(Struct, frozen=True):
     """The effective limit of one quota key before and after a plan."""
 
     before: Effective  # What limits the representative request now
     after: Effective  # What will
-    differs: Mapping[str, int] = field(default_factory=lambda: NO_NAMES)
+    differs: Mapping[str, int] = msgspec.field(default_factory=lambda: NO_NAMES)
     """Entity type to the number of names under the match that will resolve to another value."""
 
     @property

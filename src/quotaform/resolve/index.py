@@ -160,6 +160,12 @@ _WITH_OTHERS: Final = {kind: [level for level in LEVELS if kind in level.named !
 _SOURCES: Final = {size: [level.source for level in each.levels] for size, each in PRECEDENCE_OF.items()}
 
 
+_PLACES: Final = {
+    size: [(kind, each.columns.index(kind)) for kind in sorted(each.columns)] for size, each in PRECEDENCE_OF.items()
+}
+"""The entity types of a request and where their names are in it, by its size; in the order in which plans list them."""
+
+
 class _Values(dict[str, float]):
     """The values of one quota key that names have by entries of their own, which are counted."""
 
@@ -199,19 +205,16 @@ class DifferingNames:
         >>> DifferingNames(index).count(anybody, key, effective(index.entries(anybody), key))
         {'user': 1}
         """
-        columns = PRECEDENCE_OF[len(request)].columns
-        # By type, which is the order in which plans list them.
         counts = {
             kind: self._differing(request, place, kind, key, limit)
-            for kind, place in sorted(zip(columns, range(len(columns)), strict=True))
+            for kind, place in _PLACES[len(request)]
             if request[place] is UNMENTIONED
         }
         return {kind: number for kind, number in counts.items() if number} or NO_NAMES
 
     def _differing(self, request: Request, place: int, kind: str, key: str, limit: Effective) -> int:
         """Count the names that make a request resolve a key to another value than `limit`."""
-        columns = PRECEDENCE_OF[len(request)].columns
-        empty = frozenset(each for each, name in zip(columns, request, strict=True) if name == "")
+        empty = frozenset([each for each, at in _PLACES[len(request)] if request[at] == ""])
         weakest = limit.level.number if limit.level else inf
         own = self._own.get((kind, key, weakest, empty))
         if own is None:

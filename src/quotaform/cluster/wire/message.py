@@ -87,9 +87,9 @@ class Reader:
             while shift < _MAX_VARINT_BITS:
                 byte = self.data[self.position]
                 self.position += 1
-                value |= (byte & 0x7F) << shift
                 if byte < 0x80:
-                    return value
+                    return value | byte << shift
+                value |= (byte & 0x7F) << shift
                 shift += 7
         except IndexError:
             raise MalformedError("it is truncated") from None
@@ -112,9 +112,12 @@ class Reader:
 
     def nullable_string(self) -> str | None:
         """Return a string, or `None` for null."""
-        encoded = self.nullable_bytes(Reader.int16)
+        length = self._length(Reader.int16)
+        if length < 0:
+            return None
+        start, self.position = self.position, self.position + length
         try:
-            return None if encoded is None else encoded.decode()
+            return self.data[start : self.position].decode()
         except UnicodeDecodeError:
             raise MalformedError("a string in it is not UTF-8") from None
 
@@ -148,10 +151,11 @@ class Reader:
 
     def tags(self) -> None:
         """Pass over the tagged fields at the end of a structure; a message that is not flexible has none."""
-        for _ in range(self.uvarint() if self.is_flexible else 0):
-            self.uvarint()
-            size = self.uvarint()
-            self.position += size  # a wrong size leads beyond the end, where nothing can be read
+        if self.is_flexible:
+            for _ in range(self.uvarint()):
+                self.uvarint()
+                size = self.uvarint()
+                self.position += size  # a wrong size leads beyond the end, where nothing can be read
 
     def end(self) -> None:
         """Make sure that nothing follows."""
@@ -182,7 +186,10 @@ class Writer:
 
     def _length(self, length: int, fixed: Struct) -> None:
         if self.is_flexible:
-            self.data += uvarint(length + 1)
+            if length < 0x7F:
+                self.data.append(length + 1)
+            else:
+                self.data += uvarint(length + 1)
             return
         try:
             self.data += fixed.pack(length)

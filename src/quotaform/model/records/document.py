@@ -76,6 +76,8 @@ DOCTOR: Final = DocumentKind("doctor")
 
 
 _AT_ONCE: Final = 1_000
+_LINES: Final = 50
+"""How many items of a list are in a piece."""
 _canonical: Final = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 
 
@@ -95,11 +97,13 @@ def json_number(value: float | None) -> Number | None:
     """
     if value is None:
         return None
-    if value != value:
+    try:
+        whole = int(value)
+    except ValueError:
         return "NaN"
-    if value in (float("inf"), float("-inf")):
+    except OverflowError:
         return "Infinity" if value > 0 else "-Infinity"
-    return int(value) if value == int(value) else value
+    return whole if whole == value else value
 
 
 def digest(content: object) -> str:
@@ -193,7 +197,7 @@ def json_line(value: object) -> str:
 def document_lines(
     fields: Iterable[tuple[str, Any]], lists: Collection[str], spell: Callable[[Any], str] = json_line
 ) -> Iterator[str]:
-    """Yield a document as JSON in pieces: one per field, and one per item of its lists.
+    """Yield a document as JSON in pieces: one per field, and one per some items of its lists.
 
     Args: as `field_lines`.
     """
@@ -213,9 +217,9 @@ def field_lines(
     for name, value in fields:
         if name in lists:
             yield f'{separator}  "{name}": ['
-            gap = "\n    "
-            for item in value:
-                yield f"{gap}{spell(item)}"
+            gap, items = "\n    ", map(spell, value)
+            while some := ",\n    ".join(islice(items, _LINES)):
+                yield gap + some
                 gap = ",\n    "
             yield "]" if gap == "\n    " else "\n  ]"
         else:

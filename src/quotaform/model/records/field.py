@@ -52,7 +52,7 @@ def in_order(values: Values) -> dict[str, float]:
 
 def dump_values(values: Values) -> dict[str, Any]:
     """Return values as JSON holds them, in the order of the keys."""
-    return {key: json_number(value) for key, value in in_order(values).items()}
+    return {key: json_number(values[key]) for key in (values if len(values) == 1 else sorted(values, key=key_order))}
 
 
 def load_values(values: Mapping[str, Number] | None) -> Values:

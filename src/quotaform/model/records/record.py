@@ -207,11 +207,12 @@ def schema_of(kind: type) -> dict[str, Any]:
 
 
 def _canonical(value: Any) -> Any:
-    if isinstance(value, float):
+    kind = type(value)
+    if kind is float:
         return json_number(value)
-    if isinstance(value, dict):
-        return {name: _canonical(item) for name, item in value.items()}
-    return list(map(_canonical, value)) if isinstance(value, (list, tuple)) else value
+    if kind is dict:
+        return {name: item if type(item) is str else _canonical(item) for name, item in value.items()}
+    return list(map(_canonical, value)) if kind in (list, tuple) else value
 
 
 # Reading, from whoever wrote it.

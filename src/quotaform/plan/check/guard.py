@@ -257,7 +257,8 @@ def check_values(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
     """Block a value that leaps, and a limit that becomes unlimited."""
     for change in plan.changes:
         for row, effect in zip(change.changes, change.effects, strict=True):
-            yield from _check_row(change, row, effect, limits)
+            if row.before is not None or effect.before.value is not None:  # A first limit is neither.
+                yield from _check_row(change, row, effect, limits)
 
 
 def _check_row(change: EntityChange, row: Change, effect: Effect, limits: GuardLimits) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ import sys
 from typing import Any, NoReturn
 
 from quotaform.cli.main import run
+from quotaform.cli.stream import run_as_process
 from quotaform.drift.watch import Watch
 from quotaform.plan.run import plan
 
@@ -39,7 +40,7 @@ def main() -> None:
     else:
         count = int(arguments.pop(0))
         Watch.run = lambda self: make_rounds(self, count)  # type: ignore[method-assign]
-    sys.exit(run(arguments))
+    run_as_process(lambda _: run(arguments))
 
 
 if __name__ == "__main__":

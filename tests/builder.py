@@ -104,7 +104,7 @@ def resolve_entities(quotas: Quotas, entities: Iterable[Entity]) -> dict[Entity,
 
 def result_of(change: EntityChange, result: Result = Result.APPLIED, message: str = "") -> EntityResult:
     """What became of a change."""
-    return EntityResult(entity=change.entity, action=change.action, result=result, message=message or None)
+    return EntityResult.of(change, result, message or None)
 
 
 def receipt_of(plan: Plan, *results: Result, message: str = "", **more: Any) -> Receipt:

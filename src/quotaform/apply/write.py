@@ -102,7 +102,7 @@ class ApplyRun:
         elif other is not None and result in (Result.UNKNOWN, Result.NOT_ATTEMPTED):
             words = f"somebody else has changed it since: {other}"
             message = f"{message}; {words}" if message else words
-        return EntityResult(entity=change.entity, action=change.action, result=result, message=message or None)
+        return EntityResult.of(change, result, message or None)
 
     def _result(self, change: EntityChange) -> Result:
         return self._results.get(change.entity, _NOT_ATTEMPTED)[0]

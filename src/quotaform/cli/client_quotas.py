@@ -30,7 +30,7 @@ from quotaform.model.entity import (
 from quotaform.model.errors import ClusterError, QuotaformError, UsageError
 from quotaform.model.text import printable, quote
 from quotaform.model.units import parse_number, plain
-from quotaform.system.process import interrupt_code, rare_collections, signals_raised
+from quotaform.system.process import interrupt_code, signals_raised
 
 if TYPE_CHECKING:
     from quotaform.model.quotas import Quotas
@@ -62,7 +62,7 @@ def main() -> NoReturn:
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code, as Kafka's scripts do: 0, or 1 whatever went wrong."""
-    with GuardedStreams() as (output, _), signals_raised(), rare_collections():
+    with GuardedStreams() as (output, _), signals_raised():
         code = _try(arguments)
         return code if output.loss is None else _fail(output.loss, max(code, 1))
 

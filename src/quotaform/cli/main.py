@@ -17,7 +17,7 @@ from quotaform import __version__
 from quotaform.cli.stream import GuardedStreams, run_as_process
 from quotaform.model.errors import ExitCode, InvalidFilesError, QuotaformError
 from quotaform.model.text import printable
-from quotaform.system.process import interrupt_code, rare_collections, signals_raised
+from quotaform.system.process import interrupt_code, signals_raised
 
 COMMANDS: Final = {
     "validate": "Check the files offline.",
@@ -192,7 +192,7 @@ def run(arguments: list[str]) -> int:
     Nothing is raised but an internal error with `--verbose`.
     """
     with GuardedStreams() as (output, _):
-        with signals_raised(), rare_collections():
+        with signals_raised():
             code = _run(arguments)
         if output.loss is not None:
             # That is an error where the output is all that was asked for.

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from codecs import register_error
@@ -17,7 +18,7 @@ from select import select
 from typing import Any, Final, NoReturn, TextIO
 
 from quotaform.model.text import break_lines, escape, json_escape, line_end
-from quotaform.system.process import end_on_signals, ignore_signals, interrupt_code
+from quotaform.system.process import end_on_signals, ignore_signals, interrupt_code, rare_collections
 
 _COLOUR: Final = "(\x1b\\[(?:0|1|2|31|32|33)m)"
 """What `quotaform.report.text` writes."""
@@ -188,7 +189,9 @@ def run_as_process(run_command: Callable[[list[str]], int]) -> NoReturn:
     end_on_signals()
     _open_closed_streams()
     try:
-        code = run_command(sys.argv[1:])
+        with rare_collections():
+            code = run_command(sys.argv[1:])
+            gc.freeze()  # What is left lives until the process ends, which would look through it twice.
     except KeyboardInterrupt as interrupt:
         # It came when everything was said.
         code = interrupt_code(interrupt)

@@ -232,7 +232,7 @@ def _measure(alteration: Alteration) -> int:
 def text_size(text: str, what: str) -> int:
     """Return how many bytes a text has. Raises `ValueError` if no broker can read it; `what` is what it is."""
     try:
-        size = len(text.encode())
+        size = len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError:
         raise ValueError(
             f"the {what} {spell_name(text)} contains a lone surrogate, which is not valid Unicode"

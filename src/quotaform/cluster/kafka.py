@@ -486,13 +486,14 @@ def refusal_of(alteration: Alteration, release: BrokerRelease) -> str | None:
     """
     if release.has_zookeeper and ":" in (address := alteration.entity.names.get(IP) or ""):
         return f"{address} is an IPv6 address; {NEEDS_IPV6}."
+    types = alteration.entity.types
     for key, value in alteration.ops.items():
         if value is None:
             continue
         if key in _FOREIGN:
             return f"Invalid configuration key {key}"
         known = QUOTA_KEYS.get(key)
-        if known is None or not known.fits(alteration.entity):
+        if known is None or not known.entity_types.issuperset(types):
             continue
         if value <= 0:
             return f"Quota {key} must be greater than 0"

@@ -162,7 +162,7 @@ def _read_name(container: Any, key: str | int, entity_type: str, document: Docum
             document.add(rule.BAD_NAME, text, container, key)
             return None, False
         container, key, name = name, "name", name["name"]
-    if type(name) is not str or document.oddity(container, key) is not None:
+    if type(name) is not str or (document.has_odd and document.oddity(container, key) is not None):
         _refuse_name(container, key, entity_type, name, document)
         return None, False
     if name == DEFAULT_WORD and not is_literal:

@@ -33,6 +33,8 @@ Profiles = Mapping[str, Values]
 """Profile name to its values."""
 
 _TEXT_FIELDS: Final = ("owner", "reason", "profile")
+_VALUE_FIELDS: Final = frozenset(("profile", "values", "unset"))
+"""What an item takes its values from."""
 
 
 class EntryReader:
@@ -95,7 +97,7 @@ class EntryReader:
             if isinstance(name := item.get("profile"), str):
                 profile = ProfileUse(name, mark_position(spots_of(item)["profile"][0]))
             values, places = self.read_values(item, entity, document, profile)
-            if is_whole and item.keys().isdisjoint({"profile", "values", "unset"}):
+            if is_whole and item.keys().isdisjoint(_VALUE_FIELDS):
                 state = " with state: present" if "state" in item else ""
                 text = f"{of_entity(entity)}declares no values{state}; write values, profile or state: absent"
                 document.add_at(rule.NO_VALUES, text, Location.at(document.name, position))
@@ -105,7 +107,7 @@ class EntryReader:
                 unset = _read_unset(item, entity, document, file)
         if not named or not (values or unset or cause is Cause.TOMBSTONE) or document.errors > errors:
             return
-        owner, reason = (_read_text(item, field, document) for field in ("owner", "reason"))
+        owner, reason = _read_text(item, "owner", document), _read_text(item, "reason", document)
         for declared in named:
             entries.append(  # noqa: PERF401
                 Entry(
@@ -138,7 +140,7 @@ class EntryReader:
             written = read_values(own, entity, document)
             values.update(written)
             spots = spots_of(own)
-            where.update((key, mark_position(spots[key][0])) for key in written)
+            where |= {key: mark_position(spots[key][0]) for key in written}
             if not own:
                 text = f"{of_entity(entity)}has no values; add some, or write state: absent"
                 document.add(rule.NO_VALUES, text, item, "values")

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from msgspec import field, structs
 
@@ -33,6 +33,7 @@ from quotaform.model.records.record import (
     readable,
     written,
 )
+from quotaform.plan.change import EntityChange
 from quotaform.plan.check.saved import Problem, entity_problems, value_problem
 from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.records import checked_options, dump_declared, load_declared
@@ -97,9 +98,15 @@ class EntityResult(Record):
     ]
     message: Annotated[str | None, about("The message of the broker or the reason; null on success.")] = None
     keys: Annotated[
-        tuple[RowRecord, ...],  # None before it is kept
+        tuple[RowRecord, ...],
         about("The quota keys that the plan changes, with the values before and after."),
     ] = ()
+
+    @classmethod
+    def of(cls, change: EntityChange, result: Result, message: str | None = None) -> Self:
+        """Return what became of a change of a plan."""
+        keys = tuple([RowRecord(key=row.key, before=row.before, after=row.after) for row in change.changes])
+        return cls(entity=change.entity, action=change.action, result=result, message=message, keys=keys)
 
     @property
     def rows(self) -> tuple[Change, ...]:
@@ -137,14 +144,10 @@ class Receipt:
 
         `applied` holds the entities that hold what the plan says already. `at` is the time, ISO 8601 UTC.
         """
-        results = (
-            EntityResult(
-                entity=each.entity,
-                action=each.action,
-                result=Result.ALREADY_APPLIED if each.entity in applied else Result.UNKNOWN,
-            )
+        results = [
+            EntityResult.of(each, Result.ALREADY_APPLIED if each.entity in applied else Result.UNKNOWN)
             for each in plan.changes
-        )
+        ]
         return cls(
             plan=plan,
             results=tuple(results),
@@ -170,10 +173,6 @@ class Receipt:
     def saved(self) -> SavedReceipt:
         """Return what is kept of it: the plan is not, but what the plan changed is."""
         plan, header = self.plan, self.plan.header
-        keys = {
-            each.entity: tuple([RowRecord(key=row.key, before=row.before, after=row.after) for row in each.changes])
-            for each in plan.changes
-        }
         return SavedReceipt(
             plan_id=plan.plan_id,
             state="started" if self.is_started else None,
@@ -188,7 +187,7 @@ class Receipt:
             finished_at=self.finished_at,
             interrupted_by=self.interruption,
             declared_addresses=dump_declared(plan.declared),
-            results=tuple([structs.replace(item, keys=keys[item.entity]) for item in self.results]),
+            results=self.results,
         )
 
     @property

@@ -29,6 +29,7 @@ from ruamel.yaml.emitter import RoundTripEmitter
 from ruamel.yaml.error import CommentMark
 from ruamel.yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode
 from ruamel.yaml.resolver import BaseResolver, VersionedResolver
+from ruamel.yaml.scanner import RoundTripScanner, Scanner
 from ruamel.yaml.tokens import CommentToken
 
 from quotaform.desired.writer import MOST_COLUMNS, quote_scalar
@@ -91,6 +92,13 @@ class _Composer(Composer):
         return ScalarNode(BaseResolver.DEFAULT_SCALAR_TAG, f"*{a.anchor}", event.start_mark, event.end_mark, ALIAS)
 
 
+class _Scanner(RoundTripScanner):
+    """Reads what has no comments that anybody asks for, which ruamel.yaml else looks for at each token."""
+
+    check_token, peek_token, get_token = Scanner.check_token, Scanner.peek_token, Scanner.get_token
+    scan_to_next_token = Scanner.scan_to_next_token
+
+
 class _Resolver(VersionedResolver):
     """Takes every scalar for text: what it is to people is decided elsewhere."""
 
@@ -130,7 +138,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 def _yaml(offset: int = 0) -> Any:
     yaml = YAML()
-    yaml.Composer, yaml.Resolver, yaml.Emitter = _Composer, _Resolver, _Emitter
+    yaml.Scanner, yaml.Composer, yaml.Resolver, yaml.Emitter = _Scanner, _Composer, _Resolver, _Emitter
     yaml.width = 1 << 30
     yaml.brace_single_entry_mapping_in_flow_sequence = True
     yaml.indent(mapping=_INDENT, sequence=_INDENT + offset, offset=offset)

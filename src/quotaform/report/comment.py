@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from itertools import chain
 from json import dumps, loads
 from re import DOTALL
 from re import compile as regex
@@ -219,13 +220,12 @@ def _section(section: Section, make: Callable[[], Iterable[str]]) -> Iterator[st
     """Yield a section, with its table in one of its forms."""
     table = section.table
     yield from _paragraphs(section.sentences, _ANY)
-    content = "".join(make())
-    if table.more:
-        content += f"\n{_line(f'{table.more[0].upper()}{table.more[1:]}')}\n"
-    if content:
-        yield (
-            details(_line(table.caption), content) if table.is_folded else f"#### {_line(table.caption)}\n\n{content}\n"
-        )
+    content = chain(make(), [f"\n{_line(f'{table.more[0].upper()}{table.more[1:]}')}\n"] if table.more else [])
+    first = next(content, None)
+    if first is not None and table.is_folded:
+        yield details(_line(table.caption), "".join([first, *content]))
+    elif first is not None:  # Line by line: a large one is not made whole where it has no room.
+        yield from chain([f"#### {_line(table.caption)}\n\n", first], content, ["\n"])
     yield from _items(section.notes, _ANY)
 
 

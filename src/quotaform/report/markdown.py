@@ -182,8 +182,11 @@ def largest(
 def shown_columns(found: Table, most: int) -> tuple[list[Column], list[list[Cell]]]:
     """Return the columns that are not on pages alone, and the first rows; bars stay there, too."""
     columns = [Column(each) if isinstance(each, str) else each for each in found.columns]
-    is_bar = [any(isinstance(row[place], Bar) for row in found.rows) for place in range(len(columns))]
-    shown = [place for place, column in enumerate(columns) if column.kind is not ColumnKind.PAGE and not is_bar[place]]
+    shown = [
+        place
+        for place, column in enumerate(columns)
+        if column.kind is not ColumnKind.PAGE and Bar not in {type(row[place]) for row in found.rows}
+    ]
     return [columns[place] for place in shown], [[row[place] for place in shown] for row in found.rows[:most]]
 
 
@@ -240,7 +243,11 @@ def _grouped_rows(found: Table) -> Iterator[str]:
     for row in rows:
         groups.setdefault(tuple(cell for place, cell in enumerate(row) if place not in own), []).append(row)
     ordered = sorted(groups.values(), key=len, reverse=True)
-    yield from _table(columns, [[*map(_common, zip(*group, strict=True))] for group in ordered[:_MOST_GROUPS]])
+    common = [
+        [_common(cells) if place in own else cells[0] for place, cells in enumerate(zip(*group, strict=True))]
+        for group in ordered[:_MOST_GROUPS]
+    ]
+    yield from _table(columns, common)
     left = {row[0] for group in ordered[_MOST_GROUPS:] for row in group}
     if left:
         yield f"\nAnd {len(left):,} more:\n\n"

@@ -38,7 +38,7 @@ from tests.builder import CONSUMER, PRODUCER
 from tests.command_line import COMMANDS, LEAVES, REQUIRED
 from tests.markdown import ROOT, read_markdown
 from tests.scripted_gateway import Answer, ScriptedGateway
-from tests.unit.test_exit_code import error_classes
+from tests.unit.test_model import error_classes
 
 pytestmark = pytest.mark.exhaustive
 

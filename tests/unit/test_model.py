@@ -1,20 +1,30 @@
-"""Small parts of the model: the order of findings, precedence, what limits nothing, texts that are cut, CSV."""
+"""Small parts of the model: order of findings, precedence, what limits nothing, texts that are cut, CSV, exit codes."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from json import loads
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quotaform.model import errors
+from quotaform.model.entity import Entity
+from quotaform.model.errors import ExitCode, QuotaformError
 from quotaform.model.finding import Finding, Location, Severity, by_place, by_severity
+from quotaform.model.outcome import ClusterOutcome, exit_code
 from quotaform.model.precedence import LEVELS, PRECEDENCES, Level
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import quote
 from quotaform.model.units import is_unlimited
+from quotaform.plan.receipt import Receipt, Result
 from quotaform.report.text import csv_cell
+from tests.builder import PRODUCER, plan_of, receipt_of
 
 WARNING = Severity.WARNING
 
@@ -78,3 +88,59 @@ def test_a_cell_says_exactly_which_name_it_is(name: str) -> None:
     cell = csv_cell(name)
     assert (loads(cell) if cell.startswith('"') else cell) == name
     assert cell.isprintable()
+
+
+def error_classes(base: type[QuotaformError] = QuotaformError) -> Iterator[type[QuotaformError]]:
+    yield base
+    for each in base.__subclasses__():
+        yield from error_classes(each)
+
+
+def receipt(result: Result) -> Receipt:
+    return receipt_of(plan_of({Entity(user="a"): {PRODUCER: 1.0}}, {}), result)
+
+
+DOWN, STALE = errors.ClusterError("down"), errors.StaleError("old")
+INVALID = errors.InvalidFilesError([])
+
+
+@pytest.mark.parametrize(
+    ("found", "code"),
+    [
+        ([], 0),
+        ([ExitCode.DONE, ExitCode.DIFFERENCES], 2),
+        ([ExitCode.BLOCKED, ExitCode.DIFFERENCES], 4),
+        ([INVALID, ExitCode.BLOCKED], 3),
+        ([INVALID, DOWN, ExitCode.DONE], 1),
+        ([errors.UsageError("no"), DOWN], 64),
+        ([ExitCode.PARTIAL, STALE, DOWN], 6),
+        ([ExitCode.INTERRUPTED, ExitCode.PARTIAL], 130),
+        # Code 1 says that nothing was written; it was also that of a run which had changed another cluster.
+        ([Result.APPLIED, DOWN], 6),
+        ([Result.APPLIED, STALE], 6),
+        ([Result.ALREADY_APPLIED, DOWN], 1),
+        ([Result.ALREADY_APPLIED, STALE], 5),
+    ],
+)
+def test_the_outcome_that_matters_more_decides(found: list[ExitCode | QuotaformError | Result], code: int) -> None:
+    outcomes: list[ClusterOutcome[Any]] = []
+    for each in found:
+        if isinstance(each, QuotaformError):
+            outcomes.append(ClusterOutcome("lab", error=each))
+        elif isinstance(each, Result):
+            outcomes.append(ClusterOutcome("lab", receipt(each).digest))
+        else:
+            outcomes.append(ClusterOutcome("lab", SimpleNamespace(exit_code=each)))
+    assert exit_code(outcomes) == code
+
+
+@pytest.mark.parametrize("error", list(error_classes()), ids=lambda error: error.__name__)
+def test_every_error_ends_with_a_code_of_the_contract(error: type[QuotaformError]) -> None:
+    assert error.exit_code not in (ExitCode.DONE, ExitCode.DIFFERENCES)
+
+
+def test_the_codes_in_the_table_are_those_of_the_errors() -> None:
+    rows = re.findall(r"^\| (\d+) \| (`.*)$", errors.__doc__ or "", re.MULTILINE)
+    shown = {name: int(code) for code, text in rows for name in re.findall(r"`(\w+)`", text)}
+    assert len(shown) >= 6
+    assert shown == {name: getattr(errors, name).exit_code for name in shown}

@@ -1,4 +1,4 @@
-"""Resolving from Python, effects, files of requests, and where values come from; the rest is in `decided-*.txt`."""
+"""Resolving from Python, effects, files of requests, and `explain`: where values come from."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from yaml import safe_dump
 
 from quotaform.desired.quotas_file import load_file
 from quotaform.desired.tree import SourceFile
@@ -17,12 +18,13 @@ from quotaform.model.errors import InvalidFilesError
 from quotaform.model.quotas import Entry
 from quotaform.plan.blast_radius import LimitDirection, Principals, make_blast_radius
 from quotaform.resolve.effect import make_effects, value_text
+from quotaform.resolve.explain import explain
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.quota_admin import QuotaAdmin
 from quotaform.resolve.request_file import RequestFile
 from quotaform.resolve.resolve import ResolveOptions, Resolver, make_resolution
 from tests.builder import CONNECTION, PRODUCER, REQUEST, plan_of
-from tests.loading import load
+from tests.loading import files_of, load
 from tests.scripted_gateway import ScriptedGateway
 
 ALICE = Entity(user="alice")
@@ -129,3 +131,55 @@ def test_at_the_place_of_a_value_stands_its_key_or_profile(items: list[dict[str,
         for key, found in entry.provenances().items():
             word = lines[found.location.line - 1][found.location.column - 1 :]
             assert word.startswith("profile: gold" if found.profile else f"{key}:")
+
+
+BOTH_PROFILES = {"gold": {"producer_byte_rate": 5.0, "consumer_byte_rate": 6.0}, "silver": {"request_percentage": 7.0}}
+ALL_KEYS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
+ENTITY = Entity(user="a")
+
+
+VALUES = st.dictionaries(st.sampled_from(ALL_KEYS), st.integers(1, 9), min_size=1)
+COMMON = st.fixed_dictionaries(
+    {"values": VALUES},
+    optional={
+        "profile": st.sampled_from(list(BOTH_PROFILES)),
+        "expires": st.sampled_from(["2026-01-01", "2027-01-01"]),
+        "owner": st.sampled_from("xy"),
+    },
+) | st.just({"state": "absent"})
+
+
+@given(COMMON | st.none(), COMMON | st.none(), st.lists(st.sampled_from(ALL_KEYS), unique=True, min_size=1) | st.none())
+def test_the_last_step_of_each_key_is_what_is_declared(
+    common: dict[str, Any] | None, above: dict[str, Any] | None, unset: list[str] | None
+) -> None:
+    items = {None: common, "prod": above}
+    if unset and above and "state" not in above and common and "state" not in common:
+        given = {*common["values"], *BOTH_PROFILES.get(common.get("profile", ""), {})}
+        unset = [key for key in unset if key in given and key not in above["values"]]
+        items["prod"] = {**above, "unset": unset} if unset else above
+    files = files_of(
+        [
+            SourceFile(
+                f"{layer}.yaml", safe_dump({"quotas": [{"match": {"user": "a"}, **item}]}, sort_keys=False), layer
+            )
+            for layer, item in items.items()
+            if item is not None
+        ],
+        BOTH_PROFILES,
+        TODAY,
+    )
+    merged = files.desired("prod").get(ENTITY)
+    explained = explain("prod", files.layers_of("prod", ENTITY), merged, BOTH_PROFILES, TODAY)
+    values = {key.key: key.value for key in explained.keys if key.value is not None}
+    assert values == (dict(merged.values) if merged else {})
+    for key in explained.keys:
+        found = merged.provenance(key.key) if merged else None
+        last = key.steps[-1]
+        assert found is None or (found.location, found.layer, found.profile) == (
+            last.location,
+            last.layer,
+            last.profile,
+        )
+    owners = [text.text for text in explained.texts if text.field == "owner" and not text.is_replaced]
+    assert owners == ([merged.owner] if merged and merged.owner else [])

@@ -1,10 +1,13 @@
-"""The sandbox's parts: its jars, releases, ports, probe and nodes; what it finds and refuses is `sandbox.txt`."""
+"""The sandbox's parts, also on a machine that others use; what it finds and refuses is `sandbox.txt`."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import signal
 import socket
+import subprocess
 import threading
 import types
 from collections.abc import Callable
@@ -13,6 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from quotaform.cli.console import step_console
+from quotaform.cli.main import run
+from quotaform.model.errors import SandboxError
 from quotaform.sandbox import release, tool
 from quotaform.sandbox.java import Java
 from quotaform.sandbox.node import Node, brokers_seen, free_ports, node_properties
@@ -24,7 +30,9 @@ from quotaform.sandbox.release import (
     kafka_download,
     release_of,
 )
+from quotaform.sandbox.supervisor_client import SupervisorClient
 from tests.command_line import COMMANDS
+from tests.waiting import wait_until
 
 # Jars
 
@@ -197,3 +205,90 @@ def test_a_node_of_three_knows_the_others(tmp_path: Path) -> None:
     assert properties["listeners"] == "PLAINTEXT://127.0.0.1:2,CONTROLLER://127.0.0.1:12"
     assert properties["offsets.topic.replication.factor"] == "3"
     assert nodes[1].initial_controller == "2@127.0.0.1:12:id"
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A temporary directory that everybody may write to."""
+    path = tmp_path / "shared"
+    path.mkdir()
+    path.chmod(0o1777)
+    monkeypatch.setenv("TMPDIR", str(path))
+    return path
+
+
+PIPES = (
+    "mkdir -m 700 quotaform-sandbox-x OWN OWN/inner;"
+    " mkfifo quotaform-sandbox-x/supervisor.lock OWN/supervisor.lock OWN/inner/supervisor.lock"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "attack",
+    [
+        PIPES,
+        "touch OWN",
+        "mkdir -m 700 elsewhere; ln -s elsewhere OWN",
+        "mkdir -m 777 OWN; mkfifo OWN/supervisor.lock",
+    ],
+)
+def test_names_that_others_have_made_stop_no_sandbox(attack: str, shared: Path) -> None:
+    """A named pipe called supervisor.lock blocked every start, and the supervisor stayed after SIGTERM."""
+    own = f"quotaform-sandbox-{os.geteuid()}"
+    subprocess.run(["/bin/sh", "-ec", attack.replace("OWN", own)], cwd=shared, check=True)
+    client = SupervisorClient()
+    directory = client.directory
+    assert directory.parent == (shared / own if attack == PIPES else shared)
+    assert directory.stat().st_mode & 0o777 == 0o700
+    os.kill(client.pid, signal.SIGTERM)
+    wait_until(lambda: os.waitpid(client.pid, os.WNOHANG) != (0, 0))
+    client.stop()
+    assert not directory.exists()
+
+
+@pytest.mark.slow
+def test_what_a_killed_supervisor_left_is_removed_and_nothing_else(shared: Path) -> None:
+    killed = SupervisorClient()
+    os.kill(killed.pid, signal.SIGKILL)
+    wait_until(lambda: os.waitpid(killed.pid, os.WNOHANG) != (0, 0))
+    killed.stop()
+    foreign = shared / "quotaform-sandbox-foreign"
+    foreign.mkdir()
+    (foreign / "supervisor.lock").touch()
+    client = SupervisorClient()
+    try:
+        # The removal comes before the first answer.
+        assert not killed.directory.exists()
+        assert foreign.exists()
+        assert client.directory.exists()
+    finally:
+        client.stop()
+
+
+@pytest.mark.slow
+def test_a_start_says_what_it_is_doing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With an empty cache the terminal stayed empty for a minute."""
+    monkeypatch.setenv("QUOTAFORM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("KAFKA_HOME", raising=False)
+
+    def fetch(path: str) -> bytes:
+        raise SandboxError("no network")
+
+    monkeypatch.setattr("quotaform.sandbox.release.fetch_jar", fetch)
+    assert run(["sandbox", "start"]) == 1
+    assert capsys.readouterr() == (
+        "",
+        "Downloading Apache Kafka 4.3.1 (once, about 45 MB) ...\nError: no network\n",
+    )
+
+
+@pytest.mark.slow
+def test_each_step_is_a_line_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    console = step_console()
+    for done in range(3):
+        console.progress("Downloading", done, 3)
+    console.progress("Starting", 0, 0)
+    assert capsys.readouterr().err == "Downloading ...\nStarting ...\n"

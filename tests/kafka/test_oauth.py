@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from time import monotonic, time
+from time import time
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from quotaform.cluster.sasl import token_source
-from quotaform.cluster.wire import broker_connection
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from tests.doors import Doors
 from tests.identity_provider import MODULE, decode, make_key
+from tests.waiting import PatientClock
 
 pytestmark = pytest.mark.kafka
 
@@ -53,12 +53,12 @@ def test_the_broker_says_that_it_does_not_accept_a_token(opened: Doors, tmp_path
 def test_a_session_is_renewed_on_its_connection_with_another_token(
     opened: Doors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = len(opened.provider.requests)
+    asked, clock = len(opened.provider.requests), PatientClock.of_connections(monkeypatch)
     with opened.open(opened.provider.client_properties() | {"sasl.oauthbearer.scope": "renewed"}) as gateway:
         connection = gateway.connection
         assert isinstance(connection, ClusterConnection)
         first = connection.broker
-        monkeypatch.setattr(broker_connection, "monotonic", lambda: monotonic() + 3500)
+        clock.advance(3500)
         monkeypatch.setattr(token_source, "time", lambda: time() + 3500)
         assert gateway.describe() == {}
         assert connection.broker is first

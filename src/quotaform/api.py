@@ -295,7 +295,7 @@ def resolve(
     With a `plan`, requests are resolved as if it were applied. `inherited` and `overridden` say whether keys are
     wanted whose value comes from another entity, and the entries that lost.
     """
-    from quotaform.apply.freshness import AsIfApplied
+    from quotaform.apply.freshness import as_if_applied
     from quotaform.resolve.request import request_of
     from quotaform.resolve.resolve import ResolveOptions
     from quotaform.resolve.run import ResolveRequest
@@ -303,7 +303,7 @@ def resolve(
     asked = tuple(entities)
     for entity in asked:
         request_of(entity)
-    assumed = None if plan is None else AsIfApplied(plan)
+    assumed = None if plan is None else as_if_applied(plan)
     detail = ResolveOptions(keys=tuple(sorted(set(keys), key=key_order)), inherited=inherited, overridden=overridden)
     request = ResolveRequest.of(asked, assumed, detail)
     chosen = choose_clusters(repository, clusters)

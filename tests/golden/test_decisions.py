@@ -25,7 +25,7 @@ import yaml
 
 from quotaform.apply.alter import alter_entity
 from quotaform.apply.audit import read_run
-from quotaform.apply.freshness import AsIfApplied
+from quotaform.apply.freshness import as_if_applied
 from quotaform.cluster.broker import BrokerRelease, Row, service_hint, split_alterations
 from quotaform.cluster.gateway import BrokerConfig, read_actual, read_settled
 from quotaform.cluster.kafka import AlterClientQuotas, DescribeClientQuotas, KafkaGateway, refusal_of
@@ -122,7 +122,7 @@ def of_resolved(text: Text) -> Lines:
     if "plan" in asked:
         blocked = [Finding(rule="cluster-id", message="no", blocking=True)] if "blocked" in asked else []
         made_on = quotas_of(asked["on"]) if "on" in asked else live
-        plan = AsIfApplied(plan_of(quotas_of(asked["plan"]), made_on, findings=blocked))
+        plan = as_if_applied(plan_of(quotas_of(asked["plan"]), made_on, findings=blocked))
     unasked = {broker: ConnectError("no connection") for broker in asked.get("unasked", ())}
     gateway = ScriptedGateway(
         live,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quotaform.apply.freshness import AsIfApplied
+from quotaform.apply.freshness import as_if_applied
 from quotaform.cluster.gateway import BrokerConfig
 from quotaform.model.entity import Entity
 from quotaform.model.errors import AuthorizationError
@@ -60,7 +60,7 @@ def run(asked: Sequence[Entity] = ASKED, plan: Plan | None = None, **detail: Any
         entities=asked,
         has_clients=True,
         has_ips=True,
-        plan=AsIfApplied(plan) if plan else None,
+        plan=as_if_applied(plan) if plan else None,
         detail=ResolveOptions(**detail),
     )
     return ResolveRun(request, ScriptedGateway(QUOTAS, config=CONFIG), clock=Clock())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from quotaform.model import rule
@@ -15,6 +16,7 @@ from quotaform.model.text import inert, listed
 from quotaform.model.units import render_value
 from quotaform.plan.change import EntityChange
 from quotaform.plan.plan import Plan
+from quotaform.resolve.resolve import AssumedPlan
 
 _SHOWN: Final = 5
 
@@ -82,40 +84,29 @@ def _value(key: str, values: Values) -> str:
     return render_value(QUOTA_KEYS.get(key), values[key]) if key in values else "not set"
 
 
-@dataclass(frozen=True, slots=True)
-class AsIfApplied:
-    """What a plan makes of a cluster, for those who ask before it is applied (`quotaform.resolve.run.AssumedPlan`)."""
+def as_if_applied(plan: Plan) -> AssumedPlan:
+    """Return what a plan makes of a cluster, for those who ask before it is applied."""
+    return AssumedPlan(plan.plan_id, plan.require_cluster, partial(_after, plan), partial(_problems, plan))
 
-    plan: Plan
 
-    @property
-    def plan_id(self) -> str:
-        """The id of the plan."""
-        return self.plan.plan_id
+def _after(plan: Plan, actual: Quotas) -> Quotas:
+    return {
+        change.entity: apply_ops(actual.get(change.entity, NO_VALUES), change.alteration().ops)
+        for change in plan.changes
+    }
 
-    def require_cluster(self, cluster_id: str) -> None:
-        """Raise `OtherClusterError` unless the plan is for this cluster."""
-        self.plan.require_cluster(cluster_id)
 
-    def after(self, actual: Quotas) -> Quotas:
-        """Return the entities that the plan changes, as they will be on a cluster that holds `actual`."""
-        return {
-            change.entity: apply_ops(actual.get(change.entity, NO_VALUES), change.alteration().ops)
-            for change in self.plan.changes
-        }
-
-    def findings(self, actual: Quotas) -> list[Finding]:
-        """Return why the plan cannot be applied as it is."""
-        findings = []
-        if not self.plan.is_applyable:
-            rules = ", ".join(sorted({finding.rule for finding in self.plan.findings if finding.blocking}))
-            text = f"the plan is blocked ({rules}): it is resolved as if applied, but apply would refuse it"
-            findings.append(rule.PLAN_BLOCKED.finding(text))
-        if stale := [change.entity.address for change in check_fresh(self.plan.changes, actual).stale]:
-            findings.append(
-                rule.PLAN_STALE.finding(
-                    f"the cluster has changed since the plan was made, in {listed(stale, _SHOWN)}: apply would refuse "
-                    "it; make a new plan"
-                )
+def _problems(plan: Plan, actual: Quotas) -> list[Finding]:
+    findings = []
+    if not plan.is_applyable:
+        rules = ", ".join(sorted({finding.rule for finding in plan.findings if finding.blocking}))
+        text = f"the plan is blocked ({rules}): it is resolved as if applied, but apply would refuse it"
+        findings.append(rule.PLAN_BLOCKED.finding(text))
+    if stale := [change.entity.address for change in check_fresh(plan.changes, actual).stale]:
+        findings.append(
+            rule.PLAN_STALE.finding(
+                f"the cluster has changed since the plan was made, in {listed(stale, _SHOWN)}: apply would refuse it; "
+                "make a new plan"
             )
-        return findings
+        )
+    return findings

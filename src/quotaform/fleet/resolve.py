@@ -18,8 +18,8 @@ from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.text import inert
 from quotaform.repository.gateway import open_pinned_gateway
 from quotaform.resolve.request_file import RequestFile, nameless_note, unreadable
-from quotaform.resolve.resolve import KeyCount, ResolveHeader, ResolveOptions, TableReport
-from quotaform.resolve.run import AssumedPlan, require_keys
+from quotaform.resolve.resolve import AssumedPlan, KeyCount, ResolveHeader, ResolveOptions, TableReport
+from quotaform.resolve.run import require_keys
 from quotaform.resolve.spark import entity_of_row, resolved
 from quotaform.resolve.spark_quotas import PRINCIPALS
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp

@@ -16,7 +16,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -128,6 +128,15 @@ class Resolution(NamedTuple):
     def unmentioned(self) -> tuple[str, ...]:
         """The entity types that the entity leaves out, so that a name that no quota mentions was resolved."""
         return unmentioned_types(request_of(self.entity))
+
+
+class AssumedPlan(NamedTuple):
+    """A plan to resolve requests by as if it were applied; functions take what a cluster holds."""
+
+    plan_id: str
+    require_cluster: Callable[[str], None]  # Raises a `StaleError` unless the plan is for the cluster with this id
+    after: Callable[[Quotas], Quotas]  # Returns the entities that the plan changes, as they will be
+    findings: Callable[[Quotas], list[Finding]]  # Returns why the plan cannot be applied as it is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from quotaform.cluster.gateway import Gateway
 from quotaform.model.entity import DEFAULT_WORD, IP, Entity, spell_name
@@ -20,6 +20,7 @@ from quotaform.resolve.explain import Explained, Explanation, explain
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.resolve import (
     FULL_DETAIL,
+    AssumedPlan,
     Resolution,
     ResolutionChecks,
     ResolveHeader,
@@ -33,22 +34,6 @@ from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
 
 if TYPE_CHECKING:
     from quotaform.repository.repository import Repository
-
-
-class AssumedPlan(Protocol):
-    """A plan to resolve requests by as if it were applied."""
-
-    @property
-    def plan_id(self) -> str: ...
-
-    def require_cluster(self, cluster_id: str) -> None:
-        """Raise a `StaleError` unless the plan is for this cluster."""
-
-    def after(self, actual: Quotas) -> Quotas:
-        """Return the entities that the plan changes, as they will be on a cluster that holds `actual`."""
-
-    def findings(self, actual: Quotas) -> list[Finding]:
-        """Return why the plan cannot be applied as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

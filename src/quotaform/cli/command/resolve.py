@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from quotaform.cli.console import Console
     from quotaform.desired.config import Cluster
     from quotaform.model.entity import Entity
-    from quotaform.resolve.resolve import ResolveOptions, TableReport
-    from quotaform.resolve.run import AssumedPlan, ResolveRequest
+    from quotaform.resolve.resolve import AssumedPlan, ResolveOptions, TableReport
+    from quotaform.resolve.run import ResolveRequest
 
 
 OUT_FORMATS: Final = ("parquet", "csv", "table")
@@ -108,7 +108,7 @@ def resolve(
       quotaform resolve --from principals.parquet --engine spark --out parquet=resolved
     """
     from quotaform.api import resolve_clusters
-    from quotaform.apply.freshness import AsIfApplied
+    from quotaform.apply.freshness import as_if_applied
     from quotaform.model.quota_key import key_order
     from quotaform.plan.plan_file import load_plan_file
     from quotaform.report.render import render_report
@@ -123,7 +123,7 @@ def resolve(
     table = None if out is None else read_out(out)
     source = _read_source(entity, name or (), from_file)
     saved = None if plan is None else load_plan_file(plan)
-    assumed = None if saved is None else AsIfApplied(saved)
+    assumed = None if saved is None else as_if_applied(saved)
     if not on_spark:
         request = _request(console, source, assumed, detail)
     planned = None if saved is None else saved.header.cluster_name

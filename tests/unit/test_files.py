@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from quotaform.cli.console import Console
+from quotaform.cli.option.output import Output
 from quotaform.cli.present import TableOutput, report_saved_files
 from quotaform.drift.alert import AlertOptions, DriftAlerts, MetricStore
 from quotaform.model.errors import FileReadError
@@ -151,12 +152,13 @@ def test_a_result_names_all_of_its_files_in_one_line(
 ) -> None:
     """Nobody knew whether --out had written something."""
     monkeypatch.chdir(tmp_path)
-    files = TableOutput("usage-headroom", ("json=found/headroom.json", "parquet=rows", "markdown=a\nb.md"))
+    output = Output(subject="usage-headroom")
+    files = TableOutput(output, ("json=found/headroom.json", "parquet=rows", "markdown=a\nb.md"))
     files.write(FOUND, cast("DataFrame", Rows()))
-    files.report(Console())
+    files.report()
     assert capsys.readouterr() == ("", 'Saved the result to: found/headroom.json, rows, "a\\nb.md"\n')
-    files.report(Console(is_quiet=True))
-    TableOutput("usage-headroom", ()).report(Console())
+    TableOutput(Output(subject="usage-headroom", quiet=True), ("json=quiet.json",)).report()
+    TableOutput(output, ()).report()
     assert capsys.readouterr() == ("", "")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from quotaform.cli.ci import Ci
 from quotaform.cli.console import Console, remove_earlier, write_file
-from quotaform.cli.option.output import read_output
+from quotaform.cli.option.output import Output, read_output
 from quotaform.cli.option.value import name_options
 from quotaform.model.errors import ExitCode, NotReadError, QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome, digest_of, exit_code, outcome_lines
@@ -95,9 +95,7 @@ class Results:
 
     def __init__(
         self,
-        console: Console,
-        subject: str,
-        format_name: str,
+        output: Output,
         *,
         ci: Ci | None = None,
         out: Iterable[str] | None = None,
@@ -107,21 +105,22 @@ class Results:
     ) -> None:
         """Read the values of `--report`.
 
-        `subject` is a row of `quotaform.report.format.FORMATS`, `out` and `report` the values of these options,
-        `missing` what became of a cluster that an interrupt left out, and `shown` what else the format on stdout takes.
+        `out` and `report` are the values of these options, `missing` is what became of a cluster that an interrupt left
+        out, and `shown` what else the format on stdout takes.
         """
-        self.console = console
-        self.format_name = format_name
+        self.output = output
+        self.console = output.console
+        self.format_name = output.format_name
         self.interrupt: KeyboardInterrupt | None = None  # What ended the run early
         self._ci = Ci(is_enabled=False) if ci is None else ci
-        self._subject = subject
+        self._subject = output.subject
         self._out = tuple(out or ())
         self._unread = NotReadError(f"{missing}: the run was interrupted")
         self._files: list[OutFile] = []
         self._reports = [_read_report(text) for text in report or ()]
         self._context = {} if ci is None else ci.options
-        self._options = {"style": console.style(), **shown, **self._context}
-        self._rendered = partial(render, subject, format_name, **self._options)
+        self._options = {"style": self.console.style(), **shown, **self._context}
+        self._rendered = partial(render, self._subject, self.format_name, **self._options)
 
     def open(self, clusters: Sequence[str], *others: OutFile) -> None:
         """Read the values of `--out`; `others` are written of each result, too.
@@ -389,26 +388,27 @@ _PAGE: Final = "html"
 class TableOutput:
     """Where the result of a run goes that has a table of rows: stdout, and the files of `--out`."""
 
-    def __init__(self, subject: str, written: Iterable[str], *, has_rows: bool = True) -> None:
+    def __init__(self, output: Output, written: Iterable[str] | None, *, has_rows: bool = True) -> None:
         """Read the values of `--out`; `has_rows` says whether the rows of the result can be written.
 
         Raises `QuotaformError` if a file cannot be written, or a directory exists already.
         """
-        self._subject = subject
+        self._output = output
         self._files: list[tuple[str, str]] = []
-        for text in written:
+        for text in written or ():
             name, separator, path = text.partition("=")
             if name == _PARQUET and separator and has_rows:
                 _require_new_folder(path)
             else:
-                name, file = read_output(subject, text)
+                name, file = read_output(output.subject, text)
                 require_writable(file)
                 path = str(file)
             self._files.append((name, path))
 
-    def has_page(self, format_name: str) -> bool:
+    @property
+    def has_page(self) -> bool:
         """Whether a page of the result is printed or written, which may show more than the result has."""
-        return _PAGE in (format_name, *(name for name, _ in self._files))
+        return _PAGE in (self._output.format_name, *(name for name, _ in self._files))
 
     def write(self, result: object, rows: DataFrame | None = None, **shown: Any) -> None:
         """Write a result, and all rows of it; `shown` is what else a format takes."""
@@ -418,16 +418,16 @@ class TableOutput:
 
                 rows.write.parquet(located(path))
             else:
-                write_file(Path(path), render(self._subject, name, result, **shown))
+                write_file(Path(path), render(self._output.subject, name, result, **shown))
 
-    def present(self, console: Console, format_name: str, result: object, **shown: Any) -> None:
+    def present(self, result: object, **shown: Any) -> None:
         """Print a result, and what was written."""
-        console.echo(render(self._subject, format_name, result, style=console.style(), **shown))
-        self.report(console)
+        self._output.print(result, **shown)
+        self.report()
 
-    def report(self, console: Console) -> None:
+    def report(self) -> None:
         """Print to stderr what was written, once it is."""
-        report_saved_files(console, "result", (path for _, path in self._files))
+        report_saved_files(self._output.console, "result", (path for _, path in self._files))
 
 
 def _require_new_folder(path: str) -> None:

@@ -9,14 +9,13 @@ from quotaform.cli.console import require_confirmed
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import ApproveOption, flag, option, with_options
 from quotaform.cli.option.entity import EntityArgument, FormerDefaultOption, FormerNameOption
-from quotaform.cli.option.output import Output, format_option
+from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import complete_quota_keys, complete_value
 from quotaform.model.entity import ENTITY_TYPES, Entity
 from quotaform.model.errors import UsageError
 from quotaform.model.quota_key import QUOTA_KEYS, keys_for
 from quotaform.model.text import did_you_mean, nearest, quote
 from quotaform.model.units import parse_number, parse_value
-from quotaform.report.format import render
 
 
 @with_options
@@ -34,8 +33,7 @@ def alter(
     validate_only: bool = flag("--validate-only", "Validate on the broker and show the result; change nothing."),
     target: OneCluster,
     auto_approve: ApproveOption = False,
-    format_name: str = format_option("alter"),
-    output: Output,
+    output: Output = printed("alter"),
 ) -> int:
     """Set and remove quotas of one entity, and print the resulting values.
 
@@ -56,7 +54,7 @@ def alter(
     from quotaform.resolve.quota_admin import QuotaAdmin
     from quotaform.system.clock import timestamp
 
-    console = output.console()
+    console = output.console
     console.keep_code()
     entity = read_entity(name, default, entity=entity)
     if not entity.parts:
@@ -81,17 +79,13 @@ def alter(
             raise
     if done.is_late:
         console.warn("The response of the broker was lost, but the change is visible.")
-    text = render(
-        "alter",
-        format_name,
+    output.print(
         done,
         cluster_name=chosen.label,
         cluster_id=cluster_id,
         read_at=timestamp(),
         heading=chosen.label if chosen.has_name else None,
-        style=console.style(),
     )
-    console.echo(text)
     return 0
 
 

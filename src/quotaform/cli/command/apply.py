@@ -16,7 +16,7 @@ from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import Comparison, ManyClusters, Selecting, make_request
 from quotaform.cli.option.common import AllowOption, argument, flag, option, with_options
 from quotaform.cli.option.engine import Engine, job_progress
-from quotaform.cli.option.output import ReportOutput, format_option, report_option
+from quotaform.cli.option.output import ReportOutput, printed, report_option
 from quotaform.cli.option.value import read_duration
 from quotaform.cli.present import Results, cluster_paths, digests, warn_of_started
 from quotaform.model.errors import (
@@ -66,8 +66,7 @@ def apply(
     audit: Path | None = option("--audit FILE", "Append a JSON line per changed key to a file (schema: audit)."),
     report: list[str] | None = report_option(),
     engine: Engine,
-    format_name: str = format_option("receipt"),
-    output: ReportOutput,
+    output: ReportOutput = printed("receipt"),
 ) -> int:
     """Apply plans to clusters, one after the other, or many at a time on Spark: check, dry-run, write and read back.
 
@@ -83,7 +82,7 @@ def apply(
       quotaform apply plan.json --dry-run
       quotaform apply plans/*.json --engine spark --report json=fleet.json --format report
     """
-    console = output.console()
+    console = output.console
     console.keep_code()
     from quotaform.apply.audit import AuditFile
     from quotaform.apply.run import noting_nothing_written
@@ -101,7 +100,7 @@ def apply(
     expected_id = None if expect_plan_id is None else read_plan_id(expect_plan_id)
     repository = target.repository(None if is_saved or not given else given[0])
     missing = "not checked" if dry_run else "not applied"
-    results = Results(console, "receipt", format_name, ci=output.ci(repository), report=report, missing=missing)
+    results = Results(output, ci=output.ci(repository), report=report, missing=missing)
     has_written = Event()
     with (
         noting_nothing_written(has_written.is_set),
@@ -206,7 +205,7 @@ class ApplyRun:
                 if len(outcomes) == 1:
                     self._show_plan(outcomes[0].require())
                 elif self.is_text:
-                    Results(console, "plan", "text").present(outcomes)
+                    Results(replace(self.results.output, subject="plan")).present(outcomes)
                     console.echo("\n")
                 made = [outcome for outcome in outcomes if outcome.error is None]
                 plans = [ClusterPlan(clusters[outcome.cluster], outcome.require()) for outcome in made]

@@ -70,7 +70,7 @@ def comment(
         read_drafts,
     )
 
-    console = output.console()
+    console = output.console
     drafts = read_drafts(files)
     found = find_pull_request(
         os.environ,

@@ -10,7 +10,7 @@ from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import SnapshotOption, option, with_options
 from quotaform.cli.option.entity import Filters
-from quotaform.cli.option.output import Output, format_option
+from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import complete_quota_key
 from quotaform.cli.present import Results
 from quotaform.model.errors import UnknownKeyError, UsageError
@@ -31,8 +31,7 @@ def describe(
     ),
     target: ManyClusters,
     snapshot: SnapshotOption = None,
-    format_name: str = format_option("describe"),
-    output: Output,
+    output: Output = printed("describe"),
 ) -> int:
     """Print live quotas with their exact values: of one entity, of those that filters select, or all of them.
 
@@ -52,12 +51,12 @@ def describe(
     """
     from quotaform.api import describe as describe_clusters
 
-    console = output.console()
+    console = output.console
     entity_filter, entity = filters.read(), filters.entity
     keys = tuple(dict.fromkeys(quota_type or ()))
     repository = target.repository()
     clusters = target.choose(repository, snapshot=snapshot, needs_name=False)
-    results = Results(console, "describe", format_name)
+    results = Results(output)
     names = [cluster.name for cluster in clusters]
     results.open(names)
     described = describe_clusters(repository, clusters, entity_filter, keys=keys, progress=console.progress)
@@ -77,11 +76,11 @@ def describe(
             console.warn(
                 f"{entity.address} has no quotas of its own; quotaform resolve shows which ones limit a request."
             )
-        if format_name == "yaml":
+        if output.format_name == "yaml":
             _warn_of_yaml(console, described.quotas, is_selected=bool(keys))
         return render(
             "describe",
-            format_name,
+            output.format_name,
             described.quotas,
             style=console.style(),
             is_filtered=bool(keys or entity_filter.components),

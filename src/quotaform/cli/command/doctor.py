@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import with_options
-from quotaform.cli.option.output import Output, format_option
-from quotaform.report.format import render
+from quotaform.cli.option.output import Output, printed
 
 
 @with_options
-def doctor(*, target: OneCluster, format_name: str = format_option("doctor"), output: Output) -> int:
+def doctor(*, target: OneCluster, output: Output = printed("doctor")) -> int:
     """Check step by step whether a cluster can be used: which step fails, why, and what to change.
 
     Reads the client properties; for each bootstrap server resolves the name, connects, negotiates TLS, asks for the
@@ -26,9 +25,8 @@ def doctor(*, target: OneCluster, format_name: str = format_option("doctor"), ou
     from quotaform.repository.cluster_work import repeated
     from quotaform.repository.run import check_cluster
 
-    console = output.console()
     cluster = target.choose()
-    with repeated(console.progress, "Checking the cluster") as steps:
+    with repeated(output.console.progress, "Checking the cluster") as steps:
         checkup = check_cluster(cluster, progress=steps)
-    console.echo(render("doctor", format_name, checkup, style=console.style()))
+    output.print(checkup)
     return checkup.exit_code

@@ -14,7 +14,7 @@ from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import ManyClusters, Selecting, make_request
 from quotaform.cli.option.common import DirectoryArgument, SnapshotOption, flag, option, with_options
 from quotaform.cli.option.engine import SPARK, Engine, job_progress
-from quotaform.cli.option.output import ReportOutput, format_option, out_option, report_option
+from quotaform.cli.option.output import ReportOutput, out_option, printed, report_option
 from quotaform.cli.option.value import cut_lines, read_moment, read_seconds, shorten
 from quotaform.cli.present import PLACEHOLDER, Results, cluster_paths, file_name
 from quotaform.model.errors import QuotaformError, UsageError
@@ -160,8 +160,7 @@ def drift(
     ),
     engine: Engine,
     exit_zero: bool = flag("--exit-zero", "Exit 0 even if drift is found."),
-    format_name: str = format_option("drift"),
-    output: ReportOutput,
+    output: ReportOutput = printed("drift"),
 ) -> int:
     """Compare clusters with what was last agreed, read-only. Exit 2 if they differ.
 
@@ -184,7 +183,7 @@ def drift(
     from quotaform.report.text import counted
     from quotaform.system.clock import SYSTEM_CLOCK
 
-    console = output.console()
+    console = output.console
     if (engine.is_given or against is not None) and alerting.is_used():
         raise UsageError(
             "metrics and notifications are made by one process, of the files; leave out --engine, --master, --remote, "
@@ -194,7 +193,7 @@ def drift(
     agreed = None if baseline is None else choose_base(baseline, "baseline")
     started = SYSTEM_CLOCK.monotonic()
     repository = target.repository(directory)
-    results = Results(console, "drift", format_name, ci=output.ci(repository), out=out, report=report)
+    results = Results(output, ci=output.ci(repository), out=out, report=report)
     try:
         with results.covering(target.literal_names):
             request = make_request(

@@ -49,7 +49,7 @@ def fmt(
     from quotaform.repository.format_files import format_files
     from quotaform.system.files import QUOTAS_LIMIT, read_stdin
 
-    console = output.console()
+    console = output.console
     files: Iterable[tuple[FormattedFile, Path | None]]
     if not any(str(path) == "-" for path in paths or ()):
         files = format_files(paths or ())

@@ -11,13 +11,12 @@ from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import REQUIRED, argument, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
 from quotaform.cli.option.entity import EntitiesArgument, read_address
-from quotaform.cli.option.output import DrawnOutOption, Output, format_option
+from quotaform.cli.option.output import DrawnOutOption, Output, printed
 from quotaform.cli.option.value import read_moment
 from quotaform.cli.present import TableOutput
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode, UsageError
 from quotaform.model.text import inert
-from quotaform.report.format import render
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,8 +56,7 @@ def append(
     ),
     target: ManyClusters,
     place: SparkPlace,
-    format_name: str = format_option("history-append"),
-    output: Output,
+    output: Output = printed("history-append"),
 ) -> int:
     """Append snapshots to a history: of the clusters of quotaform.yaml, read now, or of files.
 
@@ -70,7 +68,7 @@ def append(
       quotaform history append --all --history /srv/quota-history
       quotaform history append 'snapshots/*.json' --history /srv/quota-history
     """
-    console = output.console()
+    console = output.console
     console.keep_code()
     session = place.session()
     from quotaform.history.append import append as append_snapshots
@@ -87,7 +85,7 @@ def append(
         result, failed = append_snapshots(lambda: open_history(spark, history), source(spark), chosen)
     for problem in result.receipt_problems:
         console.report_failure(f"Warning: {problem}; nothing is attributed to it")
-    console.echo(render("history-append", format_name, result, style=console.style()))
+    output.print(result)
     for name, error in failed:
         start = f"{inert(name)}: " if name is not None else ""
         console.write_stderr("".join(f"Error: {start}{line}\n" for line in str(error).split("\n")))
@@ -132,8 +130,7 @@ def show(
         "What entities used, drawn beside their limits: a table that quotaform usage record or ingest wrote.",
     ),
     place: SparkPlace,
-    format_name: str = format_option("history"),
-    output: Output,
+    output: Output = printed("history"),
 ) -> int:
     """Show what entities had and when: a value counts from the first snapshot with it to the first one without it.
 
@@ -143,10 +140,9 @@ def show(
       quotaform history show --cluster 'prod-*' --out parquet=rows --history /srv/quota-history
       quotaform history show user=alice --usage usage --out html=limits.html --history /srv/quota-history
     """
-    console = output.console()
     chosen = [*(entities or ()), *(entity or ())]
-    files = TableOutput("history", out or ())
-    if usage is not None and not files.has_page(format_name):
+    files = TableOutput(output, out)
+    if usage is not None and not files.has_page:
         raise UsageError("--usage is drawn beside the limits; give --out html=PATH, too")
     session = place.session()
     from quotaform.fleet.table import require_table
@@ -157,7 +153,7 @@ def show(
     require_history(history, is_read=True)
     if usage is not None:
         require_table(usage, session)
-    with spark_job(console, "Reading the history", session) as (spark, _):
+    with spark_job(output.console, "Reading the history", session) as (spark, _):
         table = open_history(spark, history)
         rows = of_clusters(table, cluster or ())
         found = entity_history(table, rows, chosen)
@@ -168,7 +164,7 @@ def show(
 
             shown = {"usage": usage, "curves": entity_curves(read_usage(spark, usage), drawn_limits(found))}
         files.write(found, rows_of_entities(rows, chosen), **shown)
-    files.present(console, format_name, found, **shown)
+    files.present(found, **shown)
     return ExitCode.DONE
 
 
@@ -182,8 +178,7 @@ def diff(
     cluster: ClustersOption = None,
     out: OutOption = None,
     place: SparkPlace,
-    format_name: str = format_option("history-diff"),
-    output: Output,
+    output: Output = printed("history-diff"),
 ) -> int:
     """Show what differs between the last snapshots at or before two times, and who made the last change.
 
@@ -192,20 +187,19 @@ def diff(
       quotaform history diff --at 7d --at now --history /srv/quota-history
       quotaform history diff --at 2026-11-01 --at 2026-11-20T09:00:00Z --out json=diff.json --history quota-history
     """
-    console = output.console()
     since, until = _two_moments(at)
-    files = TableOutput("history-diff", out or ())
+    files = TableOutput(output, out)
     session = place.session()
     from quotaform.history.spark import difference, of_clusters
     from quotaform.history.table import open_history, require_history
 
     require_history(history, is_read=True)
-    with spark_job(console, "Comparing the history at two times", session) as (spark, _):
+    with spark_job(output.console, "Comparing the history at two times", session) as (spark, _):
         table = open_history(spark, history)
         rows = of_clusters(table, cluster or ())
         found, changes = difference(table, rows, since, until)
         files.write(found, changes)
-    files.present(console, format_name, found)
+    files.present(found)
     return ExitCode.DONE
 
 

@@ -45,7 +45,7 @@ def import_quotas(
     from quotaform.review.import_text import render_import
     from quotaform.review.init import import_cluster
 
-    console = output.console()
+    console = output.console
     console.keep_code()
     if str(directory) == "-":
         raise UsageError("--output must be a directory, not -; quotaform snapshot can write to stdout")

@@ -49,7 +49,7 @@ def init(
     from quotaform.review.init import InitRequest, make_repository, require_cluster, require_nothing_there
     from quotaform.system.files import write_new_files
 
-    console = output.console()
+    console = output.console
     folder = directory or Path()
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"DIR must be a directory, but {folder} is a file")

@@ -27,6 +27,7 @@ from quotaform.cli.option.output import (
     ReportOutput,
     format_option,
     out_option,
+    printed,
     report_option,
 )
 from quotaform.cli.option.value import one_of, shorten
@@ -139,8 +140,7 @@ def plan(
     show_unchanged: UnchangedOption = False,
     show_unmanaged: UnmanagedOption = False,
     engine: Engine,
-    format_name: str = format_option("plan"),
-    output: ReportOutput,
+    output: ReportOutput = printed("plan"),
 ) -> int:
     """Show what apply would change, entity by entity, with the effective limits before and after.
 
@@ -163,8 +163,8 @@ def plan(
     from quotaform.api import plan_clusters
     from quotaform.report.text import counted
 
-    format_name = "summary" if summary else format_name
-    console = output.console()
+    output = replace(output, format_name="summary") if summary else output
+    console = output.console
     replays = None
     if backtest is not None:
         # Spark replays the usage of plans that this process makes.
@@ -173,9 +173,7 @@ def plan(
     base = comparison.choose_base(console) if revert is None else None
     repository = target.repository(directory)
     results = Results(
-        console,
-        "plan",
-        format_name,
+        output,
         ci=output.ci(repository),
         out=out,
         report=report,

@@ -11,7 +11,7 @@ from quotaform.cli.option.cluster import ClustersOption, ConfigOption, ManyClust
 from quotaform.cli.option.common import DirectoryArgument, SnapshotOption, option, with_options
 from quotaform.cli.option.engine import AUTO, Engine, spark_job
 from quotaform.cli.option.entity import EntityArgument, FormerNameOption, RequiredEntity
-from quotaform.cli.option.output import Output, format_option
+from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import complete_quota_key, shorten
 from quotaform.cli.present import Results, report_failures
 from quotaform.model.errors import ExitCode, UsageError
@@ -81,8 +81,7 @@ def resolve(
         f"--out {'|'.join(f'{name}=NAME' for name in OUT_FORMATS)}",
         "On Spark: write a row per request and key to a new folder or table, and print counts alone.",
     ),
-    format_name: str = format_option("resolve"),
-    output: Output,
+    output: Output = printed("resolve"),
 ) -> int:
     """Show which quotas limit a request: per key, the value, the entry it comes from and the overridden entries.
 
@@ -116,7 +115,7 @@ def resolve(
     from quotaform.resolve.resolve import ResolveOptions, TableReport
     from quotaform.resolve.run import ResolveRequest, ResolveRun
 
-    console = output.console()
+    console = output.console
     keys = tuple(sorted(set(key or ()), key=key_order))
     detail = ResolveOptions(keys=keys, inherited=inherited, overridden=overridden)
     on_spark = is_on_spark(engine, from_file, out)
@@ -137,14 +136,15 @@ def resolve(
             console.echo(render_report(resolve_table_report(found, style), "text", style))
             return ExitCode.DONE
         request = ResolveRequest.of(found, assumed, detail)
-    results = Results(console, "resolve", format_name)
+    results = Results(output)
     names = [cluster.name for cluster in clusters]
     results.open(names)
     outcomes = results.gather(resolve_clusters(clusters, request, progress=console.progress), names)
 
     def rendered(run: ResolveRun) -> Iterable[str]:
-        yield from render("resolve", format_name, run, header=run.header, findings=run.findings, style=console.style())
-        if format_name == "csv":
+        shown = {"header": run.header, "findings": run.findings, "style": console.style()}
+        yield from render(output.subject, output.format_name, run, **shown)
+        if output.format_name == "csv":
             for finding in run.findings():
                 console.warn(f"quotaform: {f'{finding.address}: ' if finding.address else ''}{finding}")
 
@@ -228,8 +228,7 @@ def explain(
     directory: DirectoryArgument = None,
     config: ConfigOption = None,
     cluster: ClustersOption = None,
-    format_name: str = format_option("explain"),
-    output: Output,
+    output: Output = printed("explain"),
 ) -> int:
     """Show where the declared values of an entity come from, offline.
 
@@ -246,7 +245,6 @@ def explain(
     from quotaform.api import explain as explain_declared
     from quotaform.repository.repository import Repository
 
-    console = output.console()
     explained = explain_declared(Repository.at(directory, config), entity, cluster or ())
-    console.echo(render("explain", format_name, explained, style=console.style()))
-    return report_failures(console, explained.failed)
+    output.print(explained)
+    return report_failures(output.console, explained.failed)

@@ -16,12 +16,11 @@ from quotaform.cli.console import Console, require_confirmed
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import ApproveOption, argument, option, with_options
 from quotaform.cli.option.entity import ENTITY
-from quotaform.cli.option.output import Output, format_option
+from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import complete_from, name_options, usage_text
 from quotaform.model.entity import ENTITY_TYPES, USER, parse_address
 from quotaform.model.errors import ExitCode, FileReadError, InvalidFilesError, UsageError
 from quotaform.model.text import Secret, quote
-from quotaform.report.format import render
 from quotaform.system.files import read_bytes, read_stdin
 
 if TYPE_CHECKING:
@@ -113,8 +112,7 @@ def describe(
     entities: UsersArgument = None,
     user: FormerUserOption = None,
     target: OneCluster,
-    format_name: str = format_option("scram"),
-    output: Output,
+    output: Output = printed("scram"),
 ) -> int:
     """Show which users have SCRAM credentials, with mechanisms and iterations; clusters do not store passwords.
 
@@ -127,13 +125,12 @@ def describe(
     """
     from quotaform.repository.run import open_scram
 
-    console = output.console()
+    console = output.console
     names = read_users(entities or (), user or (), takes_all=True)
     with open_scram(target.choose()) as gateway:
         console.progress("Reading SCRAM credentials", 0, 0)
         users = gateway.describe(names)
-        cluster = {"cluster_name": gateway.name, "cluster_id": gateway.cluster_id}
-        console.echo(render("scram", format_name, users, style=console.style(), **cluster))
+        output.print(users, cluster_name=gateway.name, cluster_id=gateway.cluster_id)
     return ExitCode.most_severe(user.exit_code for user in users)
 
 
@@ -154,8 +151,7 @@ def upsert(
     ),
     target: OneCluster,
     auto_approve: ApproveOption = False,
-    format_name: str = format_option("scram-result"),
-    output: Output,
+    output: Output = printed("scram-result"),
 ) -> int:
     """Create or update the SCRAM credentials of users: each user with each mechanism, all with the same iterations.
 
@@ -173,7 +169,7 @@ def upsert(
     """
     from quotaform.repository.run import open_scram
 
-    console = output.console()
+    console = output.console
     console.keep_code()
     mechanisms = read_mechanisms(mechanism)
     users = read_users(entities or (), user or ())
@@ -185,7 +181,7 @@ def upsert(
             passwords = {name: ask_password(name) for name in users}
         console.progress("Setting SCRAM credentials", 0, 0)
         result = gateway.upsert(passwords, mechanisms, iterations)
-        return _conclude(result, gateway, format_name, console)
+        return _conclude(result, gateway, output)
 
 
 @with_options
@@ -196,8 +192,7 @@ def delete(
     mechanism: MechanismOption,
     target: OneCluster,
     auto_approve: ApproveOption = False,
-    format_name: str = format_option("scram-result"),
-    output: Output,
+    output: Output = printed("scram-result"),
 ) -> int:
     """Delete the SCRAM credentials of users: those of each user for each mechanism.
 
@@ -210,7 +205,7 @@ def delete(
     """
     from quotaform.repository.run import open_scram
 
-    console = output.console()
+    console = output.console
     console.keep_code()
     mechanisms = read_mechanisms(mechanism)
     users = read_users(entities or (), user or ())
@@ -219,15 +214,14 @@ def delete(
     with open_scram(chosen) as gateway:
         console.progress("Deleting SCRAM credentials", 0, 0)
         result = gateway.delete(users, mechanisms)
-        code = _conclude(result, gateway, format_name, console)
+        code = _conclude(result, gateway, output)
     if result.wrote_anything:
         console.warn(_RESTART_BUG)
     return code
 
 
-def _conclude(result: ScramResult, gateway: ScramGateway, format_name: str, console: Console) -> int:
-    cluster = {"cluster_name": gateway.name, "cluster_id": gateway.cluster_id}
-    console.echo(render("scram-result", format_name, result, style=console.style(), **cluster))
+def _conclude(result: ScramResult, gateway: ScramGateway, output: Output) -> int:
+    output.print(result, cluster_name=gateway.name, cluster_id=gateway.cluster_id)
     if result.interrupt is not None:
         raise result.interrupt
     return result.exit_code

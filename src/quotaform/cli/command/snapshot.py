@@ -37,7 +37,7 @@ def snapshot(
     from quotaform.model.text import inert
     from quotaform.report.text import counted
 
-    console = output.console()
+    console = output.console
     if str(path) == "-":
         path = None
     repository = target.repository()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import SourceOption, flag, option, read_sources, with_options
-from quotaform.cli.option.output import Output, format_option
+from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import read_seconds, shorten
 from quotaform.cli.present import Results, report_failures
 from quotaform.cli.stream import GuardedStream, write_raw
@@ -61,8 +61,7 @@ def top(
     once: bool = flag("--once", "Read once, print and exit."),
     limit: int | None = option("--limit N", "Show at most N buckets.", min=1),
     everything: bool = flag("--all-buckets", "Also show buckets that are far below their limit, or have none."),
-    format_name: str = format_option("top"),
-    output: Output,
+    output: Output = printed("top"),
 ) -> int:
     """Show who is throttled now, by which entity's quota, and how far over it; then who is close to a limit.
 
@@ -79,9 +78,9 @@ def top(
       quotaform top --cluster prod-eu --prometheus http://prometheus:9090 --label cluster=prod-eu
       quotaform top --all --once --format json
     """
-    console = output.console()
-    if format_name != "text" and not once:
-        raise UsageError(f"--format {format_name} is for one reading; give --once")
+    console = output.console
+    if output.format_name != "text" and not once:
+        raise UsageError(f"--format {output.format_name} is for one reading; give --once")
     given = read_sources(source or ())
     labels = _read_labels(label or ())
     chosen = target.choose(needs_name=False)
@@ -91,7 +90,7 @@ def top(
     from quotaform.usage.record.reader import readers_of
     from quotaform.usage.top_reader import LiveQuotas, TopReader, read_all
 
-    results = Results(console, "top", format_name, limit=limit, shows_all=everything)
+    results = Results(output, limit=limit, shows_all=everything)
     found: list[TopReader] = []
     failed: list[ClusterOutcome[Top]] = []
     with ExitStack() as stack:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import argument, flag, with_options
-from quotaform.cli.option.output import ReportOutput, format_option, out_option
+from quotaform.cli.option.output import ReportOutput, out_option, printed
 from quotaform.cli.present import Results, report_failures
 from quotaform.model.errors import UsageError
 from quotaform.model.outcome import ClusterOutcome, exit_code
@@ -32,8 +32,7 @@ def validate(
         "--check-principals", "Also check on the clusters that users have SCRAM credentials."
     ),
     out: list[str] | None = out_option("validation"),
-    format_name: str = format_option("validation"),
-    output: ReportOutput,
+    output: ReportOutput = printed("validation"),
 ) -> int:
     """Check the files offline: syntax, schema, semantics and policies. Exit 3 if there are errors.
 
@@ -53,10 +52,9 @@ def validate(
     """
     from quotaform.plan.validate import add_user_findings, check_clusters_users, validate_files, validate_together
 
-    console = output.console()
     repository = target.repository(directories[0] if directories else None)
     ci, shows_warnings = output.ci(repository), not output.quiet
-    results = Results(console, "validation", format_name, ci=ci, out=out, shows_warnings=shows_warnings)
+    results = Results(output, ci=ci, out=out, shows_warnings=shows_warnings)
     results.open([_ALL])
     if directories and len(directories) > 1:
         if target.config is not None or check_principals:
@@ -73,7 +71,7 @@ def validate(
             outcomes[0].require()
     report = add_user_findings(checked.report, outcomes)
     results.present([ClusterOutcome(_ALL, report)])
-    report_failures(console, outcomes)
+    report_failures(output.console, outcomes)
     return exit_code([ClusterOutcome(_ALL, report), *outcomes])
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -77,15 +77,16 @@ def with_options(command: Callable[..., int]) -> Callable[..., int]:
     """Return a command as typer reads it.
 
     Its options are parameters with an `option` as their default, or in their type, where several commands share one. A
-    parameter whose type is a dataclass is a group of options: its fields are options, which stand in its place.
+    parameter whose type is a dataclass is a group of options: its fields are options, which stand in its place. What
+    some of its fields are in this command, options or values, is its default, a dict.
     """
     hints = get_type_hints(command, include_extras=True)
     parameters: list[Parameter] = []
     names: dict[str, str] = {}
-    groups: dict[str, type[Any]] = {}
+    groups: dict[str, tuple[type[Any], Mapping[str, Any]]] = {}
 
     def add(name: str, hint: Any, default: Any) -> None:
-        kind, made = (hint, default) if isinstance(default, Field) and default.metadata else get_args(hint)
+        kind, made = (hint, default) if _is_option(default) else get_args(hint)
         default = default.default if isinstance(default, Field) else default
         default = Parameter.empty if default is REQUIRED else default
         names[name], info = made.metadata[_DECLARED]
@@ -94,10 +95,14 @@ def with_options(command: Callable[..., int]) -> Callable[..., int]:
 
     for name, parameter in signature(command).parameters.items():
         if is_dataclass(hints[name]):
-            group = groups[name] = hints[name]
+            group = hints[name]
             of_group = get_type_hints(group, include_extras=True)
-            for each in fields(group):
-                add(each.name, of_group[each.name], each)
+            here = {} if parameter.default is Parameter.empty else parameter.default
+            made = {each.name: each for each in fields(group)} | here
+            groups[name] = group, made
+            for each, default in made.items():
+                if _is_option(default) or get_origin(of_group[each]) is Annotated:
+                    add(each, of_group[each], default)
         else:
             add(name, hints[name], parameter.default)
 
@@ -105,13 +110,18 @@ def with_options(command: Callable[..., int]) -> Callable[..., int]:
     def run(**values: Any) -> int:
         given = {names[each.name] for each in parameters if values[each.name] not in (each.default, None, [])}
         _require_together(command.__name__, given)
-        for name, group in groups.items():
-            values[name] = group(**{each.name: values.pop(each.name) for each in fields(group)})
+        for name, (group, made) in groups.items():
+            own = {each: default for each, default in made.items() if not isinstance(default, Field)}
+            values[name] = group(**own, **{each: values.pop(each) for each in made if each in values})
         return command(**values)
 
     run.__signature__ = Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters} | {"return": int}
     return run
+
+
+def _is_option(default: Any) -> bool:
+    return isinstance(default, Field) and bool(default.metadata)
 
 
 # Which options need another one, and which cannot be given together.

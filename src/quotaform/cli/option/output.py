@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
@@ -10,7 +10,7 @@ from quotaform.cli.console import Color, Console
 from quotaform.cli.option.common import choice, flag, option
 from quotaform.cli.option.value import complete_from, require_choice, shorten
 from quotaform.model.errors import UsageError
-from quotaform.report.format import FORMATS, REPORT, REPORTED
+from quotaform.report.format import FORMATS, REPORT, REPORTED, render
 
 if TYPE_CHECKING:
     from quotaform.cli.ci import Ci
@@ -24,15 +24,23 @@ ColorOption: TypeAlias = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """What every command that prints a result understands."""
+    """What every command that prints a result understands, and where its output goes."""
 
+    format_name: str = "text"
     color: ColorOption = Color.AUTO
     quiet: bool = flag("--quiet -q", "Suppress progress and warnings, not failures.")
     verbose: bool = flag("--verbose -v", "Log steps to stderr; show tracebacks of internal errors.")
 
-    def console(self) -> Console:
-        """Return where the output of this run goes."""
-        return Console(self.color, is_quiet=self.quiet, is_verbose=self.verbose)
+    subject: str = ""  # What is printed: a row of `quotaform.report.format.FORMATS`
+    console: Console = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make the console of this run."""
+        object.__setattr__(self, "console", Console(self.color, is_quiet=self.quiet, is_verbose=self.verbose))
+
+    def print(self, result: object, **shown: Any) -> None:
+        """Print a result in its format; `shown` is what else that takes."""
+        self.console.echo(render(self.subject, self.format_name, result, style=self.console.style(), **shown))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +92,11 @@ def read_output(subject: str, text: str, option: str = "--out") -> tuple[str, Pa
         printed = name if name in _printed(subject) and option == "--out" else REPORT
         raise UsageError(f"{shown}: - is not a file; use --format {printed} to print to stdout")
     return name, Path(path)
+
+
+def printed(subject: str) -> Any:
+    """Return what the `Output` is of a command that prints a subject."""
+    return {"subject": subject, "format_name": format_option(subject)}
 
 
 def format_option(subject: str) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from quotaform.cli.option.cluster import ManyClusters, Selecting, make_request
 from quotaform.cli.option.common import Period, SnapshotOption, UsageOption, argument, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
-from quotaform.cli.option.output import DrawnOutOption, Output, format_option
+from quotaform.cli.option.output import DrawnOutOption, Output, printed
 from quotaform.cli.present import TableOutput, report_failures
 from quotaform.model.errors import InvalidFilesError
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from quotaform.model.outcome import ClusterOutcome
     from quotaform.plan.plan import Plan
 
-_SUBJECT = "usage-backtest"
 _MOST = 10_000
 
 
@@ -36,8 +35,7 @@ def backtest(
     top: int = option("--top", "How many buckets of each kind to show.", 20, min=1, max=_MOST),
     out: DrawnOutOption = None,
     place: SparkPlace,
-    format_name: str = format_option(_SUBJECT),
-    output: Output,
+    output: Output = printed("usage-backtest"),
 ) -> int:
     """Replay recorded usage against the limits of a plan: who would have been throttled, when and for how long, next to
     the recorded throttling.
@@ -52,8 +50,8 @@ def backtest(
       quotaform usage backtest plan.json --usage /srv/usage --out html=backtest.html
       quotaform usage backtest proposal/quotas.d --snapshot prod.json --usage /srv/usage --out parquet=backtest
     """
-    console = output.console()
-    files = TableOutput(_SUBJECT, out or ())
+    console = output.console
+    files = TableOutput(output, out)
     session = place.session(usage)
     outcomes = _plans(console, source, target, snapshot)
     plans = [outcome.value for outcome in outcomes if outcome.value is not None]
@@ -72,13 +70,13 @@ def backtest(
         with spark_job(console, "Replaying usage", session) as (spark, _):
             try:
                 with backtested(spark, request, plans, console.warn_of) as (found, rows, replayed):
-                    shown = {"replays": replayed()} if files.has_page(format_name) else {}
+                    shown = {"replays": replayed()} if files.has_page else {}
                     files.write(found, rows, **shown)
             except InvalidFilesError:
                 # The clusters that failed before have errors of their own.
                 report_failures(console, outcomes)
                 raise
-        files.present(console, format_name, found, **shown)
+        files.present(found, **shown)
     return report_failures(console, outcomes)
 
 

@@ -6,13 +6,10 @@ from datetime import timedelta
 
 from quotaform.cli.option.common import UsageOption, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
-from quotaform.cli.option.output import Output, format_option
+from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import read_duration
 from quotaform.model.errors import ExitCode
-from quotaform.report.format import render
 from quotaform.system.clock import SYSTEM_CLOCK
-
-_SUBJECT = "usage-compact"
 
 
 @with_options
@@ -23,8 +20,7 @@ def compact(
         "--keep DURATION", "Remove rows of days that ended longer ago, such as 90d.", read=read_duration
     ),
     place: SparkPlace,
-    format_name: str = format_option(_SUBJECT),
-    output: Output,
+    output: Output = printed("usage-compact"),
 ) -> int:
     """Bring the files of each cluster and day that is over (UTC) together in one, and remove days that are too old.
 
@@ -36,13 +32,12 @@ def compact(
       quotaform usage compact --usage /srv/usage
       quotaform usage compact --usage /srv/usage --keep 90d
     """
-    console = output.console()
     session = place.session()
     from quotaform.usage.table.compact import compact as compact_files
     from quotaform.usage.table.compact import require_folder
 
     require_folder(usage)
-    with spark_job(console, "Compacting", session) as (spark, _):
+    with spark_job(output.console, "Compacting", session) as (spark, _):
         result = compact_files(spark, usage, SYSTEM_CLOCK.now(), keep)
-    console.echo(render(_SUBJECT, format_name, result, style=console.style()))
+    output.print(result)
     return ExitCode.DONE

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import Period, SnapshotOption, UsageOption, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
-from quotaform.cli.option.output import DrawnOutOption, Output, format_option
+from quotaform.cli.option.output import DrawnOutOption, Output, printed
 from quotaform.cli.present import TableOutput, failed_outcomes, report_failures
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
-
-_SUBJECT = "usage-headroom"
 
 
 @with_options
@@ -29,8 +27,7 @@ def headroom(
     top: int = option("--top N", "How many rows to show.", 20, min=1, max=10_000),
     out: DrawnOutOption = None,
     place: SparkPlace,
-    format_name: str = format_option(_SUBJECT),
-    output: Output,
+    output: Output = printed("usage-headroom"),
 ) -> int:
     """Show how close clients are to their quotas: throttled, at 80% or more, and unused.
 
@@ -43,7 +40,7 @@ def headroom(
       quotaform usage headroom --usage /srv/usage --cluster prod-eu --out html=headroom.html
       quotaform usage headroom --usage lake.usage --quotas lake.quotas --format json
     """
-    console = output.console()
+    console = output.console
     clusters: tuple[Cluster, ...] = ()
     is_unnamed = False
     if quotas is None:
@@ -67,7 +64,7 @@ def headroom(
         until=period.until,
         most=top,
     )
-    files = TableOutput(_SUBJECT, out or ())
+    files = TableOutput(output, out)
     session = place.session(usage)
     if quotas is not None:
         require_table(quotas, session)
@@ -76,5 +73,5 @@ def headroom(
         measured_headroom(spark, request, console.warn_of) as found,
     ):
         files.write(found.report, found.rows)
-    files.present(console, format_name, found.report)
+    files.present(found.report)
     return report_failures(console, failed_outcomes(found.failures))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from quotaform.cli.option.cluster import CommandConfigOption, ConfigOption, complete_cluster
 from quotaform.cli.option.common import REQUIRED, argument, choice, flag, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
-from quotaform.cli.option.output import Output, format_option, out_option
+from quotaform.cli.option.output import Output, out_option, printed
 from quotaform.cli.option.value import one_of, read_duration, read_moment, read_seconds, require_order
 from quotaform.cli.present import TableOutput
 from quotaform.model.errors import EngineError, ExitCode, UsageError
@@ -193,9 +193,8 @@ def ingest(
     prometheus: PrometheusRange,
     topic: TopicSource,
     place: SparkPlace,
-    format_name: str = format_option(_SUBJECT),
     out: list[str] | None = out_option(_SUBJECT),
-    output: Output,
+    output: Output = printed(_SUBJECT),
 ) -> int:
     """Add recordings (Prometheus, exporters, JmxTool, OpenTelemetry, tables) to a usage table.
 
@@ -210,9 +209,9 @@ def ingest(
       quotaform usage ingest --prometheus https://prometheus.example.com --since 30d --cluster prod --usage /srv/usage
       quotaform usage ingest --topic usage --bootstrap-server b1:9092 --input-format otlp --usage usage --checkpoint ck
     """
-    console = output.console()
+    console = output.console
     has_topic = topic.topic is not None
-    files = TableOutput(_STREAM if has_topic else _SUBJECT, out or (), has_rows=False)
+    files = TableOutput(replace(output, subject=_STREAM) if has_topic else output, out, has_rows=False)
     range_query = prometheus.range_query()
     quarantine = quarantine or f"{usage.rstrip('/')}-quarantine"
     origin = recorded.origin()
@@ -223,7 +222,7 @@ def ingest(
         request = topic.request(
             config, session, input_format=input_format, origin=origin, usage=usage, quarantine=quarantine
         )
-        return _stream(request, session, console, format_name, files)
+        return _stream(request, session, console, files)
     if not sources and range_query is None:
         raise UsageError("nothing is given to ingest: give files as SOURCE, a --topic, or a --prometheus")
     if mapping is not None and input_format not in (_AUTO, TABLE):
@@ -252,7 +251,7 @@ def ingest(
             ingest_request = replace(ingest_request, sources=[folder], shown=range_query.server.url.origin)
         spark, progress = stack.enter_context(spark_job(console, "Ingesting", session))
         result = ingest_recordings(spark, ingest_request, progress=progress)
-    return _end(console, format_name, files, result)
+    return _end(console, files, result)
 
 
 def _declared(config: Path | None) -> frozenset[str] | None:
@@ -264,9 +263,7 @@ def _declared(config: Path | None) -> frozenset[str] | None:
     return frozenset(names) if repository.has_config() else None
 
 
-def _stream(
-    request: StreamRequest, session: SessionOptions, console: Console, format_name: str, files: TableOutput
-) -> ExitCode:
+def _stream(request: StreamRequest, session: SessionOptions, console: Console, files: TableOutput) -> ExitCode:
     """Read until the topic is empty, the time is over or a signal comes; print and write what was done."""
     from quotaform.usage.stream import run_stream
     from quotaform.usage.topic import unresolved, with_connector
@@ -277,15 +274,15 @@ def _stream(
             spark_job(console, f"Reading the topic {request.topic.name}", with_connector(session)) as (spark, _),
             held_signals(on_first=stopped.set),
         ):
-            return _end(console, format_name, files, run_stream(spark, request, log, stopped.is_set))
+            return _end(console, files, run_stream(spark, request, log, stopped.is_set))
     except EngineError as error:
         raise unresolved(error) from error
 
 
-def _end(console: Console, format_name: str, files: TableOutput, result: Ingested | Streamed) -> ExitCode:
+def _end(console: Console, files: TableOutput, result: Ingested | Streamed) -> ExitCode:
     """Print and write what was done, and what needs attention, and return the exit code."""
     files.write(result)
-    files.present(console, format_name, result)
+    files.present(result)
     for text, is_failure in result.warnings():
         (console.report_failure if is_failure else console.warn)(f"Warning: {text}")
     if (failure := result.failure()) is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from quotaform.cli.option.cluster import ExcludeOption, ManyClusters, SelectOption
 from quotaform.cli.option.common import UsageOption, argument, flag, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
-from quotaform.cli.option.output import Output, format_option
+from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import read_duration, shorten
 from quotaform.cli.present import TableOutput, failed_outcomes, report_failures, selection_text
 from quotaform.model.errors import UsageError
@@ -123,9 +123,6 @@ def _read_days(option: str, text: str | None) -> float | None:
     return None if text is None else read_duration(option, text).total_seconds() / 86_400
 
 
-_SUBJECT = "usage-recommend"
-
-
 @with_options
 def recommend(
     *,
@@ -141,8 +138,7 @@ def recommend(
         "Also write the result to a file, or all of its rows as Parquet to a new directory. Repeatable.",
     ),
     place: SparkPlace,
-    format_name: str = format_option(_SUBJECT),
-    output: Output,
+    output: Output = printed("usage-recommend"),
 ) -> int:
     """Propose quotas that fit the recorded usage.
 
@@ -161,12 +157,12 @@ def recommend(
       quotaform usage recommend --usage /srv/usage --percentile p99.9 --headroom 2 --cap producer_byte_rate=50MiB/s
       quotaform usage recommend --usage /srv/usage --diff
     """
-    console = output.console()
+    console = output.console
     repository = target.repository(directory)
     config = repository.config()
     clusters = target.choose(repository, config)
     settings = sizing.settings(config, clusters)
-    files = TableOutput(_SUBJECT, out or ())
+    files = TableOutput(output, out)
     session = place.session()
     from quotaform.fleet.table import require_table
     from quotaform.usage.recommend.run import RecommendRequest, recommended, require_files
@@ -196,7 +192,7 @@ def recommend(
     if diff:
         _print_diff(console, found)
     else:
-        files.present(console, format_name, report)
+        files.present(report)
     return report_failures(console, failed_outcomes(found.failures))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.cli.option.cluster import AllClustersOption, ClustersOption, ConfigOption, ManyClusters
 from quotaform.cli.option.common import REQUIRED, SourceOption, option, read_sources, with_options
-from quotaform.cli.option.output import Output, format_option
+from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import read_seconds
 from quotaform.cli.present import Results
 from quotaform.model.errors import QuotaformError, UsageError
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from quotaform.model.settings import MetricsSource
     from quotaform.usage.record.reader import Reader
 
-_SUBJECT: Final = "usage-record"
 _LONGEST: Final = 366 * 86_400.0
 
 
@@ -41,8 +40,7 @@ def record(
     config: ConfigOption = None,
     cluster: ClustersOption = None,
     all_clusters: AllClustersOption = False,
-    format_name: str = format_option(_SUBJECT),
-    output: Output,
+    output: Output = printed("usage-record"),
 ) -> int:
     """Record the usage metrics of brokers into a usage table, without Spark and without stored monitoring.
 
@@ -57,7 +55,7 @@ def record(
       quotaform usage record --cluster lab --source 1=http://localhost:7071/metrics --usage usage --for 10m
       quotaform usage record --cluster lab --source 1=jmx:localhost:9999 --usage usage --interval 30s
     """
-    console = output.console()
+    console = output.console
     target = ManyClusters(config=config, cluster=cluster, all_clusters=all_clusters)
     readers, failed = _readers(target, read_sources(source or ()), console)
     from quotaform.model.moment import duration_text
@@ -86,7 +84,7 @@ def record(
         progress=progress,
     )
     outcomes = [*record_usage(request), *failed]
-    Results(console, _SUBJECT, format_name).present(outcomes)
+    Results(output).present(outcomes)
     if len(outcomes) == 1:
         outcomes[0].require().require_written()
     return exit_code(outcomes)

@@ -134,7 +134,7 @@ def of_resolved(text: Text) -> Lines:
     request = ResolveRequest(entities=entities, has_clients=not all(ips), has_ips=any(ips), plan=plan, detail=detail)
     try:
         found = ResolveRun(request, gateway)
-        rendered = "".join(render_resolve(found, found.header, found.findings))
+        rendered = "".join(render_resolve(found))
     except QuotaformError as error:
         return [f"{type(error).__name__}: {error}"]
     severities = [f"{finding.rule}: {finding.severity}" for finding in found.findings()]

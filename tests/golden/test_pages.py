@@ -102,8 +102,7 @@ def history(name: str = "alice") -> Iterable[str]:
 
 def resolved() -> Iterable[str]:
     """The page of requests of all kinds, with a plan."""
-    found = run(plan=plan())
-    return render_html(resolve_report(found, found.header, found.findings))
+    return render_html(resolve_report(run(plan=plan())))
 
 
 PAGES: dict[str, Callable[[], Iterable[str]]] = {

@@ -67,7 +67,7 @@ def run(asked: Sequence[Entity] = ASKED, plan: Plan | None = None, **detail: Any
 
 
 def text_of(found: ResolveRun, style: Style = PLAIN) -> str:
-    return "".join(render_resolve(found, found.header, found.findings, style))
+    return "".join(render_resolve(found, style))
 
 
 def plan() -> Plan:
@@ -86,7 +86,7 @@ VIEWS = {
     "resolve-colour.txt": lambda: text_of(run(ASKED[:2]), Style(True)),
     "resolve-plan.txt": lambda: text_of(run(ASKED[:6], plan())),
     "resolve-own.txt": lambda: text_of(run(inherited=False, overridden=False)),
-    "resolve.json": lambda: "".join(dump_resolved(found := run(plan=plan()), found.header, found.findings)),
+    "resolve.json": lambda: "".join(dump_resolved(run(plan=plan()))),
     "resolve.csv": lambda: "".join(render_resolve_csv(run(plan=plan()))),
 }
 
@@ -98,5 +98,5 @@ def test_resolutions_look_like_this(golden: Golden, name: str) -> None:
 
 def test_nothing_asked_is_an_empty_document() -> None:
     found = run(())
-    assert loads("".join(dump_resolved(found, found.header, found.findings)))["requests"] == []
+    assert loads("".join(dump_resolved(found)))["requests"] == []
     assert "".join(render_resolve_csv(found)).count("\n") == 1

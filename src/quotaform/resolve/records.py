@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, Any, Final, Self, TypeAlias
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias
 
 from msgspec import Meta
 
@@ -24,7 +24,10 @@ from quotaform.model.records.record import (
 )
 from quotaform.model.units import is_unlimited
 from quotaform.resolve.request import Effective, Resolved, shared_by
-from quotaform.resolve.resolve import KeyResolution, Resolution, ResolveHeader, ResolveOptions
+from quotaform.resolve.resolve import KeyResolution, Resolution, ResolveOptions
+
+if TYPE_CHECKING:
+    from quotaform.resolve.run import ResolveRun
 
 EntityTypeName: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": list(ENTITY_TYPES)})]
 Source: TypeAlias = Annotated[str | None, about("The address of the entry that it comes from.", "user=<default>")]
@@ -179,13 +182,9 @@ class ResolveRecord(Record, document=RESOLVE, omit_defaults=True):
     findings: Annotated[list[Finding], about("Findings about the resolved quotas.")]
 
 
-def dump_resolved(
-    resolutions: Iterable[Resolution], header: ResolveHeader, findings: Callable[[], list[Finding]]
-) -> Iterator[str]:
-    """Yield the document in pieces, one per request.
-
-    `findings` returns the findings, once all requests are resolved.
-    """
+def dump_resolved(run: ResolveRun) -> Iterator[str]:
+    """Yield the document in pieces, one per request."""
+    header = run.header
     head = ResolveRecord(
         cluster=ClusterRecord(name=header.cluster_name, id=header.cluster_id),
         read_at=header.read_at,
@@ -198,7 +197,7 @@ def dump_resolved(
 
     def fields() -> Iterator[tuple[str, Any]]:
         yield from list(builtins(head).items())[:-2]
-        yield "requests", map(RequestRecord.of, resolutions)
-        yield "findings", list(map(builtins, findings()))
+        yield "requests", map(RequestRecord.of, run)
+        yield "findings", list(map(builtins, run.findings()))
 
     return document_lines(fields(), {"requests"})

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
 
 from quotaform.model.entity import CLIENT_ID, ENTITY_TYPES, KNOWN_TYPES, USER, Entity, spell_name
-from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS, keys_for
 from quotaform.model.quotas import Cause
 from quotaform.model.text import inert
@@ -19,23 +18,17 @@ from quotaform.resolve.explain import Explained, ExplainedKey, ExplainedText, Ex
 from quotaform.resolve.request import NOT_LIMITED, Effective, Resolved, shared_by
 from quotaform.resolve.resolve import KeyResolution, Resolution, ResolveHeader, ResolveOptions, TableReport
 
+if TYPE_CHECKING:
+    from quotaform.resolve.run import ResolveRun
 
-def render_resolve(
-    resolutions: Iterable[Resolution],
-    header: ResolveHeader,
-    findings: Callable[[], list[Finding]],
-    style: Style = PLAIN,
-) -> Iterator[str]:
-    """Yield the text in pieces of whole lines, one per request.
 
-    `findings` returns the findings, once all requests are resolved.
-    """
-    yield (
-        f"{header_text(header, style)}\nPer quota key, the first matching entry in order of precedence applies (*).\n"
-    )
-    for resolution in resolutions:
-        yield "\n" + "".join(f"{line}\n" for line in _request_lines(resolution, header.detail, style))
-    if found := findings():
+def render_resolve(run: ResolveRun, style: Style = PLAIN) -> Iterator[str]:
+    """Yield the text in pieces of whole lines, one per request."""
+    head = header_text(run.header, style)
+    yield f"{head}\nPer quota key, the first matching entry in order of precedence applies (*).\n"
+    for resolution in run:
+        yield "\n" + "".join(f"{line}\n" for line in _request_lines(resolution, run.header.detail, style))
+    if found := run.findings():
         yield "\n" + "".join(f"{line}\n" for line in render_findings(found, style))
 
 
@@ -123,18 +116,16 @@ def _notes(row: KeyResolution, asked: Entity, style: Style) -> Iterator[str]:
 _COLUMNS: Final = ("request", "key", "limit", "entry", "place", "level", "limit before the plan", "one rate for")
 
 
-def resolve_report(
-    resolutions: Iterable[Resolution], header: ResolveHeader, findings: Callable[[], list[Finding]]
-) -> Report:
+def resolve_report(run: ResolveRun) -> Report:
     """Return, for each request and key, the entries that match it, from the one that applies down."""
-    rows = tuple(row for each in resolutions for key in each.keys for row in _ladder(each, key))
+    rows = tuple(row for each in run for key in each.keys for row in _ladder(each, key))
     return Report(
         title="Kafka quotas of requests on",
-        name=header.cluster_name,
-        about=tuple(header_text(header).splitlines()),
+        name=run.header.cluster_name,
+        about=tuple(header_text(run.header).splitlines()),
         sections=(Section(Table("Entries that match, in order of precedence", _COLUMNS, rows)),) if rows else (),
         nothing="No key was resolved.",
-        notes=tuple(f"{each.severity.value}: {inert(each.message)} [{each.rule}]" for each in findings()),
+        notes=tuple(f"{each.severity.value}: {inert(each.message)} [{each.rule}]" for each in run.findings()),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,7 +15,6 @@ from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import complete_quota_key, shorten
 from quotaform.cli.present import Results, report_failures
 from quotaform.model.errors import ExitCode, UsageError
-from quotaform.report.format import render
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
@@ -113,7 +112,7 @@ def resolve(
     from quotaform.report.render import render_report
     from quotaform.resolve.report import resolve_table_report
     from quotaform.resolve.resolve import ResolveOptions, TableReport
-    from quotaform.resolve.run import ResolveRequest, ResolveRun
+    from quotaform.resolve.run import ResolveRequest
 
     console = output.console
     keys = tuple(sorted(set(key or ()), key=key_order))
@@ -140,15 +139,10 @@ def resolve(
     names = [cluster.name for cluster in clusters]
     results.open(names)
     outcomes = results.gather(resolve_clusters(clusters, request, progress=console.progress), names)
-
-    def rendered(run: ResolveRun) -> Iterable[str]:
-        shown = {"header": run.header, "findings": run.findings, "style": console.style()}
-        yield from render(output.subject, output.format_name, run, **shown)
-        if output.format_name == "csv":
-            for finding in run.findings():
-                console.warn(f"quotaform: {f'{finding.address}: ' if finding.address else ''}{finding}")
-
-    results.present(outcomes, rendered=rendered)
+    results.present(outcomes)
+    if output.format_name == "csv":
+        for finding in outcomes[0].require().findings():
+            console.warn(f"quotaform: {f'{finding.address}: ' if finding.address else ''}{finding}")
     return results.exit_code(outcomes)
 
 

@@ -31,7 +31,22 @@ class BrokerConfig:
     errors: Mapping[int, ClusterError]  # node id to the reason why it could not be asked
 
 
-class Gateway(ABC):
+class Connected:
+    """What is connected until it is closed, at the end of a `with` at the latest."""
+
+    def close(self) -> None:
+        """Close all connections; if called from another thread, abort the request in progress."""
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+
+class Gateway(Connected, ABC):
     """A cluster to read and, unless it is a snapshot, to change."""
 
     name: str
@@ -103,17 +118,6 @@ class Gateway(ABC):
         Raises `ValueError` at once for two alterations of one entity, or one that no broker could read; `ClusterError`
         while the first rows are asked for: nothing at all was sent.
         """
-
-    def close(self) -> None:  # noqa: B027 (a file has none)
-        """Close all connections; if called from another thread, abort the request in progress."""
-
-    def __enter__(self) -> Self:
-        """Return the gateway itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the gateway."""
-        self.close()
 
 
 Made = TypeVar("Made")

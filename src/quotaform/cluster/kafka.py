@@ -19,7 +19,7 @@ from quotaform.cluster.broker import (
     split_alterations,
 )
 from quotaform.cluster.client.config import ClientConfig
-from quotaform.cluster.gateway import BeforeSend, BrokerConfig, Gateway, do_nothing
+from quotaform.cluster.gateway import BeforeSend, BrokerConfig, Connected, Gateway, do_nothing
 from quotaform.cluster.scram_credential import ScramMechanism
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.cluster.wire.failure import UnansweredError
@@ -90,7 +90,7 @@ def send_in_turn(
         raise interrupt
 
 
-class BrokerGateway:
+class BrokerGateway(Connected):
     """A running cluster. Not safe for use from several threads at a time, `close` aside."""
 
     def __init__(
@@ -189,14 +189,6 @@ class BrokerGateway:
     def close(self) -> None:
         """Close the connection; if called from another thread, abort the request in progress."""
         self.connection.close()
-
-    def __enter__(self) -> Self:
-        """Return the gateway itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the gateway."""
-        self.close()
 
 
 BROKER_TIMEOUT: Final = 5.0

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from threading import Lock
-from types import NoneType, TracebackType
+from types import NoneType
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from quotaform.cluster.gateway import Connected, Gateway
 from quotaform.model.alteration import Alteration, AlterResult
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
 from quotaform.model.errors import ClusterError, UnknownKeyError
@@ -33,14 +34,13 @@ from quotaform.resolve.resolve import Resolver
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
 
 if TYPE_CHECKING:
-    from quotaform.cluster.gateway import Gateway
     from quotaform.desired.config import Cluster
 
 
 ItemT = TypeVar("ItemT")
 
 
-class QuotaAdmin:
+class QuotaAdmin(Connected):
     """Client quotas of one cluster, or of a snapshot file, which can be described and resolved but not altered.
 
     Several threads may use one admin: their calls are made one after the other. `close` may be called at any time and
@@ -203,16 +203,6 @@ class QuotaAdmin:
             if self._is_closed:
                 raise ClusterError("This QuotaAdmin is closed; connect again.")
             yield self._gateway
-
-    def __enter__(self) -> Self:
-        """Return the admin itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the connection."""
-        self.close()
 
 
 def _read_items(items: Iterable[ItemT], kind: type[ItemT], argument: str, expected: str = "") -> list[ItemT]:

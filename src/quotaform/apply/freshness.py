@@ -10,12 +10,11 @@ from quotaform.model import rule
 from quotaform.model.alteration import apply_ops
 from quotaform.model.errors import StaleEntitiesError
 from quotaform.model.finding import Finding
-from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import NO_VALUES, Quotas, Values, same_value, same_values
 from quotaform.model.text import inert, listed
-from quotaform.model.units import render_value
 from quotaform.plan.change import EntityChange
 from quotaform.plan.plan import Plan
+from quotaform.resolve.effect import value_text
 from quotaform.resolve.resolve import AssumedPlan
 
 _SHOWN: Final = 5
@@ -51,8 +50,7 @@ def describe_difference(wanted: Values, live: Values) -> str:
     keys = dict.fromkeys([*live, *wanted])
     different = [key for key in keys if not same_value(live.get(key), wanted.get(key))]
     return "it has " + ", ".join(
-        f"{inert(key)} = {render_value(QUOTA_KEYS.get(key), live[key])}" if key in live else f"no {inert(key)}"
-        for key in different
+        f"{inert(key)} = {value_text(key, live[key])}" if key in live else f"no {inert(key)}" for key in different
     )
 
 
@@ -68,8 +66,8 @@ def _moved(change: EntityChange, live: Values) -> list[str]:
     before, after = change.before, change.after
     keys = [key for key in dict.fromkeys([*before, *live]) if not same_value(before.get(key), live.get(key))]
     return [
-        f"{inert(key)} is {_value(key, live)}; it was {_value(key, before)} when the plan was made, "
-        f"which {_aim(key, before, after)}"
+        f"{inert(key)} is {value_text(key, live.get(key))}; it was {value_text(key, before.get(key))} when the plan "
+        f"was made, which {_aim(key, before, after)}"
         for key in keys
     ]
 
@@ -77,11 +75,7 @@ def _moved(change: EntityChange, live: Values) -> list[str]:
 def _aim(key: str, before: Values, after: Values) -> str:
     if same_value(before.get(key), after.get(key)):
         return "does not change it"
-    return f"sets {_value(key, after)}" if key in after else "removes it"
-
-
-def _value(key: str, values: Values) -> str:
-    return render_value(QUOTA_KEYS.get(key), values[key]) if key in values else "not set"
+    return f"sets {value_text(key, after[key])}" if key in after else "removes it"
 
 
 def as_if_applied(plan: Plan) -> AssumedPlan:

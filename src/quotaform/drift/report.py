@@ -130,18 +130,16 @@ def _entity_lines(
     absent = entity.absent if isinstance(entity, Drifted) else None
     width = max(len(each.key) for each in entity.keys)
     for each in entity.keys:
-        moved = f", {_value(each.key, each.agreed)} in the baseline" if each.has_moved else ""
+        moved = f", {value_text(each.key, each.agreed)} in the baseline" if each.has_moved else ""
         difference = _difference(each, absent, "history" if is_history else "files")
         yield f"      {spell_name(each.key):<{width}} : {difference}{moved}"
 
 
 def _difference(each: DriftedKey, absent: str | None, place: str = "files") -> str:
-    wanted = ("not" if absent is None else inert(absent)) if each.desired is None else _value(each.key, each.desired)
-    return f"{_value(each.key, each.actual)} on the cluster, {wanted} in the {place}"
-
-
-def _value(key: str, value: float | None) -> str:
-    return "not set" if value is None else value_text(key, value)
+    wanted = (
+        ("not" if absent is None else inert(absent)) if each.desired is None else value_text(each.key, each.desired)
+    )
+    return f"{value_text(each.key, each.actual)} on the cluster, {wanted} in the {place}"
 
 
 _COLUMNS: Final = (
@@ -251,7 +249,7 @@ def _slack_drift_lines(drift: Drift) -> Iterator[str]:
 def _values(drifted: Drifted) -> str:
     parts = []
     for each in drifted.keys[:MOST_ITEMS]:
-        live, wanted = (harmless(_value(each.key, value)) for value in (each.actual, each.agreed))
+        live, wanted = (harmless(value_text(each.key, value)) for value in (each.actual, each.agreed))
         parts.append(f"{harmless(spell_name(each.key))} {live}, agreed {wanted}")
     return f"({'; '.join(parts)})"
 

@@ -40,7 +40,6 @@ _TITLES: Final[Mapping[Action | Origin, str]] = {
     Action.CREATE: "Created",
     Origin.DRIFT: "Drift, not in this change (not applied yet, or edited by hand)",
 }
-_UNKNOWN: Cell = Number("not set", -1.0)
 _COLUMNS: Final = (
     Column("entity", ColumnKind.NAME), "action", Column("key", ColumnKind.NAME), "now", "after",
     Column("chart", ColumnKind.PAGE), "effective limit", Column("direction", ColumnKind.PAGE),
@@ -153,7 +152,7 @@ def _limit_notes(change: EntityChange, row: Change, effect: Effect) -> str:
 
 def value_cell(key: str, value: float | None) -> Cell:
     """Return a value as it prints; one that is not set comes before all others."""
-    return _UNKNOWN if value is None else Number(value_text(key, value), value)
+    return Number(value_text(key, value), -1.0 if value is None else value)
 
 
 def value_bar(row: Change) -> Cell:

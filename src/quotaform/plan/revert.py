@@ -23,9 +23,10 @@ from quotaform.model.errors import OtherClusterError, RevertError
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import NO_VALUES, Cause, Change, Quotas, same_value
 from quotaform.model.scope import Selection
-from quotaform.model.units import is_writable, render_value
+from quotaform.model.units import is_writable
 from quotaform.plan.plan import Plan
 from quotaform.plan.receipt import Result, SavedReceipt
+from quotaform.resolve.effect import value_text
 
 _SHORT_ID: Final = 12
 
@@ -118,15 +119,11 @@ def _problems(revert: Revert) -> Iterator[tuple[tuple[Entity, str], str]]:
         row = moved.row
         yield (
             (row.entity, row.key),
-            f"is {_value(row.key, moved.live)}; the apply changed it from {_value(row.key, row.before)} to "
-            f"{_value(row.key, row.after)}, and somebody else has changed it since",
+            f"is {value_text(row.key, moved.live)}; the apply changed it from {value_text(row.key, row.before)} to "
+            f"{value_text(row.key, row.after)}, and somebody else has changed it since",
         )
     for row in revert.unwritable:
-        yield (row.entity, row.key), f"was {_value(row.key, row.before)} before the apply, which cannot be written"
-
-
-def _value(key: str, value: float | None) -> str:
-    return "not set" if value is None else render_value(QUOTA_KEYS.get(key), value)
+        yield (row.entity, row.key), f"was {value_text(row.key, row.before)} before the apply, which cannot be written"
 
 
 def as_revert(plan: Plan, revert: Revert) -> Plan:

@@ -134,9 +134,9 @@ DIRECTIONS: Final = {
 _PLURALS = {"user": "user", "client-id": "client-id", "ip": "address"}
 
 
-def value_text(key: str, value: float) -> str:
+def value_text(key: str, value: float | None) -> str:
     """Return a value of a key as plans print it."""
-    return render_value(QUOTA_KEYS.get(key), value)
+    return "not set" if value is None else render_value(QUOTA_KEYS.get(key), value)
 
 
 def fallback_text(key: str, effective: Effective) -> str:

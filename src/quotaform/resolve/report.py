@@ -227,7 +227,6 @@ _GIVERS = {
     Giver.TOMBSTONE: "state: absent",
     Giver.EXPIRED: "expired",
 }
-_REMOVED = "not set"
 
 
 def render_explained(explained: Explained, style: Style = PLAIN) -> str:
@@ -261,8 +260,8 @@ def _text_line(text: ExplainedText) -> str:
 
 
 def _key_lines(explained: ExplainedKey, style: Style) -> Iterator[str]:
-    effective = f"= {value_text(explained.key, explained.value)}" if explained.value is not None else f"is {_REMOVED}"
-    yield f"    {style.paint(f'{explained.key} {effective}', 'bold')}"
+    verb = "is" if explained.value is None else "="
+    yield f"    {style.paint(f'{explained.key} {verb} {value_text(explained.key, explained.value)}', 'bold')}"
     rows = [_step_cells(explained.key, step) for step in explained.steps]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for number, (value, layer, giver, location) in enumerate(rows, start=1):
@@ -273,8 +272,7 @@ def _key_lines(explained: ExplainedKey, style: Style) -> Iterator[str]:
 
 def _step_cells(key: str, step: Step) -> tuple[str, str, str, str]:
     giver = f"profile {inert(step.profile)}" if step.profile is not None else _GIVERS[step.giver]
-    value = _REMOVED if step.value is None else value_text(key, step.value)
-    return value, _layer(step.layer), giver, str(step.location)
+    return value_text(key, step.value), _layer(step.layer), giver, str(step.location)
 
 
 def _layer(layer: str | None) -> str:

@@ -55,9 +55,9 @@ class QuotaIndex:
     def _replace(self, quotas: Quotas) -> None:
         for entity, values in quotas.items():
             level = level_of(entity)
-            if level is None or any(name == "" and kind in level.non_empty for kind, name in entity.parts):
-                continue
             names = [name for _, name in entity.parts if name is not None]
+            if level is None or ("" in names and any((kind, "") in entity.parts for kind in level.non_empty)):
+                continue
             key: Hashable = names[0] if len(names) == 1 else tuple(names)
             if values:
                 self._tables[level.source].entries[key] = QuotaEntry(level, entity, values)
@@ -160,6 +160,7 @@ _WITH_OTHERS: Final = {kind: [level for level in LEVELS if kind in level.named !
 _SOURCES: Final = {size: [level.source for level in each.levels] for size, each in PRECEDENCE_OF.items()}
 
 
+_NONE: Final = frozenset[str]()
 _PLACES: Final = {
     size: [(kind, each.columns.index(kind)) for kind in sorted(each.columns)] for size, each in PRECEDENCE_OF.items()
 }
@@ -205,16 +206,16 @@ class DifferingNames:
         >>> DifferingNames(index).count(anybody, key, effective(index.entries(anybody), key))
         {'user': 1}
         """
-        counts = {
-            kind: self._differing(request, place, kind, key, limit)
-            for kind, place in _PLACES[len(request)]
-            if request[place] is UNMENTIONED
-        }
-        return {kind: number for kind, number in counts.items() if number} or NO_NAMES
+        counts: dict[str, int] = {}
+        for kind, place in _PLACES[len(request)]:
+            if request[place] is UNMENTIONED and (number := self._differing(request, place, kind, key, limit)):
+                counts[kind] = number
+        return counts or NO_NAMES
 
     def _differing(self, request: Request, place: int, kind: str, key: str, limit: Effective) -> int:
         """Count the names that make a request resolve a key to another value than `limit`."""
-        empty = frozenset([each for each, at in _PLACES[len(request)] if request[at] == ""])
+        columns = PRECEDENCE_OF[len(request)].columns
+        empty = frozenset(columns[at] for at, name in enumerate(request) if name == "") if "" in request else _NONE
         weakest = limit.level.number if limit.level else inf
         own = self._own.get((kind, key, weakest, empty))
         if own is None:

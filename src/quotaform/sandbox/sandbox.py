@@ -104,7 +104,6 @@ class Sandbox:
         self._jvm = tuple(jvm)
         self._running: SupervisorClient | None = None
         self._exporter: Path | None = None
-        self._certificates: Certificates | None = None
         self._nodes: dict[int, Node] = {}
         self.pids: dict[int, int] = {}
 
@@ -183,8 +182,7 @@ class Sandbox:
         protocols = security.protocols(self.release) if self.secured else {security.PLAINTEXT: "PLAINTEXT"}
         more: dict[str, str] = {}
         if self.secured:
-            self._certificates = make_certificates(directory / "certificates")
-            more = security.server_properties(self._certificates, self.release)
+            more = security.server_properties(make_certificates(self.certificates.folder), self.release)
         zookeeper = ""
         if self.release.has_zookeeper:
             zookeeper = self._start_zookeeper()
@@ -391,9 +389,9 @@ class Sandbox:
     @property
     def certificates(self) -> Certificates:
         """The PEM files of a secured sandbox."""
-        if (certificates := self._certificates) is None:
+        if not self.secured:
             raise UsageError("This sandbox has no certificates; start it secured.")
-        return certificates
+        return Certificates(self.data_dir / "certificates")
 
     def client_properties(
         self,
@@ -412,7 +410,7 @@ class Sandbox:
         """
         return security.client_properties(
             listener,
-            self._certificates,
+            self.certificates if self.secured else None,
             user=user,
             password=password,
             mechanism=mechanism or (None if self.release.formats_scram else "PLAIN"),

@@ -299,7 +299,7 @@ class Watch:
         try:
             declared = state.declared(cluster.name)
             with self.connect(cluster) as gateway:
-                plan = plan_cluster(state.request, cluster, gateway, lambda: (declared, state.source), clock=self.clock)
+                plan = plan_cluster(state.request, cluster, gateway, declared, state.source, clock=self.clock)
             planned = ClusterOutcome(cluster.name, plan)
         except QuotaformError as error:
             planned = ClusterOutcome(cluster.name, error=error)

@@ -61,7 +61,7 @@ class PlanWork:
         try:
             desired = self.files.desired(cluster.name, self.request.policies.problems)
             with open_gateway(cluster) as gateway:
-                made = plan_cluster(self.request, cluster, gateway, lambda: (desired, self.source), clock=self.clock)
+                made = plan_cluster(self.request, cluster, gateway, desired, self.source, clock=self.clock)
         finally:
             self.files.release(cluster.name)
             if self.source.bases is not None:

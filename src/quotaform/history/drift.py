@@ -138,7 +138,7 @@ class HistoryDrift:
                 findings=() if live_id == held.cluster_id else (rule.CLUSTER_ID.finding(text),),
             )
             source = replace(self.source, bases=Bases(lambda _: declared))
-            return plan_cluster(self.request, cluster, gateway, lambda: (desired, source), clock=self.clock)
+            return plan_cluster(self.request, cluster, gateway, desired, source, clock=self.clock)
 
     def _entries(self, cluster: str, held: Held) -> Desired:
         """Return what a cluster held as if files declared it: without what files of this repository cannot declare."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from concurrent.futures import Future
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
@@ -89,7 +88,6 @@ class Reading:
 
     cluster_id: str
     quotas: Quotas
-    at: str  # When it was read, ISO 8601 UTC
     snapshot: SnapshotFile | None = None
     principals: Principals | None = None
 
@@ -123,7 +121,7 @@ def make_cluster_plan(
         PlanHeader(
             cluster_name=cluster.name,
             cluster_id=reading.cluster_id,
-            created_at=reading.at,
+            created_at=plan_timestamp(clock),
             source=structs.replace(source.plan_source, base=base.declared.base if base.declared else None),
             options=_options(request, cluster, revert),
             snapshot=reading.snapshot,
@@ -264,41 +262,32 @@ def plan(
     connect: Connect = open_gateway,
     files: LoadedFiles | None = None,
 ) -> Iterator[ClusterOutcome[Plan]]:
-    """Plan clusters in this process, all at a time; they are asked while the files are read.
+    """Plan clusters in this process, all at a time, once the files are read.
 
     Files that are invalid for a cluster are its outcome, whether or not it could be read. An interrupt (Ctrl-C) is
     raised again after the outcomes of all clusters that are finished were yielded.
 
     `files`: those of the repository, if they were read. Raises `InvalidFilesError` or `BaseError`.
     """
-    steps = Steps(progress)
-    step = steps if len(request.clusters) == 1 else no_progress
+    if files is None:
+        files = request.repository.load(request.config, today(clock), may_be_empty=request.is_guarded)
     declared: dict[str, Desired] = {}
     invalid: dict[str, InvalidFilesError] = {}
-    read: Future[Source] = Future()
+    for cluster in request.clusters:
+        try:
+            declared[cluster.name] = files.desired(cluster.name, request.policies.problems)
+        except InvalidFilesError as error:
+            invalid[cluster.name] = error
+    source = read_plan_source(request, files.layout.tree, clock, files)
+    steps = Steps(progress)
+    step = steps if len(request.clusters) == 1 else no_progress
 
     def work(cluster: Cluster, gateway: Gateway) -> Plan:
-        def given() -> tuple[Desired, Source]:
-            source = read.result()
-            if cluster.name in invalid:
-                raise invalid[cluster.name]
-            return declared[cluster.name], source
-
-        return plan_cluster(request, cluster, gateway, given, clock=clock, progress=step)
+        if cluster.name in invalid:
+            raise invalid[cluster.name]
+        return plan_cluster(request, cluster, gateway, declared[cluster.name], source, clock=clock, progress=step)
 
     with ClusterWork(request.clusters, work, connect) as working:
-        try:
-            if files is None:
-                files = request.repository.load(request.config, today(clock), may_be_empty=request.is_guarded)
-            for cluster in request.clusters:
-                try:
-                    declared[cluster.name] = files.desired(cluster.name, request.policies.problems)
-                except InvalidFilesError as error:
-                    invalid[cluster.name] = error
-            read.set_result(read_plan_source(request, files.layout.tree, clock, files))
-        except BaseException as error:
-            read.set_exception(error)
-            raise
         outcomes = working.outcomes(invalid, steps)
         yield from with_same_clusters(outcomes) if request.is_guarded else outcomes
 
@@ -332,21 +321,18 @@ def plan_cluster(
     request: PlanRequest,
     cluster: Cluster,
     gateway: Gateway,
-    given: Callable[[], tuple[Desired, Source]],
+    desired: Desired,
+    source: Source,
     *,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
 ) -> Plan:
-    """Plan one cluster of what the files declare for it. Raises `ClusterError` if it could not be read.
-
-    `given` returns what they declare, and where they come from; it is called once the cluster was read.
-    """
+    """Plan one cluster of what the files declare for it. Raises `ClusterError` if it could not be read."""
     cluster_id = gateway.cluster_id()
     principals = request.principals_of(cluster)
 
     def make(actual: Quotas) -> Plan:
-        reading = Reading(cluster_id, actual, plan_timestamp(clock), gateway.snapshot, principals)
-        desired, source = given()
+        reading = Reading(cluster_id, actual, gateway.snapshot, principals)
         return make_cluster_plan(request, cluster, reading, diff(desired, actual), desired, source=source, clock=clock)
 
     return read_settled(gateway, make, bulk_of_plan, clock=clock, progress=progress)
@@ -422,7 +408,7 @@ def plan_revert(
         return make_cluster_plan(
             request,
             cluster,
-            Reading(cluster_id, actual, plan_timestamp(clock), gateway.snapshot, request.principals_of(cluster)),
+            Reading(cluster_id, actual, gateway.snapshot, request.principals_of(cluster)),
             revert.rows,
             desired,
             source=source,

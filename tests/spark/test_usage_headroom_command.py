@@ -88,7 +88,7 @@ def test_it_says_who_is_throttled_who_is_close_and_what_nobody_uses(
         {"cluster": "lab", "key": MUTATION, "values": 1},
     ]
     assert document["unknown_clusters"] == [{"cluster": "other", "buckets": 1}]
-    assert repository.read("headroom.md").startswith("**Headroom: 1 throttled")
+    assert "\n**Headroom: 1 throttled" in repository.read("headroom.md")
     for text in (PRODUCER, "client-id=etl", "10 B/s", "limit"):
         assert text in repository.read("headroom.html")
     rows = spark.read.parquet(str(out)).toArrow().to_pylist()

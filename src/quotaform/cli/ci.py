@@ -180,10 +180,8 @@ def _reason(code: int, noted: Iterable[Any]) -> str:
 
 
 def _written(name: str, value: str) -> str:
-    """Return an output with an end that its value cannot contain."""
+    """Return an output with an end that nobody who made its value knew."""
     from secrets import token_hex
 
     end = f"quotaform-{token_hex(16)}"
-    while end in value:
-        end = f"quotaform-{token_hex(16)}"
     return f"{name}<<{end}\n{value}\n{end}\n"

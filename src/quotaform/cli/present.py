@@ -120,7 +120,6 @@ class Results:
         self._reports = [_read_report(text) for text in report or ()]
         self._context = {} if ci is None else ci.options
         self._options = {"style": self.console.style(), **shown, **self._context}
-        self._rendered = partial(render, self._subject, self.format_name, **self._options)
 
     def open(self, clusters: Sequence[str], *others: OutFile) -> None:
         """Read the values of `--out`; `others` are written of each result, too.
@@ -180,17 +179,16 @@ class Results:
         except (QuotaformError, KeyboardInterrupt) as cause:
             error = cause if isinstance(cause, QuotaformError) else None
             failed: list[ClusterOutcome[Any]] = [ClusterOutcome(name, error=error or self._unread) for name in clusters]
-            self._write_failed("--report", partial(self._write_reports, failed, error))
+            writers = {"--report": partial(self._write_reports, failed, error)}
             if has_files and clusters and error is not None:
-                self._write_failed("--out", partial(self._write_failed_files, failed))
+                writers["--out"] = partial(self._write_failed_files, failed)
+            for option, write in writers.items():
+                try:
+                    write()
+                except QuotaformError as problem:
+                    # What failed first is what matters.
+                    self.console.warn_of_failure(f"the failure is not in the files of {option}: {problem}")
             raise
-
-    def _write_failed(self, option: str, write: Callable[[], None]) -> None:
-        try:
-            write()
-        except QuotaformError as problem:
-            # What failed first is what matters.
-            self.console.warn_of_failure(f"the failure is not in the files of {option}: {problem}")
 
     def _write_failed_files(self, outcomes: Sequence[ClusterOutcome[Any]]) -> None:
         if not self._files:
@@ -253,7 +251,9 @@ class Results:
             running = [each for each in found if each.value is not None and not each.value.is_snapshot]
             warn_of_started(self.console, request.repository, running, request.revert)
         self._ci.report(self.console, self._subject, outcomes)
-        pieces = self._printed(outcomes, rendered or self._rendered, is_shown=is_shown)
+        pieces = self._printed(
+            outcomes, rendered or partial(render, self._subject, self.format_name, **self._options), is_shown=is_shown
+        )
         print_result(self.console, self.format_name, pieces)
         for outcome in outcomes if self._subject in ANNOTATED else ():
             if outcome.error is None and digest_of(outcome.value).exit_code in ANNOTATED[self._subject]:

@@ -294,11 +294,11 @@ class PlanRecord(Record, document=PLAN, omit_defaults=True):
     digest: Annotated[Digest, about("A digest of everything else in this file.")] = written(default="")
 
     def load(self) -> Plan:
-        """Return the plan.
+        """Return the plan; the record is without changes then.
 
         Raises `ShapeError` if it holds what no plan does, and `SavedFileChangedError` if the plan id is another.
         """
-        changes = tuple(load_items("changes", self.changes, ChangeRecord.load))
+        changes = tuple(load_items("changes", _taken(self.changes), ChangeRecord.load))
         with readable():
             return Plan(
                 header=PlanHeader(
@@ -321,6 +321,13 @@ class PlanRecord(Record, document=PLAN, omit_defaults=True):
                 blast_radius=self.blast_radius,
                 backtest=self.backtest,
             )
+
+
+def _taken(items: list[ChangeRecord]) -> Iterator[ChangeRecord]:
+    """Yield the items of a list and let go of them: of very many, there are not all records beside all changes."""
+    items.reverse()
+    while items:
+        yield items.pop()
 
 
 def checked_options(options: PlanOptions) -> PlanOptions:

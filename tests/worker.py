@@ -13,7 +13,7 @@ TOGETHER: Final = {
     **dict.fromkeys([f"tests/kafka/test_{name}.py" for name in ("scram", "stores")], "a secured broker"),
     "tests/kafka/test_enforcement.py": "traffic",
     "tests/kafka/test_oldest.py": "the oldest broker",
-    **dict.fromkeys([f"tests/kafka/test_{name}.py" for name in ("doors", "kerberos", "oauth")], "every mechanism"),
+    **dict.fromkeys([f"tests/kafka/test_{name}.py" for name in ("doors", "kerberos")], "every mechanism"),
 }
 """Files whose tests run on one worker, and what they share there."""
 

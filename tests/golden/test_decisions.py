@@ -88,7 +88,7 @@ from tests.scripted_gateway import (
     ScriptedConnection,
     ScriptedGateway,
 )
-from tests.unit.test_planfile_mutation import ORIGINAL, sealed_again, sealed_text
+from tests.unit.test_planfile import ORIGINAL, sealed_again, sealed_text
 from tests.unit.test_receipt import PLAN as RECEIPT_PLAN
 from tests.unit.test_wire_messages import answer as broker_answer
 

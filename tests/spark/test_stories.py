@@ -13,7 +13,7 @@ from tests.golden.conftest import golden
 from tests.golden.test_stories import Story, check_story, quotas_of
 from tests.spark import files
 from tests.spark.log import without_progress
-from tests.spark.test_usage_curve import START, usage_rows
+from tests.spark.test_usage_table import START, usage_rows
 from tests.spark.usage_oracle import usage_table
 
 if TYPE_CHECKING:

@@ -1,7 +1,10 @@
-"""How a stream ends that is stopped while a batch runs, and what becomes of records without a value."""
+"""Topics of a real broker, streamed into tables with the connector from Maven, and how a stream ends."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +16,7 @@ from pyarrow import parquet
 
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.model.errors import StreamError
+from quotaform.sandbox import Sandbox
 from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.stream import BatchWriter, StreamRequest, _run, with_record_id
@@ -122,3 +126,55 @@ def test_a_batch_becomes_one_file_of_rows_and_one_of_what_cannot_be_read(spark: 
         ("kafka:t/1", 2, "offset 2: line 1: not a metric with a value, or cut"),
     ]
     assert (writer.counts["written"], writer.counts["quarantined"]) == (4, 4)
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def streamed(sandbox: Sandbox, folder: Path, what: str) -> Any:
+    """Return what is seen in a process of its own: the session of the other tests has no connector."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.usage_in_stream", sandbox.bootstrap_servers, str(folder), what],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=590,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.timeout(600)
+def test_a_topic_becomes_a_table_record_by_record(tmp_path: Path, sandbox: Sandbox) -> None:
+    assert streamed(sandbox, tmp_path, "sample") == {}
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(900)
+def test_the_command_is_killed_again_and_again_and_the_table_is_that_of_a_batch_ingest() -> None:
+    """With a broker of its own; `python -m tests.faults.stream_kills` says what is killed, and takes other numbers."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.faults.stream_kills", "12"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=890,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-4000:]
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(600)
+def test_topics_become_tables_record_by_record_whatever_happens(tmp_path: Path, sandbox: Sandbox) -> None:
+    seen = streamed(sandbox, tmp_path, "all")
+    begin = "the stream of the checkpoint FOLDER/checkpoint cannot go on: "
+    assert "it is in a table; give a folder of its own" in seen["in-table"]
+    assert seen["in-use"].startswith(f"{begin}another process streams with it")
+    assert "is damaged, or of another version" in seen["version"]
+    assert "v9" in seen["version"]
+    assert seen["damaged"].startswith(f"{begin}what Spark has written into it is damaged")
+    assert "records of the topic refused are gone that were not read yet" in seen["gone"]
+    assert "give another --checkpoint, which begins with the oldest record that is there" in seen["gone"]
+    assert 'the topic "refused" was deleted and recreated; records of it' in seen["recreated-running"]

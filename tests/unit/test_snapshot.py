@@ -27,7 +27,7 @@ from quotaform.plan.report import render_plan
 from quotaform.report.text import reading_text
 from tests.builder import HEADER, PRODUCER, dumped_plan, plan_of
 from tests.loading import load_schema
-from tests.unit import test_planfile_mutation as mutation
+from tests.unit import test_planfile as mutation
 
 TEXT = st.text(max_size=12) | st.sampled_from(["<default>", "", "a,b=c", 'a"b', "\u2028", "é", "e\u0301", "\U0001f600"])
 NAMES = st.dictionaries(st.sampled_from(["user", "client-id", "ip", "group", ""]), st.none() | TEXT, min_size=1)

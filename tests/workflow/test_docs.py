@@ -320,8 +320,8 @@ def test_a_session_in_a_repository_prints_what_is_printed(tmp_path: Path, page: 
 def test_the_comment_of_the_page_is_real(tmp_path: Path) -> None:
     git = changed(tmp_path / "repository", "pull-requests")
     assert run("plan", "--base", "origin/main", "--out", "markdown=plan.md", cwd=git.path).code == 0
-    comment = (git.path / "plan.md").read_text().splitlines()
-    page = (ROOT / "docs/pull-requests.md").read_text().splitlines()
+    comment = calm((git.path / "plan.md").read_text()).splitlines()
+    page = calm((ROOT / "docs/pull-requests.md").read_text()).splitlines()
     shown = [line[2:] for line in page if line.startswith("> ") and len(line) > 2]
     assert len(shown) > 5
     assert [line for line in shown if line not in comment] == []

@@ -409,9 +409,8 @@ def merge_base(objects: GitObjects, head: Commit, base: Commit) -> Commit | None
     Both histories are searched together, one generation after the other. With several common commits of one generation
     it is one of them.
 
-    Returns:
-        The base itself if the head contains it; `None` if they have nothing in common, the clone lacks commits, or
-        too many would have to be read.
+    Returns the base itself if the head contains it; `None` if they have nothing in common, the clone lacks commits, or
+    too many would have to be read.
     """
     count, is_incomplete = 0, False
 

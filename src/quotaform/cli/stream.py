@@ -96,9 +96,8 @@ def make_harmless(text: str, *, before: str = "", allows_colour: bool = False) -
     a
     :\u003aerror::b\u0007
 
-    Args:
-        text: Any number of lines, whole or in parts; a colour is never split.
-        before: As for `quotaform.model.text.break_lines`.
+    `text`: any number of lines, whole or in parts; a colour is never split. `before`: as for
+    `quotaform.model.text.break_lines`.
     """
     if not text.replace("\n", "").isprintable():
         parts = split(_COLOUR, text) if allows_colour else [text]

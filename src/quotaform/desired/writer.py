@@ -48,8 +48,7 @@ def render_quotas(quotas: Quotas, *, schema: str | None = SCHEMA) -> tuple[str, 
 
     `schema`: where editors find the schema; `None` leaves the line out.
 
-    Returns:
-        The text, and what files cannot say: such an entity is left out, never written half.
+    Returns the text, and what files cannot say: such an entity is left out, never written half.
     """
     lines = [f"# yaml-language-server: $schema={schema}"] if schema else []
     findings: list[Finding] = []

@@ -57,7 +57,7 @@ class PlanWork:
     is_drift: bool = False
 
     def __call__(self, cluster: Cluster) -> Plan | Drift:
-        """Return the plan of a cluster, or its drift, and let go of the files that are its alone."""
+        """Return the plan of a cluster, or its drift, and release the files that only it has."""
         try:
             desired = self.files.desired(cluster.name, self.request.policies.problems)
             with open_gateway(cluster) as gateway:

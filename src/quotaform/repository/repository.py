@@ -245,8 +245,7 @@ class Repository:
 
         `patterns`: names of clusters, or globs over them.
 
-        Returns:
-            Their names, in the order of quotaform.yaml; `None` alone, for the common files, when it names no cluster.
+        Their names come in the order of quotaform.yaml; `None` alone, for the common files, when it names no cluster.
 
         Raises `UsageError`: a name or a glob fits no cluster.
         """

@@ -69,11 +69,9 @@ class QuotaAdmin(Connected):
     ) -> Self:
         """Connect to a cluster.
 
-        Args:
-            bootstrap_servers: `host:port`, several with commas or as a list; none for those of the configuration.
-            command_config: A Java-style client properties file: `security.protocol`, `sasl.*`, `ssl.*`.
-            properties: The same keys as a mapping; they win over those of the file.
-            timeout: Seconds after which connecting is given up.
+        `bootstrap_servers`: `host:port`, several with commas or as a list; none for those of the configuration.
+        `command_config`: a Java-style client properties file: `security.protocol`, `sasl.*`, `ssl.*`. `properties`: the
+        same keys as a mapping; they win over those of the file. `timeout`: seconds after which connecting is given up.
 
         Raises `ConnectError` if no server could be used, `AuthenticationError` if one did not accept the credentials,
         `InvalidFilesError` if the properties are invalid, and `UsageError` if there is no server.
@@ -158,12 +156,9 @@ class QuotaAdmin(Connected):
     ) -> dict[str, Resolved]:
         """Resolve what limits a request (ResolveClientQuotas of KIP-546).
 
-        Args:
-            user: The name of the principal; without one, a user that no quota mentions.
-            client_id: The client-id; without one, a client-id that no quota mentions, which is what nearly every client
-                sends. `""` is an empty client-id, which no quota with a client-id matches, not even a default
-                (KAFKA-13341).
-            ip: The address of a connection, alone.
+        `user`: the name of the principal; without one, a user that no quota mentions. `client_id`: without one, a
+        client-id that no quota mentions, which is what nearly every client sends; `""` is an empty client-id, which no
+        quota with a client-id matches, not even a default (KAFKA-13341). `ip`: the address of a connection, alone.
 
         The result has every quota key that can limit the request; a key that nothing limits has no value and no source.
         `Resolved.differs` is the number of users and client-ids that resolve to another value than a name that no quota

@@ -172,8 +172,7 @@ def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | No
 
     `room`: how many schemas and listed values the policies of the repository may still ask of an entry.
 
-    Returns:
-        The policy, unless anything is wrong; what is wrong; how many schemas and values it asks of an entry.
+    Returns the policy, unless anything is wrong; what is wrong; how many schemas and values it asks of an entry.
     """
     text = decode(source)
     if isinstance(text, Finding):

@@ -83,8 +83,7 @@ def read_number(text: str) -> str | int | Decimal | Oddity:
     >>> read_number("5"), read_number("1e6"), read_number("007").value, read_number("10MiB/s")
     (5, Decimal('1E+6'), 'an octal number', '10MiB/s')
 
-    Returns:
-        The number when every reader agrees on it, what it is otherwise taken for, or the text when it is text.
+    Returns the number when every reader agrees on it, what it is otherwise taken for, or the text when it is text.
     """
     if len(text) <= _MAX_INTEGER and _INTEGER(text):
         return int(text)

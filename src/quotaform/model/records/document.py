@@ -197,10 +197,7 @@ def json_line(value: object) -> str:
 def document_lines(
     fields: Iterable[tuple[str, Any]], lists: Collection[str], spell: Callable[[Any], str] = json_line
 ) -> Iterator[str]:
-    """Yield a document as JSON in pieces: one per field, and one per some items of its lists.
-
-    Args: as `field_lines`.
-    """
+    """Yield a document as JSON in pieces: one per field, and one per some items of its lists; see `field_lines`."""
     yield from field_lines(fields, lists, spell)
     yield _END
 

@@ -272,7 +272,7 @@ class History:
         return None
 
     def unused_text(self) -> str:
-        """Return from when to when nobody used a value that nobody uses."""
+        """Return the time in which an unused value was not used."""
         last, spell = self.recorded.last, _day if self._unused_after >= _MOST_TIME else spell_second
         return f"not used from {spell(last - self._unused_after)} to {spell(last)}"
 

@@ -1,4 +1,7 @@
-"""How a cluster differs from what was last agreed: drift, or a change of the files that is pending."""
+"""How a cluster differs from what was last agreed: drift, or a change of the files that is pending.
+
+Which of the two a difference is, follows from the base as it does for plans: `quotaform.plan.change.key_origin`.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,9 @@
 
 1. write its row in `quotaform.model.rule`, as `_allowable` if `--allow` lifts it, else `_blocking`;
 2. write its function here: with `@change_guard` if it follows from the changes and the limits alone, so that it is
-   found again when a plan file is read, else with `@guard`; and its cases in `tests/golden/rules-guard.txt`.
+   found again when a plan file is read, else with `@guard`; and its cases in `tests/golden/rules-guard.txt`;
+3. a limit of its own is a field of `GuardLimits` (`quotaform.model.settings`, with what is looser), of the schema and
+   the reader of quotaform.yaml, and of `GuardsRecord`, in which a plan file keeps it.
 
 Messages, the plan file, the exit code and `docs/rules.md` (`make docs`), which lists all of them, follow from these.
 

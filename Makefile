@@ -105,7 +105,7 @@ bench: $(FULL) ## measure against the floors (minutes); BENCH="--large --json FI
 
 golden: $(FULL) ## rewrite the golden files from the current output; review the diff before committing
 	QUOTAFORM_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden tests/unit/test_ci_files.py \
-		tests/unit/test_file_limits.py tests/unit/test_many_limits.py tests/workflow/test_ci_files.py
+		tests/unit/test_many_limits.py tests/workflow/test_ci_files.py
 
 schemas: $(FULL) ## rewrite schemas/ from the package
 	$(BIN)/python -m tools.schema_files schemas

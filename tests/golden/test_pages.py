@@ -30,7 +30,7 @@ from tests.golden import usage_example as example
 from tests.golden.conftest import Golden
 from tests.golden.example import based_plan, empty_plan, example_drift, guarded_plan
 from tests.golden.fleet_example import example_report
-from tests.golden.test_resolve import plan, run
+from tests.golden.test_views import plan, run
 
 HOSTILE = ("</td><script>alert(1)</script>", 'a" onclick="x', "a\u202eb", "x" * 40_000, "'><img src=//evil>", "日本語")
 

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import date
 from json import loads
@@ -16,7 +16,9 @@ import pytest
 from msgspec import structs
 from msgspec.structs import replace as changed
 
+from quotaform.apply.freshness import as_if_applied
 from quotaform.apply.report import render_receipt
+from quotaform.cluster.gateway import BrokerConfig
 from quotaform.cluster.records import Checkup
 from quotaform.cluster.report import render_checkup
 from quotaform.drift.drift import make_drift
@@ -25,20 +27,24 @@ from quotaform.drift.prometheus import render_metrics
 from quotaform.drift.records import dump_drift
 from quotaform.drift.report import render_drift
 from quotaform.model.entity import Entity
+from quotaform.model.errors import AuthorizationError
 from quotaform.model.records.record import decode, dump_record
 from quotaform.model.records.validator import gate
 from quotaform.plan.backtest import backtest_section
+from quotaform.plan.plan import Plan
 from quotaform.plan.receipt import Result
 from quotaform.plan.records import load_plan
 from quotaform.plan.report import render_plan, render_plan_summary
 from quotaform.report.format import FORMATS, render, schema_builder
-from quotaform.report.text import Style, section_lines
+from quotaform.report.text import PLAIN, Style, section_lines
 from quotaform.repository.repository import Repository
 from quotaform.resolve.explain import dump_explained
-from quotaform.resolve.report import render_explained
-from quotaform.resolve.run import explain_entity
+from quotaform.resolve.records import dump_resolved
+from quotaform.resolve.report import render_explained, render_resolve, render_resolve_csv
+from quotaform.resolve.resolve import ResolveOptions
+from quotaform.resolve.run import ResolveRequest, ResolveRun, explain_entity
 from quotaform.usage.top import render_top
-from tests.builder import dumped_plan, dumped_receipt, receipt_of
+from tests.builder import dumped_plan, dumped_receipt, plan_of, receipt_of
 from tests.golden import usage_example as example
 from tests.golden.conftest import FOLDER, Golden
 from tests.golden.example import (
@@ -53,6 +59,7 @@ from tests.golden.example import (
 from tests.golden.fleet_example import example_report
 from tests.golden.shuffled import plan_views
 from tests.markdown import markdown_of
+from tests.scripted_gateway import Clock, ScriptedGateway
 from tests.unit.test_audit import LINES
 from tests.unit.test_metrics import run_of
 
@@ -208,3 +215,83 @@ def test_who_is_throttled(golden: Golden) -> None:
     }
     assert all(line.isprintable() for text in views.values() for line in text.splitlines())
     golden("usage-view-top.txt", "\n".join(f"=== {name}\n{text}" for name, text in views.items()))
+
+
+MIB = 1024.0**2
+PRODUCER = "producer_byte_rate"
+QUOTAS = {
+    Entity(user="alice", client_id="app1"): {PRODUCER: 1 * MIB},
+    Entity(user="alice"): {PRODUCER: 2 * MIB, "consumer_byte_rate": 2.0**63},
+    Entity(user=None, client_id=None): {PRODUCER: 50e6, "future_rate": 7.0},
+    Entity(user=None): {PRODUCER: 5 * MIB, "request_percentage": 33.3},
+    Entity(client_id="app1"): {"controller_mutation_rate": 5.0},
+    Entity(client_id=None): {PRODUCER: 6 * MIB},
+    Entity(user="x\n::error", client_id=None): {PRODUCER: float("nan")},
+    Entity(ip="10.0.0.7"): {"connection_creation_rate": 50.0},
+    Entity(ip="localhost"): {"connection_creation_rate": 5.0},
+    Entity(ip="127.0.0.1"): {"connection_creation_rate": 9.0},
+    Entity(ip=None): {"connection_creation_rate": 0.5},
+    Entity({"group": "g"}): {"future_rate": 1.0},
+}
+ASKED = (
+    Entity(user="alice", client_id="app1"),
+    Entity(user="bob", client_id="zzz"),
+    Entity(user="alice"),
+    Entity(client_id="app1"),
+    Entity(user="x\n::error", client_id="<default>"),
+    Entity(ip="10.0.0.7"),
+    Entity(ip="::ffff:10.0.0.7"),
+    Entity(ip="127.0.0.1"),
+    Entity(ip="192.0.2.1"),
+)
+CONFIG = BrokerConfig(
+    {1: "io.example.Callback", 2: None, 3: "io.example.Callback"},
+    {4: AuthorizationError("The principal is not authorised to read the configuration of broker 4: grant it.")},
+)
+
+
+def run(asked: Sequence[Entity] = ASKED, plan: Plan | None = None, **detail: Any) -> ResolveRun:
+    request = ResolveRequest(
+        entities=asked,
+        has_clients=True,
+        has_ips=True,
+        plan=as_if_applied(plan) if plan else None,
+        detail=ResolveOptions(**detail),
+    )
+    return ResolveRun(request, ScriptedGateway(QUOTAS, config=CONFIG), clock=Clock())
+
+
+def text_of(found: ResolveRun, style: Style = PLAIN) -> str:
+    return "".join(render_resolve(found, style))
+
+
+def plan() -> Plan:
+    wanted = {
+        Entity(user="alice"): {PRODUCER: 20 * MIB},
+        Entity(user=None): {PRODUCER: 10 * MIB, "request_percentage": 33.3},
+        Entity(user="bob", client_id=None): {PRODUCER: 50e6, "consumer_byte_rate": 2.0**63},
+        Entity(client_id="app1"): {},
+        Entity(ip="10.0.0.7"): {"connection_creation_rate": 5.0},
+    }
+    return plan_of(wanted, QUOTAS)
+
+
+RESOLVED = {
+    "resolve.txt": lambda: text_of(run()),
+    "resolve-colour.txt": lambda: text_of(run(ASKED[:2]), Style(True)),
+    "resolve-plan.txt": lambda: text_of(run(ASKED[:6], plan())),
+    "resolve-own.txt": lambda: text_of(run(inherited=False, overridden=False)),
+    "resolve.json": lambda: "".join(dump_resolved(run(plan=plan()))),
+    "resolve.csv": lambda: "".join(render_resolve_csv(run(plan=plan()))),
+}
+
+
+@pytest.mark.parametrize("name", RESOLVED)
+def test_resolutions_look_like_this(golden: Golden, name: str) -> None:
+    golden(name, RESOLVED[name]())
+
+
+def test_nothing_asked_is_an_empty_document() -> None:
+    found = run(())
+    assert loads("".join(dump_resolved(found)))["requests"] == []
+    assert "".join(render_resolve_csv(found)).count("\n") == 1

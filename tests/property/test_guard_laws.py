@@ -1,9 +1,10 @@
-"""What holds of guards for any files and any cluster."""
+"""What holds of guards for any files and any cluster, and of lints about precedence for any request."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date, timedelta
+from math import inf
 
 import pytest
 from hypothesis import example, given
@@ -13,17 +14,20 @@ from msgspec import structs
 from quotaform.model.entity import Entity
 from quotaform.model.errors import SavedFileError
 from quotaform.model.finding import CHANGE, DELETE, Allowance, Approval, Finding
+from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Action, Desired, Quotas
 from quotaform.model.rule import APPROVABLE
 from quotaform.model.scope import Pattern, Scope
-from quotaform.model.settings import CountLimit, GuardLimits
+from quotaform.model.settings import Capacity, CountLimit, GuardLimits, LintSettings
 from quotaform.plan.check.check import with_findings
 from quotaform.plan.check.facts import Facts, Safeguards
 from quotaform.plan.check.guard import GUARDS
+from quotaform.plan.check.lint import LintFacts, check_lints, declared_quotas, shadowed_keys
 from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.records import load_plan
-from tests.builder import dumped_plan, plan_of
-from tests.strategies import desired, live_quotas
+from tests.builder import declare, dumped_plan, plan_of
+from tests.property.test_resolve_many import CLIENT_KEYS, OTHER, oracle
+from tests.strategies import IPS, NAMES, desired, live_quotas, quotas
 
 TODAY = date(2026, 11, 20)
 LIMITS = st.builds(
@@ -147,7 +151,7 @@ def _without(plan: Plan, found: Finding, *instead: Finding) -> Plan:
 
 
 GLOBS = st.one_of(st.none(), st.text("ab*?[!]-", min_size=1, max_size=5))
-NAMES = st.one_of(st.none(), st.text("ab!]-[", min_size=1, max_size=4))
+FEW_NAMES = st.one_of(st.none(), st.text("ab!]-[", min_size=1, max_size=4))
 PATTERNS = st.builds(
     lambda parts: Pattern(tuple(parts.items())),
     st.dictionaries(st.sampled_from(["user", "client-id"]), GLOBS, min_size=1),
@@ -161,7 +165,7 @@ def including(user: str) -> Scope:
     return Scope(include=(Pattern((("user", user),)),))
 
 
-@given(SCOPES, SCOPES, NAMES, NAMES)
+@given(SCOPES, SCOPES, FEW_NAMES, FEW_NAMES)
 @example(including("a*b"), including("a?b"), "aab", None)
 @example(including("a*]"), including("a[b]"), "ab", None)
 def test_a_scope_that_is_not_wider_selects_nothing_more(
@@ -170,3 +174,66 @@ def test_a_scope_that_is_not_wider_selects_nothing_more(
     entity = Entity({"user": user, "client-id": client})
     if not list(head.wider_than(base)) and head.contains(entity):
         assert base.contains(entity)
+
+
+NEW = "another name that no quota mentions"
+USERS = (*NAMES, OTHER, NEW)
+CLIENTS = ("", *USERS)
+
+
+def winner(all_quotas: Quotas, user: str, client: str, key: str) -> tuple[float | None, Entity | None]:
+    """The value that applies to a request, and the entry that it comes from."""
+    found = oracle(all_quotas, Entity(user=user, client_id=client), key)
+    return found[0][:2] if found else (None, None)
+
+
+def wins_somewhere(all_quotas: Quotas, entity: Entity, key: str) -> bool:
+    """Whether any request has a key from an entity."""
+    if "ip" in entity.names:
+        ips = (*IPS, "192.0.2.9")
+        return any((ip if Entity(ip=ip) in all_quotas else None) == entity.names["ip"] for ip in ips)
+    return any(winner(all_quotas, user, client, key)[1] == entity for user in USERS for client in CLIENTS)
+
+
+@given(quotas(max_size=20))
+def test_an_entry_is_shadowed_when_it_wins_for_no_request_at_all(all_quotas: Quotas) -> None:
+    facts = facts_of(declare(all_quotas))
+    for entity, values in all_quotas.items():
+        shadowed = shadowed_keys(facts, entity, values)
+        for key in values:
+            assert (key in shadowed) != wins_somewhere(all_quotas, entity, key), (entity.address, key)
+
+
+def facts_of(desired: Desired) -> LintFacts:
+    return LintFacts(
+        desired=desired,
+        quotas=declared_quotas(desired),
+        settings=LintSettings(),
+        capacity=Capacity(),
+        today=date(2026, 11, 22),
+    )
+
+
+def size(key: str, value: float | None) -> float:
+    return inf if value is None or value >= QUOTA_KEYS[key].maximum else value
+
+
+@given(quotas(max_size=20), st.sampled_from(CLIENT_KEYS))
+def test_a_client_id_is_renamable_when_a_request_with_another_one_has_more(all_quotas: Quotas, key: str) -> None:
+    desired = declare({entity: {key: values[key]} for entity, values in all_quotas.items() if key in values})
+    facts = facts_of(desired)
+    every = facts.quotas
+
+    found = {each.address for each in check_lints(facts).findings if each.rule == "renamable-client-id"}
+
+    expected = set()
+    for entity in every:
+        client = entity.names.get("client-id")
+        if client is None:
+            continue
+        user = entity.names.get("user") or OTHER
+        value, source = winner(every, user, client, key)
+        other, _ = winner(every, user, NEW, key)
+        if source == entity and size(key, other) > size(key, value):
+            expected.add(entity.address)
+    assert found == expected

@@ -1,4 +1,4 @@
-"""What must hold of the files of this repository, whoever wrote them."""
+"""What must hold of the files of this repository, whoever wrote them, and of the tests that share a worker."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.worker import TOGETHER
 from tools.schema_files import render_files
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -115,3 +116,17 @@ def test_the_published_schemas_are_those_of_the_package() -> None:
 @pytest.mark.parametrize("script", [".ci/run", "bench/run.py"])
 def test_scripts_can_be_run(script: str) -> None:
     assert (ROOT / script).stat().st_mode & 0o111
+
+
+FIXTURES = ('"standalone"', "standalone: ", "connect: ", "connect_url: ")
+
+
+def test_files_that_share_processes_of_spark_run_on_one_worker() -> None:
+    """A second standalone cluster takes as long as all tests of a file."""
+    found = {
+        f"tests/spark/{path.name}"
+        for path in (ROOT / "tests/spark").glob("test_*.py")
+        if any(name in path.read_text(encoding="utf-8") for name in FIXTURES)
+    }
+    assert found == {file for file in TOGETHER if file.startswith("tests/spark/")}
+    assert all((ROOT / file).is_file() for file in TOGETHER)

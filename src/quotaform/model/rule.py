@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from quotaform.model.errors import UsageError
+from quotaform.model.errors import ArgumentError
 from quotaform.model.finding import ALLOW, APPROVALS_NAME, RULE_IDS, Allowance, Finding, Location, Severity
 from quotaform.model.text import did_you_mean, quote
 
@@ -607,7 +607,7 @@ def read_allowances(texts: Iterable[str]) -> tuple[Allowance, ...]:
         allowance = _read(text)
         first = found.setdefault(allowance.rule, allowance)
         if first != allowance:
-            raise UsageError(f"{ALLOW} {allowance.rule} is given with two numbers; give the number of the plan")
+            raise ArgumentError("{allow} {} is given with two numbers; give the number of the plan", allowance.rule)
     return tuple(sorted(found.values()))
 
 
@@ -620,14 +620,15 @@ def _read(text: str) -> Allowance:
     name, separator, number = text.partition("=")
     row = _ALLOWED.get(name)
     if row is None:
-        raise UsageError(_unknown_text(name))
+        raise ArgumentError("{allow} {}", _unknown_text(name))
     if not row.takes_number:
         if separator:
-            raise UsageError(f"{ALLOW} {name} takes no number; write {row.override}")
+            raise ArgumentError("{allow} {} takes no number; write {allow} {}", name, name)
         return Allowance(name)
     if not (number.isascii() and number.isdigit() and len(number) < len(str(2**53))):
         problem = f"{quote(number)} is not a number" if separator else "the number is missing"
-        raise UsageError(f"{ALLOW} {name}: {problem}; write {row.override}, with the number that the plan shows")
+        remedy = f"{{allow}} {name}=N, with the number that the plan shows"
+        raise ArgumentError(f"{{allow}} {{}}: {{}}; write {remedy}", name, problem)
     return Allowance(name, int(number))
 
 
@@ -635,7 +636,7 @@ def _unknown_text(name: str) -> str:
     known: FindingRule | None = RULES.get(name)
     if known is not None and known.is_blocking:
         remedy = f"{known.remedy[0].lower()}{known.remedy[1:].removesuffix('.')}"
-        return f"{ALLOW} {name}: no option allows this rule; {remedy}"
-    return f"{ALLOW} {quote(name)}: there is no such rule{did_you_mean(name, _ALLOWED) or '.'} The rules are " + (
+        return f"{name}: no option allows this rule; {remedy}"
+    return f"{quote(name)}: there is no such rule{did_you_mean(name, _ALLOWED) or '.'} The rules are " + (
         ", ".join(f"{row.id}=N" if row.takes_number else row.id for row in _ALLOWED.values())
     )

@@ -172,22 +172,10 @@ def _key_counts(rows: DataFrame) -> tuple[KeyCount, ...]:
     for key in QUOTA_KEYS.values():
         limited &= ~((f.col("key") == key.name) & (f.col("value") >= key.maximum) & ~f.isnan("value"))
     changed = ~f.col("value").eqNullSafe(f.col("before_value")) if "before_value" in rows.columns else None
-    found = (
-        rows.groupBy("key")
-        .agg(
-            f.count("*").alias("total"),
-            f.count_if(limited).alias("limited"),
-            *([] if changed is None else [f.count_if(changed).alias("changed")]),
-        )
-        .collect()
+    found = rows.groupBy("key").agg(
+        f.count_if(limited).alias("limited"),
+        f.count_if(~limited).alias("unlimited"),
+        (f.lit(None) if changed is None else f.count_if(changed)).alias("changed"),
     )
-    counts = [
-        KeyCount(
-            key=row.key,
-            limited=row.limited,
-            unlimited=row.total - row.limited,
-            changed=None if changed is None else row.changed,
-        )
-        for row in found
-    ]
+    counts = (KeyCount(**row.asDict()) for row in found.collect())
     return tuple(sorted(counts, key=lambda each: key_order(each.key)))

@@ -67,14 +67,12 @@ def open_history(spark: SparkSession, location: str) -> HistoryTable:
 
 def require_columns(found: StructType, name: str) -> None:
     """Make sure that a table has the columns of a history; it may have more."""
-    types = {field.name: field.dataType.simpleString() for field in found}
-    missing = [
-        f"{field.name} {field.dataType.simpleString()}"
-        for field in READINGS
-        if types.get(field.name) != field.dataType.simpleString()
-    ]
-    if missing:
-        raise HistoryError(name, f"it has no column {missing[0]}, so it is not a history", "give another path")
+    types = {(field.name, field.dataType.simpleString()) for field in found}
+    for field in READINGS:
+        if (field.name, kind := field.dataType.simpleString()) not in types:
+            raise HistoryError(
+                name, f"it has no column {field.name} {kind}, so it is not a history", "give another path"
+            )
 
 
 _FOLDER: Final = regex(r"append=([0-9]{8})(?:-([0-9]{8}))?").fullmatch

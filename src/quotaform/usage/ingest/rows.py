@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
@@ -435,28 +435,23 @@ class Counts(NamedTuple):
     dropped: dict[DropReason, int]  # Samples that are left out, by reason
     rejected: int  # Records that could not be read
     rows: int
-    clusters: tuple[str, ...]
+    clusters: Sequence[str]
     since: int | None  # The first time of the rows, in microseconds since the epoch
     until: int | None  # The last one
 
 
 def counts_of(found: DataFrame) -> Counts:
     """Count what is in `MERGED`."""
+    samples, is_row = f.col("samples"), f.col("ts").isNotNull()
     [row] = found.agg(
-        f.sum(f.when(f.col("ts").isNotNull(), f.col("samples"))).alias("samples"),
+        f.coalesce(f.sum(f.when(is_row, samples)), f.lit(0)).alias("samples"),
         f.count("reason").alias("rejected"),
         f.count("ts").alias("rows"),
-        f.collect_set("cluster").alias("clusters"),
+        f.sort_array(f.collect_set("cluster")).alias("clusters"),
         f.unix_micros(f.min("ts")).alias("since"),
         f.unix_micros(f.max("ts")).alias("until"),
-        *(f.sum(f.when(f.col("dropped") == each.name, f.col("samples"))).alias(each.name) for each in DropReason),
+        *(f.sum(f.when(f.col("dropped") == each.name, samples)).alias(each.name) for each in DropReason),
     ).collect()
-    return Counts(
-        samples=row["samples"] or 0,
-        dropped={reason: row[reason.name] for reason in DropReason if row[reason.name]},
-        rejected=row["rejected"],
-        rows=row["rows"],
-        clusters=tuple(sorted(row["clusters"])),
-        since=row["since"],
-        until=row["until"],
-    )
+    counts = row.asDict()
+    dropped = {reason: count for reason in DropReason if (count := counts.pop(reason.name))}
+    return Counts(**counts, dropped=dropped)

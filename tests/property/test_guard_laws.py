@@ -26,7 +26,7 @@ from quotaform.plan.check.lint import LintFacts, check_lints, declared_quotas, s
 from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.records import load_plan
 from tests.builder import declare, dumped_plan, plan_of
-from tests.property.test_resolve_many import CLIENT_KEYS, OTHER, oracle
+from tests.property.test_resolve_agreement import CLIENT_KEYS, OTHER, oracle
 from tests.strategies import IPS, NAMES, desired, live_quotas, quotas
 
 TODAY = date(2026, 11, 20)

@@ -9,8 +9,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from quotaform.model.entity import Entity
-from quotaform.model.precedence import Level, Precedence, level_of
-from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.precedence import CLIENT_PRECEDENCE, IP_PRECEDENCE, Level, Precedence, level_of
+from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Desired, Quotas, Values, same_value
 from quotaform.plan.blast_radius import (
     MOST_LARGEST,
@@ -37,8 +37,8 @@ from quotaform.resolve.request import (
     request_of,
 )
 from quotaform.resolve.resolve import KeyResolution, ResolveOptions, Resolver, make_resolution
-from tests.builder import altered, plan_of
-from tests.strategies import FEW_NAMES, IPS, LIVE_ENTITIES, desired, live_quotas, values_for
+from tests.builder import altered, plan_of, resolve_entities
+from tests.strategies import FEW_IPS, FEW_NAMES, IPS, LIVE_ENTITIES, desired, live_quotas, quotas, values_for
 
 SPELLINGS = ("10.0.0.1", "::ffff:10.0.0.1", "10.1", "127.0.0.1", "localhost", "0:0::1", "broker.example", *IPS)
 ANY_NAME = st.one_of(FEW_NAMES, st.just(UNMENTIONED))
@@ -134,9 +134,9 @@ def test_the_effects_of_a_plan_are_what_its_two_sides_resolve_to(
     (effects,) = make_effects(actual, planned, [(entity, KEYS)])
     request = representative(entity)
     for key, effect in zip(KEYS, effects, strict=True):
-        for found, quotas in ((effect.before, actual), (effect.after, after)):
+        for found, held in ((effect.before, actual), (effect.after, after)):
             resolved = (
-                Resolved() if request is None else Resolver(QuotaIndex(quotas)).resolve(request).get(key, Resolved())
+                Resolved() if request is None else Resolver(QuotaIndex(held)).resolve(request).get(key, Resolved())
             )
             assert same(found, resolved.effective)
 
@@ -255,3 +255,99 @@ def test_the_rows_are_those_of_resolving_everything_twice(
     assert radius.counts == {
         each: LimitCount(principals=affected[each], limits=limits[each]) for each in LimitDirection
     }
+
+
+CLIENT_KEYS, IP_KEYS = CLIENT_PRECEDENCE.keys, IP_PRECEDENCE.keys
+OTHER = "a name that no quota mentions"
+FEW_USERS = st.one_of(FEW_NAMES, st.just(OTHER))
+ASKED = st.one_of(
+    st.builds(lambda user, client: Entity(user=user, client_id=client), FEW_USERS, FEW_USERS),
+    st.builds(lambda user: Entity(user=user, client_id=""), FEW_USERS),
+    st.builds(lambda user: Entity(user=user), FEW_USERS),
+    st.builds(lambda client: Entity(client_id=client), FEW_USERS),
+    st.builds(lambda ip: Entity(ip=ip), st.one_of(FEW_IPS, st.just("192.0.2.9"))),
+)
+SOURCES = {
+    1: "ClientInUser",
+    2: "DefaultClientInUser",
+    3: "User",
+    4: "ClientInDefaultUser",
+    5: "DefaultClientInDefaultUser",
+    6: "DefaultUser",
+    7: "Client",
+    8: "DefaultClient",
+}
+
+
+def places(request: Entity) -> list[tuple[str, Entity]]:
+    """Where the accepted text of KIP-546 looks, in its order, with KIP-248's names."""
+    names = request.names
+    if "ip" in names:
+        return [("Ip", Entity(ip=names["ip"])), ("DefaultIp", Entity(ip=None))]
+    # A name that is left out is one that no entry mentions.
+    user, client = names.get("user", "\x00nobody"), names.get("client-id", "\x00nothing")
+    shapes: list[dict[str, str | None]] = [
+        {"user": user, "client-id": client},
+        {"user": user, "client-id": None},
+        {"user": user},
+        {"user": None, "client-id": client},
+        {"user": None, "client-id": None},
+        {"user": None},
+        {"client-id": client},
+        {"client-id": None},
+    ]
+    return [
+        (SOURCES[number], Entity(shape))
+        for number, shape in enumerate(shapes, 1)
+        if client != "" or "client-id" not in shape
+    ]
+
+
+def oracle(all_quotas: Quotas, request: Entity, key: str) -> list[tuple[float, Entity, str]]:
+    """All entries that hold the key for a request, the winner first."""
+    return [
+        (all_quotas[entity][key], entity, source)
+        for source, entity in places(request)
+        if key in all_quotas.get(entity, {})
+    ]
+
+
+@given(quotas(max_size=25), st.lists(ASKED, max_size=12))
+def test_many_requests_resolve_as_the_levels_spelled_out(all_quotas: Quotas, requests: list[Entity]) -> None:
+    found = resolve_entities(all_quotas, requests)
+    assert found.keys() == set(requests)
+    for request, keys in found.items():
+        assert keys.keys() == set(IP_KEYS if "ip" in request.types else CLIENT_KEYS)
+        for key, resolved in keys.items():
+            expected = oracle(all_quotas, request, key)
+            if not expected:
+                assert resolved[:4] == (None, None, (), None)
+                continue
+            assert (resolved.value, resolved.source, resolved.source_name) == expected[0]
+            lost = [(each.value, each.source, each.level and each.level.source) for each in resolved.overridden]
+            assert lost == expected[1:]
+
+
+def test_of_any_set_of_entries_the_first_of_the_eight_levels_wins_and_the_others_follow_in_order() -> None:
+    request, key = Entity(user="a", client_id="b"), CLIENT_KEYS[0]
+    entities = [entity for _, entity in places(request)]
+    for chosen in range(2 ** len(entities)):
+        held = {entity: {key: 1.0 + place} for place, entity in enumerate(entities) if chosen >> place & 1}
+        resolved = resolve_entities(held, [request])[request][key]
+        assert [each.source for each in resolved.entries] == list(held)
+
+
+@given(quotas(), ASKED, st.booleans(), st.booleans(), st.lists(st.sampled_from(CLIENT_KEYS + IP_KEYS), max_size=3))
+def test_less_detail_only_leaves_out(
+    all_quotas: Quotas, request: Entity, inherited: bool, overridden: bool, keys: list[str]
+) -> None:
+    chosen = tuple(sorted(set(keys), key=key_order))
+    whole = {row.key: row for row in make_resolution(request, Resolver(QuotaIndex(all_quotas))).keys}
+    detail = ResolveOptions(keys=chosen, inherited=inherited, overridden=overridden)
+    for row in make_resolution(request, Resolver(QuotaIndex(all_quotas)), detail=detail).keys:
+        full = whole.pop(row.key)
+        assert row.resolved[:2] == full.resolved[:2]
+        assert row.resolved.overridden == (full.resolved.overridden if overridden else ())
+        assert inherited or row.resolved.source == request
+    for row in whole.values():
+        assert (chosen and row.key not in chosen) or (not inherited and row.resolved.source != request)

@@ -9,6 +9,7 @@ from quotaform.apply.freshness import Freshness
 from quotaform.model.finding import Finding
 from quotaform.model.outcome import ClusterOutcome, values_of
 from quotaform.model.quotas import Action
+from quotaform.model.rule import FindingRule
 from quotaform.model.text import inert
 from quotaform.plan.page import MARKER, change_sections
 from quotaform.plan.receipt import Receipt, ReceiptDigest, Result
@@ -192,4 +193,4 @@ def _failed(receipt: Receipt) -> Iterator[Finding]:
     for each in receipt.results:
         if not each.result.holds:
             message = ": ".join(filter(None, (texts[each.result], inert(each.message or ""))))
-            yield Finding(rule=each.result.value, message=message, blocking=True, address=each.entity.address)
+            yield FindingRule("", "", each.result.value, is_blocking=True).finding(message, address=each.entity.address)

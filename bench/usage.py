@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Measure `usage headroom` and `usage backtest` against plain queries of the same rows, in one Spark session.
 
-Prints JSON: the rows, the seconds and the bytes shuffled of each, and the largest resident set of the JVM. There are
-samples of 1,000 buckets, each minute; every bucket is over its limit now and then.
+Prints JSON: the rows, the seconds, those of processors and the bytes shuffled of each, and the largest resident set of
+the JVM. There are samples of 1,000 buckets, each minute; every bucket is over its limit now and then.
 
 | floor | content |
 | --- | --- |
@@ -90,6 +90,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="where the usage is generated, unless it is there")
     parser.add_argument("--days", type=float, default=3.0, help="of 1.44 million rows each (default: 3)")
     parser.add_argument("--only", action="append", help="what to measure, in this order (default: all)")
+    parser.add_argument("--rounds", type=int, default=1, help="in turn, of which the last is told (default: 1)")
     parser.add_argument("--memory", default="2g", help="of the driver (default: 2g)")
     options = parser.parse_args()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -124,7 +125,7 @@ def main() -> None:
             "sort": lambda: discard(usage.repartition(*SERIES).sortWithinPartitions(*SERIES, "ts")),
             "backtest": backtest,
         }
-        for name in options.only or works:
+        for name in (options.only or [*works]) * options.rounds:
             found[name] = measured(spark, works[name])
         found["peak_mb"] = peak(spark)
     print(json.dumps(found))

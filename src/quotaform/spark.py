@@ -1,8 +1,8 @@
 """What quotaform computes on Spark, as functions of DataFrames: for notebooks, jobs and pipelines.
 
 They need a session, and nothing of quotaform's commands: any session will do, also one of Spark Connect. What is
-returned is not computed yet, but for what tasks need: `resolve` and `blast_radius` read the quotas, and usage is looked
-through for how many series were recorded. The columns of each table are those of its constant.
+returned is not computed yet, but for what tasks need: quotas are read, and the samples of usage are kept by series. The
+columns of each table are those of its constant.
 
 | function | takes | returns |
 | --- | --- | --- |
@@ -40,15 +40,16 @@ from quotaform.resolve.run import require_known_key
 from quotaform.resolve.spark import BEFORE, RESOLVED, held_quotas, resolved
 from quotaform.resolve.spark_quotas import PRINCIPALS, QUOTAS
 from quotaform.system.clock import SYSTEM_CLOCK
-from quotaform.usage.bucket.spark import buckets, numbered
+from quotaform.usage.bucket.spark import packed_usage, quota_buckets
+from quotaform.usage.headroom.run import Limited, idle_rows, read_uses
 from quotaform.usage.headroom.run import headroom as headroom_of
 from quotaform.usage.recommend.recommendation import RecommendSettings
 from quotaform.usage.recommend.run import bucket_use, recommendations
 from quotaform.usage.replay.run import planned_quotas
 from quotaform.usage.replay.spark import backtest as replayed
-from quotaform.usage.replay.spark import members
+from quotaform.usage.replay.spark import replayable
 from quotaform.usage.table.schema import BACKTEST, HEADROOM, LATER_COLUMNS, RECOMMENDATIONS, USAGE
-from quotaform.usage.table.table import as_quotas, as_usage, read_usage, recorded
+from quotaform.usage.table.table import as_quotas, as_usage, read_usage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,10 +120,12 @@ def headroom(usage: DataFrame, quotas: DataFrame) -> DataFrame:
 
     Raises `InvalidFilesError` if a column is missing.
     """
-    usage, held = _usage(usage), as_quotas("quotas", quotas)
-    series = recorded(usage).localCheckpoint()
-    use, idle = headroom_of(usage, series, held, lambda rows: rows.localCheckpoint())
-    return use.unionByName(idle)
+    held = held_quotas(as_quotas("quotas", quotas))
+    recording = packed_usage(_usage(usage), quota_buckets(held)).localCheckpoint()
+    use, limited = headroom_of(recording).localCheckpoint(), Limited()
+    for row in read_uses(use):
+        limited.add(row)
+    return use.select(*HEADROOM.names).unionByName(idle_rows(usage.sparkSession, limited.unused(held)))
 
 
 def backtest(usage: DataFrame, before: DataFrame, after: DataFrame) -> DataFrame:
@@ -130,10 +133,8 @@ def backtest(usage: DataFrame, before: DataFrame, after: DataFrame) -> DataFrame
 
     Raises `InvalidFilesError` if a column is missing.
     """
-    usage = _usage(usage)
-    series = recorded(usage).localCheckpoint()
-    found = members(series, as_quotas("after", after), as_quotas("before", before)).localCheckpoint()
-    return replayed(usage, found)
+    old, new = held_quotas(as_quotas("before", before)), held_quotas(as_quotas("after", after))
+    return replayed(replayable(_usage(usage), new, old).localCheckpoint())
 
 
 def recommend(
@@ -148,10 +149,9 @@ def recommend(
     `now`: from when on what is not used counts as unused; by default the time of this machine. Raises
     `InvalidFilesError` if a column is missing.
     """
-    settings, usage, held = settings or RecommendSettings(), _usage(usage), as_quotas("quotas", quotas)
-    series = recorded(usage).localCheckpoint()
-    found = numbered(series, buckets(series, held)).localCheckpoint()
-    used = bucket_use(usage, found, settings.percentile, settings.outlier_days).localCheckpoint()
+    settings, held = settings or RecommendSettings(), as_quotas("quotas", quotas)
+    recording = packed_usage(_usage(usage), quota_buckets(held_quotas(held))).localCheckpoint()
+    used = bucket_use(recording, settings.percentile, settings.outlier_days).localCheckpoint()
     return recommendations(used, held, settings, now or SYSTEM_CLOCK.now())
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from shutil import copytree
@@ -38,23 +37,18 @@ def quotas_table(spark: SparkSession, values: Mapping[str, Mapping[str, float]])
     return quota_table(spark, {"prod": {parse_address(address): dict(keys) for address, keys in values.items()}})
 
 
-@contextmanager
 def replayed(
     spark: SparkSession,
     samples: Sequence[Sample],
     after: Mapping[str, Mapping[str, float]],
     before: Mapping[str, Mapping[str, float]] | None = None,
-) -> Iterator[dict[tuple[str, str, str | None], dict[str, Any]]]:
-    """Give the rows of `schemas.BACKTEST` by bucket, key and broker."""
-    from quotaform.fleet.job import table_rows
-    from quotaform.usage.replay.spark import backtest, members
-    from quotaform.usage.table.table import recorded
+) -> dict[tuple[str, str, str | None], dict[str, Any]]:
+    """Return the rows of `schemas.BACKTEST` by bucket, key and broker."""
+    from quotaform.spark import backtest
 
-    usage = usage_table(spark, samples)
-    old = quotas_table(spark, after if before is None else before)
-    with table_rows(recorded(usage)) as series, table_rows(members(series, quotas_table(spark, after), old)) as found:
-        rows = backtest(usage, found).toArrow().to_pylist()
-        yield {(row["bucket"], row["key"], row["broker"]): row for row in rows}
+    usage, old = usage_table(spark, samples), quotas_table(spark, after if before is None else before)
+    rows = backtest(usage, old, quotas_table(spark, after)).toArrow().to_pylist()
+    return {(row["bucket"], row["key"], row["broker"]): row for row in rows}
 
 
 LIMITS = {
@@ -72,19 +66,19 @@ def test_what_is_found_of_a_bucket_is_in_its_row(spark: SparkSession) -> None:
         ),
         *(sample(minute * 60.0, 10.0, key=MUTATION, broker=broker) for minute in range(10) for broker in ("1", "2")),
     ]
-    with replayed(spark, samples, LIMITS) as found:
-        assert found.keys() == {("ip=10.0.0.1", CONNECTION, "1"), ("user=alice", MUTATION, None)}
-        for (_, key, _), row in found.items():
-            rates = {each.at: each.rate or 0.0 for each in samples if each.key == key}
-            wanted = made_of(rates, row["limit"], QUOTA_KEYS[key])
-            assert (row["samples"], row["over_max"]) == (10, max(rates.values()) / row["limit"])
-            for variant, wait in wanted.waits.items():
-                assert row[f"throttled_s{variant}"] == pytest.approx(wait.waited.sum())
-                assert row[f"delay_s_max{variant}"] == pytest.approx(wait.delay[wait.waited > 0].max())
-            times = [at for at, waited in zip(rates, wanted.waits[""].waited, strict=True) if waited > 0]
-            assert row["first_throttled"] == START + timedelta(seconds=times[0])
-            assert row["backlog_s"] == pytest.approx(wanted.backlog_s[-1])
-            assert row["refused"] == (pytest.approx(5 * (11.5 + 4 * 60)) if key == CONNECTION else None)
+    found = replayed(spark, samples, LIMITS)
+    assert found.keys() == {("ip=10.0.0.1", CONNECTION, "1"), ("user=alice", MUTATION, None)}
+    for (_, key, _), row in found.items():
+        rates = {each.at: each.rate or 0.0 for each in samples if each.key == key}
+        wanted = made_of(rates, row["limit"], QUOTA_KEYS[key])
+        assert (row["samples"], row["over_max"]) == (10, max(rates.values()) / row["limit"])
+        for variant, wait in wanted.waits.items():
+            assert row[f"throttled_s{variant}"] == pytest.approx(wait.waited.sum())
+            assert row[f"delay_s_max{variant}"] == pytest.approx(wait.delay[wait.waited > 0].max())
+        times = [at for at, waited in zip(rates, wanted.waits[""].waited, strict=True) if waited > 0]
+        assert row["first_throttled"] == START + timedelta(seconds=times[0])
+        assert row["backlog_s"] == pytest.approx(wanted.backlog_s[-1])
+        assert row["refused"] == (pytest.approx(5 * (11.5 + 4 * 60)) if key == CONNECTION else None)
 
 
 MIB = 2.0**20
@@ -188,18 +182,17 @@ def test_a_backtest_without_usage_of_its_cluster_fails_and_a_plan_warns(
 
 
 def test_usage_belongs_to_one_cluster_or_to_none(spark: SparkSession) -> None:
-    from quotaform.usage.table.table import named_usage, usage_of
+    from quotaform.usage.table.table import usage_of
 
     usage = usage_table(spark, [sample(0.0, 1.0, cluster=name) for name in ("lab", None, "prod")])
 
-    def names(rows: DataFrame) -> list[str | None]:
-        found: list[str | None] = rows.toArrow().column("cluster").to_pylist()
-        return found
+    def names(selected: Sequence[str]) -> list[str | None]:
+        rows, clusters = usage_of(usage, ["lab"], selected)
+        return [clusters.name_of(name) for name in rows.toArrow().column("cluster").to_pylist()]
 
-    assert sorted(names(named_usage(usage, ["lab"])), key=str) == ["lab", "lab", "prod"]
-    assert names(usage_of(usage, ["lab"], ["lab"])) == ["lab", "lab"]
+    assert names(["lab"]) == ["lab", "lab"]
     # The other cluster that was selected could not be read: the row may be of that one.
-    assert names(usage_of(usage, ["lab"], ["lab", "prod"])) == ["lab"]
+    assert names(["lab", "prod"]) == ["lab"]
 
 
 def test_what_a_recording_cannot_tell_apart_has_an_upper_bound_alone(spark: SparkSession) -> None:
@@ -208,10 +201,10 @@ def test_what_a_recording_cannot_tell_apart_has_an_upper_bound_alone(spark: Spar
     free = [sample(minute * 60.0, 70.0, user="eve", broker="2") for minute in range(10)]
     before = {"user=alice": {PRODUCER: 100.0}, "user=bob": {PRODUCER: 100.0}}
     new = {f"user={user},client-id=app": {PRODUCER: 10.0} for user in ("alice", "bob", "eve")}
-    with replayed(spark, [*busy, *idle, *free], {**before, **new}, before) as found:
-        alice, bob, eve = (
-            found[f"user={user}", PRODUCER, broker] for user, broker in (("alice", "1"), ("bob", "1"), ("eve", "2"))
-        )
+    found = replayed(spark, [*busy, *idle, *free], {**before, **new}, before)
+    alice, bob, eve = (
+        found[f"user={user}", PRODUCER, broker] for user, broker in (("alice", "1"), ("bob", "1"), ("eve", "2"))
+    )
     assert all(row["is_coarse"] and row["is_changed"] for row in (alice, bob, eve))
     # Whatever part of it the client has: all of it would wait under the limit of the client.
     for row in (alice, eve):
@@ -227,32 +220,26 @@ def test_series_that_a_plan_joins_are_added_up_once_per_time(spark: SparkSession
     before = {"client-id=<default>": {PRODUCER: 100.0}}
     after = {"client-id=<default>": {PRODUCER: 50.0}}
     # A recording that was ingested twice, with throttle times in rows of their own.
-    with replayed(spark, [*rows, *rows, *apart], after, before) as found:
-        row = found["client-id=a", PRODUCER, "1"]
+    found = replayed(spark, [*rows, *rows, *apart], after, before)
+    row = found["client-id=a", PRODUCER, "1"]
     assert (row["samples"], row["over_max"]) == (10, pytest.approx(1.2))
     # The gauge keeps its value while nothing new is throttled.
     assert row["recorded_throttled_s"] == pytest.approx(11.5)
     assert row["hidden_s"] == pytest.approx(11.5 + 4 * 60)
     joined = [sample(at, 60.0, user="u", client_id=client) for at in times for client in ("a", "b")]
-    with replayed(spark, [*joined, *joined], {"user=u": {PRODUCER: 100.0}}, {"user=u": {PRODUCER: 200.0}}) as found:
-        assert [key[0] for key in found] == ["user=u"]
-        [row] = found.values()
+    found = replayed(spark, [*joined, *joined], {"user=u": {PRODUCER: 100.0}}, {"user=u": {PRODUCER: 200.0}})
+    assert [key[0] for key in found] == ["user=u"]
+    [row] = found.values()
     assert (row["samples"], row["over_max"]) == (10, pytest.approx(1.2))
     assert row["throttled_s"] == pytest.approx(11.5 + 9 * 60)
 
 
 def test_the_usage_is_shuffled_once(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    from quotaform.fleet.job import table_rows
-    from quotaform.usage.replay.spark import backtest, members
-    from quotaform.usage.table.table import recorded
+    from quotaform.spark import backtest
 
     usage = usage_table(spark, [sample(0.0, 60.0)])
     quotas = quotas_table(spark, LIMITS)
-    with table_rows(recorded(usage)) as series, table_rows(members(series, quotas, quotas)) as found:
-        backtest(usage, found).explain()
-    plan = capsys.readouterr().out
-    # The first branch that is printed is that of the usage.
-    usage_branch = plan.partition("LocalTableScan")[0]
-    [shuffle] = [line for line in usage_branch.splitlines() if " Exchange " in line]
-    assert "hashpartitioning(bucket_id" in shuffle
+    backtest(usage, quotas, quotas).explain()
+    [shuffle] = [line for line in capsys.readouterr().out.splitlines() if " Exchange " in line]
+    assert "hashpartitioning(cluster" in shuffle
     assert "REPARTITION_BY_NUM" in shuffle

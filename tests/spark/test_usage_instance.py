@@ -118,14 +118,12 @@ REPLAYED: Final[dict[str, tuple[list[Sample], float]]] = {
 
 
 def test_a_backtest_replays_the_sum_of_all_clients(spark: SparkSession) -> None:
-    from quotaform.usage.replay.spark import backtest, members
-    from quotaform.usage.table.table import recorded
+    from quotaform.spark import backtest
 
     usage = whole_table(spark, {name: rows for name, (rows, _) in REPLAYED.items()}).persist()
     limits = {name: {Entity(client_id="reports"): {CONSUMER: limit}} for name, (_, limit) in REPLAYED.items()}
     quotas = quota_table(spark, limits)
-    series = recorded(usage).persist()
-    rows = backtest(usage, members(series, quotas, quotas).persist()).toArrow().to_pylist()
+    rows = backtest(usage, quotas, quotas).toArrow().to_pylist()
     found = {row["cluster"]: row for row in rows}
     assert len(found) == len(rows) == len(REPLAYED)
 
@@ -150,15 +148,13 @@ def test_a_backtest_replays_the_sum_of_all_clients(spark: SparkSession) -> None:
 
 
 def test_what_a_quota_is_sized_by_and_a_curve_are_the_sum(spark: SparkSession) -> None:
-    from quotaform.usage.bucket.spark import buckets, numbered
+    from quotaform.usage.bucket.spark import packed_usage, quota_buckets
     from quotaform.usage.curve import entity_curves
     from quotaform.usage.recommend.run import bucket_use
-    from quotaform.usage.table.table import recorded
 
     usage = usage_table(spark, [each._replace(broker="1") for each in group()]).persist()
-    series = recorded(usage).persist()
-    found = numbered(series, buckets(series, quota_table(spark, {"lab": LIMIT}))).persist()
-    [used] = bucket_use(usage, found, 99.0).toArrow().to_pylist()
+    recording = packed_usage(usage, quota_buckets({"lab": LIMIT})).persist()
+    [used] = bucket_use(recording, 99.0).toArrow().to_pylist()
     assert (used["broker"], used["busiest"]["basis"]) == ("1", 10 * MB)
     [curve] = entity_curves(usage, [("lab", Entity(client_id="reports"), CONSUMER)]).values()
     assert set(curve.values[CONSUMERS - 1 : -CONSUMERS]) == {10 * MB}

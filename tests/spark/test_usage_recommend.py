@@ -46,12 +46,9 @@ def snapshot(path: Path, quotas: dict[Entity, dict[str, float]]) -> None:
 
 def test_the_demand_of_buckets_is_that_of_each_broker(spark: SparkSession) -> None:
     """What a bucket used of a broker is in `decided-used.txt`."""
-    from pyspark.sql import functions as f
-
-    from quotaform.usage.bucket.spark import numbered
+    from quotaform.usage.bucket.spark import packed_usage, quota_buckets
     from quotaform.usage.recommend.demand import Demand
     from quotaform.usage.recommend.run import bucket_use, read_demands
-    from quotaform.usage.table.table import recorded
 
     samples = [
         *(sample(hour, "a", 6, client_id=client) for hour in range(30) for client in ("x", "y")),
@@ -59,18 +56,9 @@ def test_the_demand_of_buckets_is_that_of_each_broker(spark: SparkSession) -> No
         *(sample(hour, "b", 0 if hour > 20 else 3, throttle_ms=9.0 if hour == 14 else None) for hour in range(12, 26)),
         *(sample(hour / 4, "b", 2, key=REQUEST, broker="2") for hour in range(9)),
     ]
-    usage = usage_table(spark, samples, START)
-    found = usage.select(
-        *("cluster", "key", "user", "client_id", "ip"),
-        f.concat(f.lit("user="), "user").alias("bucket"),
-        f.lit(8.0).alias("limit"),
-        f.lit("DefaultUser").alias("source"),
-        f.lit("user=<default>").alias("entity_key"),
-        f.lit(False).alias("is_coarse"),
-        f.concat_ws(",", "user", "client_id").alias("member"),
-    ).distinct()
-    series = numbered(recorded(usage), found).persist()
-    demands, record = read_demands(bucket_use(usage, series, 90.0).toArrow(), 1)
+    limits = quota_buckets({"lab": {Entity(user=None): {PRODUCER: 8.0, REQUEST: 8.0}}})
+    recording = packed_usage(usage_table(spark, samples, START), limits).persist()
+    demands, record = read_demands(bucket_use(recording, 90.0).toArrow(), 1)
     by_bucket: dict[Any, list[BucketDemand]] = defaultdict(list)
     for each in demands:
         by_bucket[each.key, each.bucket].append(each)

@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import numpy
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
@@ -20,14 +21,17 @@ from quotaform.model.quotas import Quotas
 from quotaform.report.report import Curve, curve_of
 from quotaform.usage import curve
 from quotaform.usage.bucket.bucket import SeriesBuckets
+from quotaform.usage.bucket.spark import packed_usage, quota_buckets
 from quotaform.usage.curve import entity_curves
 from quotaform.usage.record.run import UsageDirectory
 from quotaform.usage.sample import UsageRow
-from quotaform.usage.table.schema import USAGE
-from quotaform.usage.table.table import read_usage
+from quotaform.usage.table.append import with_date
+from quotaform.usage.table.schema import SERIES, USAGE
+from quotaform.usage.table.table import EVERY_CLUSTER, plain_files, read_usage, usage_of
 from tests.builder import PRODUCER, REQUEST
-from tests.property.test_series_bucket import CHANGES, KEYS, SERIES
-from tests.spark.test_resolved import quota_table
+from tests.property.test_series_bucket import CHANGES, KEYS
+from tests.property.test_series_bucket import SERIES as SERIES_NAMES
+from tests.spark.usage_oracle import START as FIRST
 from tests.spark.usage_oracle import Sample, usage_table
 
 if TYPE_CHECKING:
@@ -99,31 +103,75 @@ def test_spark_reads_the_rows_that_were_recorded_and_no_file_that_is_not_whole(
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-HELD: dict[str, tuple[Quotas, Quotas]] = {f"c{number}": change for number, change in enumerate(CHANGES[:40])}
+FIND = quota_buckets({})
+NAMES = ("cluster", "key", "user", "client_id", "ip")
+HELD: dict[str | None, tuple[Quotas, Quotas]] = {f"c{number}": change for number, change in enumerate(CHANGES[:40])}
 
 
 @pytest.mark.parametrize("is_changed", [False, True])
 def test_each_series_has_its_bucket_under_the_quotas_of_its_cluster(spark: SparkSession, is_changed: bool) -> None:
-    from quotaform.usage.bucket.spark import buckets
-
     rows = [
         Sample(0.0, None, cluster, "1", key, *names, 1.0, None)
-        for cluster, key, names in product((*HELD, None, "other"), KEYS, SERIES)
+        for cluster, key, names in product((*HELD, None, "other"), KEYS, SERIES_NAMES)
     ]
-    series = usage_table(spark, rows)
-    after = quota_table(spark, {cluster: after for cluster, (_, after) in HELD.items()})
-    before = quota_table(spark, {cluster: before for cluster, (before, _) in HELD.items()}) if is_changed else None
-    found: dict[Any, dict[str, Any]] = {
-        (row.pop("cluster"), row.pop("key"), (row.pop("user"), row.pop("client_id"), row.pop("ip"))): row
-        for row in buckets(series, after, before).toArrow().to_pylist()
-    }
+    after = {cluster: after for cluster, (_, after) in HELD.items()}
+    before = {cluster: before for cluster, (before, _) in HELD.items()} if is_changed else None
+    packed = packed_usage(usage_table(spark, rows), quota_buckets(after, before))
+    found = {tuple([row[name] for name in NAMES]): row for row in packed.toArrow().to_pylist()}
     assert len(found) == len(rows)
     for cluster in (*HELD, None, "other"):
-        earlier, later = HELD.get(cluster or "", ({}, {}))
+        earlier, later = HELD.get(cluster, ({}, {}))
         known = SeriesBuckets(later, earlier if is_changed else None)
-        for key, names in product(KEYS, SERIES):
+        for key, names in product(KEYS, SERIES_NAMES):
             expected = known.of(names, key)._asdict()
-            assert found[cluster, key, tuple(names)] == {"entity_key": expected.pop("entity"), **expected}
+            expected["entity_key"] = expected.pop("entity")
+            row = found[cluster, key, *names]
+            assert {name: row[name] for name in expected} == expected
+
+
+def samples_of(packed: DataFrame) -> list[str]:
+    """What was packed, a line for each sample."""
+    found = []
+    for row in packed.toArrow().to_pylist():
+        kinds = {"at": "int64", **dict.fromkeys(("rate", "window_s", "throttle_ms"), "float64")}
+        columns = [numpy.frombuffer(row[name], kind).tolist() for name, kind in kinds.items()]
+        assert (row["first"], row["last"], row["samples"]) == (min(columns[0]), max(columns[0]), len(columns[0]))
+        found += [repr((*(row[name] for name in SERIES), *sample)) for sample in zip(*columns, strict=True)]
+    return sorted(found)
+
+
+@pytest.mark.parametrize("times", [(None, None), (FIRST + timedelta(minutes=1), FIRST + timedelta(days=1, minutes=2))])
+def test_files_are_read_as_spark_reads_them(
+    spark: SparkSession, tmp_path: Path, times: tuple[datetime | None, datetime | None]
+) -> None:
+    folder = tmp_path / "usage=1 %"
+    rows = [
+        Sample(86_400.0 * day + 60.0 * minute, None, cluster, "1", "k", "alice", None, None, rate, 7.0, instance)
+        for day, minute in product(range(3), range(4))
+        for cluster, rate, instance in (("7", 1.0, None), ("ü b%/=", -1.0, "x"), (None, float("nan"), "y"))
+    ]
+    with_date(usage_table(spark, rows)).write.partitionBy("date", "cluster").parquet(str(folder))
+    earlier = usage_table(spark, [row._replace(broker="2", cluster="old") for row in rows]).drop("instance")
+    earlier.write.mode("append").parquet(str(folder))
+    usage = read_usage(spark, str(folder), *times)
+    files = plain_files(usage, str(folder), EVERY_CLUSTER, *times)
+    assert files is not None
+    assert samples_of(packed_usage(usage, FIND, files=files)) == samples_of(packed_usage(usage, FIND))
+    # Files of other days and clusters are not read.
+    of_one, clusters = usage_of(usage, ["7"], ["7", "old"])
+    found = plain_files(usage, str(folder), clusters, *times)
+    assert found is not None
+    read = {Path(path).parent.name for each in found.tasks for path, _, _ in each}
+    assert read == {"cluster=7", folder.name}
+    assert samples_of(packed_usage(of_one, FIND, clusters, found)) == samples_of(packed_usage(of_one, FIND))
+
+
+def test_files_that_only_spark_can_read_are_left_to_it(spark: SparkSession, tmp_path: Path) -> None:
+    usage = usage_table(spark, [Sample(0.0, None, "7", "1", "k", "alice", rate=1.0)])
+    usage.write.partitionBy("broker").parquet(str(tmp_path / "folders"))
+    usage.withColumn("user", f.lit(7)).write.parquet(str(tmp_path / "numbers"))
+    for name in ("folders", "numbers"):
+        assert plain_files(read_usage(spark, str(tmp_path / name)), str(tmp_path / name)) is None
 
 
 if TYPE_CHECKING:

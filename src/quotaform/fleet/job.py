@@ -209,9 +209,16 @@ _ROWS_IN_TASK: Final = 100_000
 @contextmanager
 def repeatable_rows(rows: DataFrame) -> Iterator[DataFrame]:
     """Make rows, and give them as executors keep them on disk; those that are lost with an executor are made again."""
+    with kept_rows(rows) as kept:
+        kept.count()
+        yield kept
+
+
+@contextmanager
+def kept_rows(rows: DataFrame) -> Iterator[DataFrame]:
+    """Give rows that are made when they are read first, and are kept on the disks of executors."""
     kept = rows.persist(StorageLevel.DISK_ONLY)
     try:
-        kept.count()
         yield kept
     finally:
         kept.unpersist()
@@ -220,11 +227,8 @@ def repeatable_rows(rows: DataFrame) -> Iterator[DataFrame]:
 @contextmanager
 def table_rows(rows: DataFrame) -> Iterator[DataFrame]:
     """Make repeatable rows, and give them in few tasks: for what is read several times, and came from many tasks."""
-    kept = rows.persist(StorageLevel.DISK_ONLY)
-    try:
+    with kept_rows(rows) as kept:
         yield in_few_tasks(kept, kept.count())
-    finally:
-        kept.unpersist()
 
 
 def in_few_tasks(rows: DataFrame, number: int) -> DataFrame:
@@ -292,7 +296,7 @@ def run_job(
     )
     spool = Spool()
     with repeated(progress, what, len(chosen)) as steps:
-        for done, (place, digest, value) in enumerate(chain.from_iterable(map(_arriving, tables)), 1):
+        for done, (place, digest, value) in enumerate(chain.from_iterable(map(arriving, tables)), 1):
             found = loads(digest)  # noqa: S301 (see `OUTCOMES`)
             if isinstance(found, QuotaformError):
                 yield ClusterOutcome(job.names[place], error=found)
@@ -307,7 +311,7 @@ def in_order(outcomes: Iterable[ClusterOutcome[T]], names: Iterable[str]) -> lis
     return [found[name] for name in names]
 
 
-def _arriving(rows: Any) -> Iterator[tuple[int, bytes, bytes]]:
+def arriving(rows: Any) -> Iterator[tuple[Any, ...]]:
     """Yield rows as soon as the tasks end that make them, in any order; no public function of PySpark does."""
     if is_connect(rows.sparkSession):
         yield from rows.toLocalIterator()

@@ -65,7 +65,12 @@ def held_quotas(quotas: DataFrame) -> dict[str | None, dict[Entity, dict[str, fl
     """Bring `QUOTAS` to the driver: what the clusters hold that could be read."""
     if "failure" in quotas.columns:
         quotas = quotas.where(f.col("failure").isNull())
-    rows = quotas.select(CLUSTER, "entity_key", "entity", "key", "value").toArrow().combine_chunks()
+    return held_in(quotas.select(CLUSTER, "entity_key", "entity", "key", "value").toArrow())
+
+
+def held_in(rows: pyarrow.Table) -> dict[str | None, dict[Entity, dict[str, float]]]:
+    """Return what the clusters hold by rows of `QUOTAS` on the driver, of clusters that could be read."""
+    rows = rows.combine_chunks()
     maps = rows.column("entity").combine_chunks()
     parts = list(zip(maps.keys.to_pylist(), maps.items.to_pylist(), strict=True))
     found: dict[str | None, dict[Entity, dict[str, float]]] = {}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy
 import pytest
 
+from quotaform.model.quota_key import Enforcement
 from quotaform.usage.bucket.rows import RECORDED_LIMIT, BucketRows, bucket_rows
 from quotaform.usage.headroom.run import _bucket_use
 from quotaform.usage.recommend.run import _used
@@ -29,8 +30,6 @@ def rows_of(samples: Sequence[tuple[int, int, float, float]], limits: Sequence[f
             "window_s": numpy.full(len(step), STEP_S),
             "throttle_ms": throttle.astype(float),
             RECORDED_LIMIT: limit,
-            "replayed_limit": limit,
-            "key_number": numpy.ones(len(step)),
         }
     )
 
@@ -65,7 +64,7 @@ def test_headroom_backtest_and_recommend_agree_on_how_often_requests_were_newly_
     samples: list[tuple[int, int, float, float]], limits: Sequence[float], expected: int
 ) -> None:
     rows = rows_of(samples, limits)
-    bucket, used = replayed(rows), _used(99.0, 0, rows)
+    bucket, used = replayed(rows, min(limits), Enforcement()), _used(99.0, 0, rows)
     assert bucket is not None
     assert (_bucket_use(rows)["throttled_s"], used["throttled"]) == (expected * STEP_S, expected)
     assert numpy.count_nonzero(bucket.is_newly_throttled) == expected
@@ -79,13 +78,11 @@ def test_times_without_a_rate_are_no_samples_of_a_recommendation() -> None:
 def test_slots_of_a_page_have_the_highest_of_each_and_from_when_to_when_requests_waited() -> None:
     samples = [(step, 0, 150.0 * (step % 7 < 3), step % 5 or NAN) for step in range(40)]
     rows = rows_of(samples)
-    rows.of_series["number"] = 3.0  # type: ignore[index]
-    found, bucket = replay_slots(120, rows), replayed(rows)
-    assert found is not None
+    bucket = replayed(rows, 100.0, Enforcement())
     assert bucket is not None
+    found = replay_slots(120, bucket)
     slots = rows.at // 120_000_000
     assert found["at"].tolist() == [rows.at[slots == slot].max() for slot in numpy.unique(slots)]
-    assert set(found["number"]) == {3}
     for place, slot in enumerate(numpy.unique(slots)):
         own = slots == slot
         assert (found["rate"][place], found["throttle_ms"][place]) == (

@@ -1,9 +1,5 @@
 """What was recorded of each bucket as arrays, a row per time, added up over its members.
 
-Only numbers are shuffled, once, by bucket, and Spark sorts nothing: buckets and times are ordered here, as recordings
-nearly are. A Python worker holds the samples of its task, and at least those of a bucket on a broker: 60 bytes each,
-twice while they are ordered, and some 300 bytes of a bucket while it is replayed.
-
 Brokers measure all their buckets at one time, and are added up time by time. Clients that measure themselves do so at
 times of their own, and their limit is one of all of them. Their sum is made at all times at which any of them measured:
 a client's value at a time is that of its first sample at or after it, if that sample stands for the time; otherwise the
@@ -21,26 +17,16 @@ when the same clients were recorded by an earlier version, too, the larger of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain, pairwise
-from math import ceil
-from sys import float_info
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy
 from numpy.typing import NDArray
-from pyspark.sql import functions as f
 
 from quotaform.model.quota_key import QUOTA_WINDOW_S
-from quotaform.usage.bucket.spark import MEMBER, MEMBER_BITS, same_columns
 from quotaform.usage.headroom.headroom import AT_LIMIT_RATIO
 from quotaform.usage.sample import LONGEST_STEP_S
-from quotaform.usage.table.schema import SERIES
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
 
 Floats = NDArray[numpy.float64]
 """Numbers by row; NaN where there is none."""
@@ -49,13 +35,17 @@ Booleans = NDArray[numpy.bool_]
 
 RECORDED_LIMIT: Final = "before_limit"
 """The column of the limit that held while a series was recorded, before a plan; null if no rate can exceed it."""
-_SAMPLES: Final = ("bucket_id", "series_id", "at", "rate", "window_s", "throttle_ms")
-_ROWS_IN_TASK: Final = 1_000_000
-"""A task has so many rows in some 200 MB."""
-_ROWS_IN_BATCH: Final = 10_000
-"""A batch of one row takes Spark a millisecond."""
-_MOST_BROADCAST: Final = 500_000
-"""How many series are broadcast; about 200 bytes each."""
+# The number of a series in its bucket has two parts:
+#
+# | bits | content |
+# | --- | --- |
+# | the lower 32 | the number of its member: those who have the same names, in the order of their addresses |
+# | the others | which of several clients with these names it is; 0 if a broker measured |
+
+MEMBER_BITS: Final = 32
+"""How many of the lower bits of `series_id` are the number of the member."""
+MEMBER: Final = (1 << MEMBER_BITS) - 1
+"""What of `series_id` is the number of the member."""
 _LONGEST_STEP: Final = round(LONGEST_STEP_S * 1e6)
 _NEVER: Final = numpy.iinfo(numpy.int64).min
 _LONGEST_WINDOW_S: Final = 1e9
@@ -80,31 +70,30 @@ class BucketRows:
     any series is another one than in the sample of the series before, or if there is one while the rate is at least
     95 % of the limit `RECORDED_LIMIT`: then every delay may be as long as the longest that is allowed. Series with
     different limits are compared with their own, others as the sum."""
-    members: Integers  # The numbers of the members in their order, see `quotaform.usage.bucket.spark`
+    members: Integers  # The numbers of the members in their order, see `MEMBER_BITS`
     totals: Floats  # The sum of the rates of each member
-    of_series: Mapping[str, float]  # What else is known of the series, by column; the least where they differ
 
 
 def bucket_rows(columns: Mapping[str, NDArray[Any]]) -> BucketRows:
     """Return what was recorded of a bucket on a broker.
 
-    `columns`: `series_id`, `at`, `rate`, `window_s` and `throttle_ms` of its samples, which are in no order, and what
-    else is known of the series of each.
+    `columns`: `series_id`, `at`, `rate`, `window_s` and `throttle_ms` of its samples, which are in no order, and
+    `RECORDED_LIMIT` of the series of each.
     """
-    order = numpy.lexsort((columns["series_id"], columns["at"]))
-    every = {name: column[order] for name, column in columns.items()}
+    every = dict(columns)
+    if (columns["at"][1:] <= columns["at"][:-1]).any():
+        order = numpy.lexsort((columns["series_id"], columns["at"]))
+        every = {name: column[order] for name, column in columns.items()}
     series, at = every.pop("series_id"), every.pop("at")
-    starts = numpy.union1d(starts_of(at), starts_of(series))
+    starts = numpy.flatnonzero(numpy.append(True, (at[1:] != at[:-1]) | (series[1:] != series[:-1])))
     if len(starts) < len(at):
         # Some rows are there twice, and some have the rate apart from the throttle time.
         series, at = series[starts], at[starts]
         every = {name: numpy.fmax.reduceat(column, starts) for name, column in every.items()}
-    others = {name: column for name, column in every.items() if name not in _SAMPLES}
-    limit = others.get(RECORDED_LIMIT, numpy.full(len(at), numpy.nan))
+    limit = every.get(RECORDED_LIMIT, numpy.full(len(at), numpy.nan))
     samples = series, at, every["rate"], every["window_s"], every["throttle_ms"]
     is_of_clients = bool((series >> MEMBER_BITS).any() and (series != series[0]).any())
-    fields = _of_clients(*samples, limit) if is_of_clients else _of_broker(*samples, limit)
-    return BucketRows(**fields, of_series={name: float(numpy.fmin.reduce(column)) for name, column in others.items()})
+    return BucketRows(**(_of_clients(*samples, limit) if is_of_clients else _of_broker(*samples, limit)))
 
 
 def starts_of(values: NDArray[Any]) -> Integers:
@@ -128,7 +117,8 @@ def _of_broker(
     least, most = (each.reduceat(at_limit, starts) for each in (numpy.minimum, numpy.maximum))
     of_own = numpy.logical_or.reduceat(rate >= at_limit, starts)
     is_at_limit = numpy.where(least == most, sums >= least, of_own)
-    members, place = numpy.unique(series & MEMBER, return_inverse=True)
+    number = series & MEMBER
+    members = numpy.flatnonzero(numpy.bincount(number))
     is_any, is_any_new = (numpy.logical_or.reduceat(each, starts) for each in (is_throttled, is_new & is_throttled))
     return {
         "at": at[starts],
@@ -137,7 +127,7 @@ def _of_broker(
         "throttle_ms": numpy.fmax.reduceat(throttle_ms, starts),
         "is_newly_throttled": is_any_new | (is_any & is_at_limit),
         "members": members,
-        "totals": numpy.bincount(place, weights=numpy.nan_to_num(rate)),
+        "totals": numpy.bincount(number, weights=numpy.nan_to_num(rate))[members],
     }
 
 
@@ -212,75 +202,3 @@ def _standing(times: Integers, at: Integers, begun: Integers) -> tuple[slice, In
     place = slice(int(numpy.searchsorted(times, since[0], "right")), int(numpy.searchsorted(times, at[-1], "right")))
     sample = numpy.searchsorted(at, times[place])
     return place, sample, times[place] > since[sample]
-
-
-def _samples(usage: DataFrame, series: DataFrame, number: int, columns: Sequence[str]) -> DataFrame:
-    """Return the samples of series, as numbers, not brought together yet."""
-    hint = "broadcast" if number <= _MOST_BROADCAST else "shuffle_hash"
-    own = series.select(*SERIES, "bucket_id", "series_id", *columns).hint(hint).alias("own")
-    known = usage.where(f.col("ts").isNotNull()).alias("usage")
-    return known.join(own, same_columns("usage", "own", SERIES)).select(
-        "bucket_id",
-        "series_id",
-        f.unix_micros("ts").alias("at"),
-        _within("rate", f.col("rate") >= 0),
-        _within("window_s", f.col("window_s") > 0),
-        _within("throttle_ms", f.col("throttle_ms") > 0),
-        *(f.col(name).cast("double").alias(name) for name in columns),
-    )
-
-
-def _within(name: str, condition: Column) -> Column:
-    """Return a column, null where it is no number of its kind; in SQL a NaN is larger than anything."""
-    return f.when(condition & (f.col(name) <= float_info.max), f.col(name)).alias(name)
-
-
-def per_bucket(
-    usage: DataFrame,
-    series: DataFrame,
-    columns: Sequence[str],
-    compute: Callable[[BucketRows], Mapping[str, Any] | None],
-    schema: StructType,
-) -> DataFrame:
-    """Return what is computed of each bucket of which usage is recorded. Its samples are shuffled once, as numbers.
-
-    `series`: persisted; the columns of `RECORDED`, `bucket_id` and `series_id` (of type long), and `columns`: what else
-    each row needs to know of its series, as numbers. `compute`: returns the columns of `schema` but `bucket_id`: a
-    value each, or arrays or lists of one length; or `None` for no rows. A NaN becomes null. `schema`: its first column
-    is `bucket_id`.
-    """
-    import pyarrow
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    [size] = series.agg(f.count("*").alias("series"), f.sum("samples").alias("samples")).toArrow().to_pylist()
-    tasks = max(2, ceil((size["samples"] or 0) / _ROWS_IN_TASK))
-    rows = _samples(usage, series, size["series"], columns).repartition(tasks, "bucket_id")
-    names, kinds = rows.columns[1:], to_arrow_schema(schema)
-
-    def computed(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-        parts = [[column.to_numpy(zero_copy_only=False) for column in batch.columns] for batch in batches]
-        if not parts:
-            return
-        ids, *arrays = (numpy.concatenate(each) for each in zip(*parts, strict=True))
-        order = numpy.argsort(ids, kind="stable")
-        ids, arrays = ids[order], [each[order] for each in arrays]
-        made: list[list[Any]] = []
-        size = 0
-        for begin, end in pairwise((*starts_of(ids), len(ids))):
-            found = compute(bucket_rows(dict(zip(names, (each[begin:end] for each in arrays), strict=True))))
-            if found is not None:
-                values = [
-                    found[name] if isinstance(found[name], numpy.ndarray | list) else [found[name]]
-                    for name in kinds.names[1:]
-                ]
-                made.append([[ids[begin]] * len(values[0]), *values])
-                size += len(values[0])
-            if size >= _ROWS_IN_BATCH or (size and end == len(ids)):
-                columns = [
-                    pyarrow.array(list(chain.from_iterable(column)), kind.type, from_pandas=True)
-                    for column, kind in zip(zip(*made, strict=True), kinds, strict=True)
-                ]
-                yield pyarrow.record_batch(columns, kinds)
-                made, size = [], 0
-
-    return rows.mapInArrow(computed, schema)

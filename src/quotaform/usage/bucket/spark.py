@@ -1,155 +1,319 @@
-"""The bucket and the member number of each recorded series, on DataFrames.
+"""The samples of recorded series, packed and brought together by bucket, on DataFrames.
 
-A recording has far fewer series than samples, so those of a cluster are resolved by one task that has its quotas.
+A recording has far fewer series than samples. So a task packs the samples of each series that it reads, finds the
+bucket of the series under the quotas, and what is shuffled, once, are some wide rows of arrays. Spark sorts nothing:
+buckets and times are ordered in `quotaform.usage.bucket.rows`, as recordings nearly are.
+
+A Python worker holds the samples of its task, and at least those of a bucket on a broker: 60 bytes each, twice while
+they are ordered, and some 300 bytes of a bucket while it is replayed.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from functools import reduce
-from operator import and_
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache, partial
+from itertools import chain
+from math import ceil
+from sys import float_info
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from pyspark.sql import Window
+import numpy
 from pyspark.sql import functions as f
 
-from quotaform.model.entity import Entity
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.resolve.spark_quotas import CLUSTER
-from quotaform.usage.bucket.bucket import SeriesBuckets, SeriesNames
-from quotaform.usage.table.schema import BUCKET_NAMES, BUCKETS, SERIES
+from quotaform.resolve.spark import MOST_CLUSTERS, HeldQuotas, packed, unpacked
+from quotaform.resolve.spark_quotas import arrow_schema, struct
+from quotaform.usage.bucket.bucket import SeriesBucket, SeriesBuckets, SeriesNames
+from quotaform.usage.bucket.rows import MEMBER_BITS, RECORDED_LIMIT, BucketRows, Floats, bucket_rows
+from quotaform.usage.table.schema import SERIES
+from quotaform.usage.table.table import EVERY_CLUSTER, Clusters, PlainFiles
 
 if TYPE_CHECKING:
     import pyarrow
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
-    from quotaform.model.quotas import Quotas
 
-
-OF_SERIES: Final = (CLUSTER, "key", *BUCKET_NAMES)
-"""The columns by which a series, on whichever broker, has a bucket."""
 CLUSTER_KEYS: Final = [key.name for key in QUOTA_KEYS.values() if key.per == "cluster"]
 """The quota keys whose limit holds for a whole cluster."""
+PLACE: Final = ("cluster", "bucket_broker", "key", "bucket")
+"""The columns by which samples are of one bucket on a broker."""
+_SAMPLES: Final = ("at", "rate", "window_s", "throttle_ms")
+_BUCKET: Final = struct(
+    "bucket string",
+    "limit double",
+    "source entity_key string",
+    "is_coarse boolean",
+    "member string",
+    "least_limit before_limit double",
+    "before_bucket string",
+)
+PACKED: Final = struct(
+    " ".join((*SERIES, "string")),
+    "bucket_broker string",
+    _BUCKET,
+    "first last samples long",
+    " ".join((*_SAMPLES, "binary")),
+)
+"""The samples of series, as many rows of each as there were tasks that read some of it.
+
+| column | content |
+| --- | --- |
+| bucket_broker | the broker; null where one limit holds for the whole cluster |
+| the next ones | `SeriesBucket` in `quotaform.usage.bucket.bucket` |
+| first, last | the first and the last time, in microseconds since 1970 |
+| at, rate, window_s, throttle_ms | arrays of 8 bytes for each sample; NaN where there is none |
+
+A limit on mutations is one of the whole cluster, which its active controller enforces. So brokers are not added up:
+what several report is one series.
+"""
+
+_ROWS_IN_TASK: Final = 1_000_000
+"""A task has so many rows in some 200 MB."""
+_ROWS_IN_BATCH: Final = 10_000
+"""A batch of one row takes Spark a millisecond."""
 
 
-def same_columns(left: str, right: str, columns: Iterable[str]) -> Column:
-    """Return whether columns of two tables are equal, where null is equal to null."""
-    return reduce(and_, (f.col(f"{left}.{name}").eqNullSafe(f.col(f"{right}.{name}")) for name in columns))
+class Series(NamedTuple):
+    """The names of a recorded series: the columns `SERIES`."""
+
+    cluster: str | None
+    broker: str | None
+    key: str
+    user: str | None
+    client_id: str | None
+    ip: str | None
+    instance: str | None
 
 
-def finite_limit(name: str = "limit") -> Column:
-    """Return a limit of the quota key in the column `key`; null if no rate can exceed it: NaN, the maximum of the key,
-    and more than that.
+Find: TypeAlias = Callable[[Series], Iterable[SeriesBucket]]
+"""What finds the buckets that a series is counted in; it runs in tasks."""
+
+
+def quota_buckets(quotas: HeldQuotas, before: HeldQuotas | None = None) -> Find:
+    """Return what finds the bucket of a series under the quotas of its cluster; without quotas it has no limit.
+
+    `before`: the quotas while the usage was recorded, if other ones: brokers measured by their buckets.
     """
-    maximum = f.coalesce(
-        *(f.when(f.col("key") == key.name, key.maximum) for key in QUOTA_KEYS.values()), f.lit(float("inf"))
-    )
-    return f.when(f.col(name) < maximum, f.col(name))
+    sides = [quotas] if before is None else [quotas, before]
+    shipped = {name: packed([side.get(name, {}) for side in sides]) for name in {**quotas, **(before or {})}}
+    return partial(_found, shipped, packed([{}] * len(sides)))
 
 
-def buckets(series: DataFrame, quotas: DataFrame, before: DataFrame | None = None) -> DataFrame:
-    """Return `BUCKETS`: the bucket and the limit of each series under some quotas.
+def _found(shipped: Mapping[str | None, bytes], nothing: bytes, series: Series) -> list[SeriesBucket]:
+    names = SeriesNames(series.user, series.client_id, series.ip)
+    return [_buckets(shipped.get(series.cluster, nothing)).of(names, series.key)]
 
-    A series of a cluster that the quotas do not have has no limit.
 
-    `series`: `RECORDED`, or any rows with the names of series. `before`: the quotas while the usage was recorded, if
-    other ones: brokers measured by their buckets.
+@lru_cache(maxsize=MOST_CLUSTERS)
+def _buckets(content: bytes) -> SeriesBuckets:
+    """Return the buckets of a cluster, which are prepared once for all tasks of a worker."""
+    return SeriesBuckets(*unpacked(content))
+
+
+def finite_limit(key: str, limit: float | None) -> float | None:
+    """Return a limit; `None` if no rate can exceed it: NaN, the maximum of the key, and more than that."""
+    known = QUOTA_KEYS.get(key)
+    maximum = float("inf") if known is None else known.maximum
+    return limit if limit is not None and limit < maximum else None
+
+
+def packed_usage(
+    usage: DataFrame, find: Find, clusters: Clusters = EVERY_CLUSTER, files: PlainFiles | None = None
+) -> DataFrame:
+    """Return `PACKED`. It is read several times: persist it.
+
+    `files`: those of the usage, if tasks can read them.
     """
-    held = _values(quotas, is_before=False)
-    is_changed = before is not None
-    if before is not None:
-        held = held.unionByName(_values(before, is_before=True))
-    found = series.select(*OF_SERIES).distinct().groupBy(CLUSTER).cogroup(held.groupBy(CLUSTER))
-    # Spark takes annotations of the function for kinds of data.
-    return found.applyInArrow(lambda series, held: _found(series, held, is_changed), BUCKETS)
+    if files is not None:
+        tasks = usage.sparkSession.range(0, len(files.tasks), 1, max(1, len(files.tasks)))
+        return tasks.mapInArrow(partial(_packed_files, files, find, clusters), PACKED)
+    times = f.unix_micros("ts").alias("at")
+    rows = usage.where(f.col("ts").isNotNull()).select(*SERIES, times, *_SAMPLES[1:])
+    return rows.mapInArrow(partial(_packed, find, clusters), PACKED)
 
 
-def _values(quotas: DataFrame, *, is_before: bool) -> DataFrame:
-    values = quotas.where(f.col("value").isNotNull())
-    return values.select(CLUSTER, "entity", "key", "value", f.lit(is_before).alias("is_before"))
+def _packed_files(
+    files: PlainFiles, find: Find, clusters: Clusters, batches: Iterable[pyarrow.RecordBatch]
+) -> Iterator[pyarrow.RecordBatch]:
+    """Pack the rows of the files of a task."""
+    numbers = chain.from_iterable(batch.column(0).to_pylist() for batch in batches)
+    return _packed(find, clusters, chain.from_iterable(map(files.read, numbers)))
 
 
-def _found(series: pyarrow.Table, held: pyarrow.Table, is_changed: bool) -> pyarrow.Table:
-    """Return the buckets of the series of one cluster under its quotas."""
+def moment_of(micros: float) -> datetime:
+    """Return a time that is given in microseconds since 1970."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+
+
+def _packed(find: Find, clusters: Clusters, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    """Pack the rows of a task, some at a time."""
+    known: dict[Series, list[tuple[Any, ...]]] = {}
+    part, size = [], 0
+    for batch in batches:
+        part.append(batch)
+        size += batch.num_rows
+        if size >= _ROWS_IN_TASK:
+            yield from _pack(find, clusters, known, part)
+            part, size = [], 0
+    if size:
+        yield from _pack(find, clusters, known, part)
+
+
+def _pack(
+    find: Find, clusters: Clusters, known: dict[Series, list[tuple[Any, ...]]], batches: Sequence[pyarrow.RecordBatch]
+) -> Iterator[pyarrow.RecordBatch]:
+    """Yield the rows of each series in one.
+
+    `known`: what the columns of series say that were found before.
+    """
     import pyarrow
-    from pyspark.sql.pandas.types import to_arrow_schema
 
-    by_side: dict[bool, dict[Entity, dict[str, float]]] = {False: defaultdict(dict), True: defaultdict(dict)}
-    for row in held.to_pylist():
-        by_side[row["is_before"]][Entity(dict(row["entity"]))][row["key"]] = row["value"]
-    before: Quotas | None = by_side[True] if is_changed else None
-    known = SeriesBuckets(by_side[False], before)
-    rows: list[dict[str, Any]] = []
-    for each in series.to_pylist():
-        found = known.of(SeriesNames(*(each[name] for name in BUCKET_NAMES)), each["key"])
-        rows.append(each | found._asdict() | {"entity_key": found.entity})
-    return pyarrow.Table.from_pylist(rows, schema=to_arrow_schema(BUCKETS))
+    table = pyarrow.Table.from_batches(batches).unify_dictionaries()
+    for name, is_measured in _MEASURED.items():
+        values = table.column(name).to_numpy()
+        values = numpy.where(is_measured(values) & (values <= float_info.max), values, numpy.nan)
+        table = table.set_column(table.schema.get_field_index(name), name, pyarrow.array(values))
+    groups = table.group_by(list(SERIES), use_threads=False).aggregate([(name, "list") for name in _SAMPLES])
+    places, rows = [], []
+    for place, names in enumerate(zip(*(groups[name].to_pylist() for name in SERIES), strict=True)):
+        series = Series(*names)
+        if series not in known:
+            known[series] = list(_series_rows(find, clusters, series))
+        for row in known[series]:
+            places.append(place)
+            rows.append(row)
+    if not rows:
+        return
+    schema = arrow_schema(PACKED)
+    lists = [groups[f"{name}_list"].combine_chunks() for name in _SAMPLES]
+    offsets, at = lists[0].offsets.to_numpy(), lists[0].values.to_numpy()
+    spans = [each.reduceat(at, offsets[:-1]) for each in (numpy.minimum, numpy.maximum)]
+    columns = [pyarrow.array(column) for column in (*spans, numpy.diff(offsets).astype("int64"))]
+    begins = pyarrow.py_buffer((offsets * 8).astype("int32"))
+    for each in lists:
+        content = pyarrow.py_buffer(each.values.to_numpy())
+        columns.append(pyarrow.Array.from_buffers(pyarrow.binary(), len(each), [None, begins, content]))
+    texts = [pyarrow.array(column, kind.type) for column, kind in zip(zip(*rows, strict=True), schema, strict=False)]
+    if places != list(range(len(groups))):
+        columns = [column.take(pyarrow.array(places)) for column in columns]
+    yield pyarrow.record_batch([*texts, *columns], schema=schema)
 
 
-# The series that make each bucket on a broker, with numbers that stand for both while rows are many.
-#
-# The number of a series has two parts:
-#
-# | bits | content |
-# | --- | --- |
-# | the lower 32 | the number of its member: those who have the same names, in the order of their addresses |
-# | the others | which of several clients with these names it is; 0 if a broker measured |
-
-MEMBER_BITS: Final = 32
-"""How many of the lower bits of `series_id` are the number of the member."""
-MEMBER: Final = (1 << MEMBER_BITS) - 1
-"""What of `series_id` is the number of the member."""
+_MEASURED: Final[Mapping[str, Callable[[Floats], Any]]] = {
+    "rate": lambda values: values >= 0,
+    "window_s": lambda values: values > 0,
+    "throttle_ms": lambda values: values > 0,
+}
+"""Which numbers are of their kind."""
 
 
-def numbered(series: DataFrame, found: DataFrame) -> DataFrame:
-    """Return the series on each broker with their buckets: `SERIES`, `samples`, the columns of `found`, and these.
+def _series_rows(find: Find, clusters: Clusters, series: Series) -> Iterator[tuple[Any, ...]]:
+    """Yield the columns of `PACKED` that are about a series and its buckets."""
+    series = series._replace(cluster=clusters.name_of(series.cluster))
+    if clusters.names is None or series.cluster in clusters.names:
+        for found in find(series):
+            yield (*series, None if series.key in CLUSTER_KEYS else series.broker, *found)
 
-    | column | content |
-    | --- | --- |
-    | bucket_broker | the broker; null where one limit holds for the whole cluster |
-    | bucket_id | the number of the bucket on the broker |
-    | series_id | the number of the series in its bucket, see above |
-    | is_sum | whether it is of all brokers, each of which has the whole limit, as what clients measure |
 
-    A limit on mutations is one of the whole cluster, which its active controller enforces. So brokers are not added up:
-    what several report is one series.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RecordedBucket:
+    """What was recorded of one bucket on a broker."""
 
-    `series`: `RECORDED`. `found`: `buckets` of them, and other columns.
+    cluster: str | None
+    broker: str | None  # `None` where one limit holds for the whole cluster, and if the recording does not say
+    key: str
+    bucket: str
+    series: Sequence[SeriesBucket]  # Those who share it, by their addresses
+    rows: BucketRows
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether it is of all brokers, each of which has the whole limit, as what clients measure."""
+        return self.broker is None and self.key not in CLUSTER_KEYS
+
+    @property
+    def place(self) -> dict[str, str | None]:
+        """The columns that say which bucket it is."""
+        return {"cluster": self.cluster, "broker": self.broker, "key": self.key, "bucket": self.bucket}
+
+
+def per_bucket(
+    recording: DataFrame,
+    compute: Callable[[RecordedBucket], Mapping[str, Any] | None],
+    schema: StructType,
+    files: PlainFiles | None = None,
+) -> DataFrame:
+    """Return what is computed of each bucket of which usage is recorded. Its samples are shuffled once.
+
+    `recording`: `PACKED`; persisted, as it is read once more for its size unless it is of `files`. `compute`: returns
+    the columns of `schema`: a value each, or arrays or lists of one length; or `None` for no rows. A NaN in an array of
+    numbers becomes null.
     """
-    others = [name for name in found.columns if name not in OF_SERIES]
-    is_of_cluster = f.col("key").isin(CLUSTER_KEYS)
-    rows = (
-        series.alias("series")
-        .join(found.alias("found"), same_columns("series", "found", OF_SERIES))
-        .select(
-            *(f.col(f"series.{name}") for name in (*SERIES, "samples")), *(f.col(f"found.{name}") for name in others)
-        )
-        .withColumns(
-            {
-                "bucket_broker": f.when(~is_of_cluster, f.col("broker")),
-                "is_sum": f.col("broker").isNull() & ~is_of_cluster,
-            }
-        )
+    if files is None:
+        [size] = recording.agg(f.sum("samples")).toArrow().column(0).to_pylist()
+    else:
+        size = files.rows
+    tasks = max(2, ceil((size or 0) / _ROWS_IN_TASK))
+    return recording.repartition(tasks, *PLACE).mapInArrow(partial(_computed, compute, schema), schema)
+
+
+def _computed(
+    compute: Callable[[RecordedBucket], Mapping[str, Any] | None],
+    schema: StructType,
+    batches: Iterable[pyarrow.RecordBatch],
+) -> Iterator[pyarrow.RecordBatch]:
+    import pyarrow
+
+    by_place: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    for batch in batches:
+        for row in batch.to_pylist():
+            by_place[tuple([row[name] for name in PLACE])].append(row)
+    kinds, made, size = arrow_schema(schema), [], 0
+    while by_place:
+        found = compute(_bucket(*by_place.popitem()))
+        if found is not None:
+            made.append([_array(found[kind.name], kind.type) for kind in kinds])
+            size += len(made[-1][0])
+        if size >= _ROWS_IN_BATCH or (size and not by_place):
+            yield pyarrow.record_batch(
+                [pyarrow.concat_arrays(parts) for parts in zip(*made, strict=True)], schema=kinds
+            )
+            made, size = [], 0
+
+
+def _array(value: Any, kind: pyarrow.DataType) -> pyarrow.Array:
+    """Return what was computed as a column; NaN is nothing in an array of numbers, and a limit where it is alone."""
+    import pyarrow
+
+    if isinstance(value, numpy.ndarray):
+        return pyarrow.array(value, kind, from_pandas=True)
+    return pyarrow.array(value if isinstance(value, list) else [value], kind)
+
+
+def _bucket(place: tuple[Any, ...], rows: Sequence[Mapping[str, Any]]) -> RecordedBucket:
+    """Return a bucket of rows of `PACKED`."""
+    by_member = {row["member"]: SeriesBucket(*(row[name] for name in _BUCKET.names)) for row in rows}
+    members = {name: number for number, name in enumerate(sorted(by_member))}
+    instances = {name: number for number, name in enumerate({row["instance"] for row in rows} - {None}, 1)}
+    lengths = [row["samples"] for row in rows]
+    ids = [(instances.get(row["instance"], 0) << MEMBER_BITS) + members[row["member"]] for row in rows]
+    limits = [finite_limit(row["key"], row["before_limit"]) for row in rows]
+    columns = {
+        name: numpy.frombuffer(b"".join(row[name] for row in rows), "int64" if name == "at" else "float64")
+        for name in _SAMPLES
+    }
+    columns["series_id"] = numpy.repeat(numpy.array(ids, "int64"), lengths)
+    columns[RECORDED_LIMIT] = numpy.repeat(numpy.array(limits, "float64"), lengths)
+    cluster, broker, key, bucket = place
+    return RecordedBucket(
+        cluster=cluster,
+        broker=broker,
+        key=key,
+        bucket=bucket,
+        series=[by_member[name] for name in members],
+        rows=bucket_rows(columns),
     )
-    bucket = Window.orderBy("cluster", "key", "bucket", "bucket_broker")
-    rows = rows.withColumn("bucket_id", f.dense_rank().over(bucket).cast("long"))
-    return with_series_id(rows, "member")
-
-
-def with_series_id(rows: DataFrame, *names: str) -> DataFrame:
-    """Return series with their number in their bucket.
-
-    `rows`: the columns of `SERIES` and `bucket_id`, a row per series. `names`: the columns that name the
-    member.
-    """
-    member = f.dense_rank().over(Window.partitionBy("bucket_id").orderBy(*names)).cast("long")
-    # Nulls come first, and are no instance.
-    instance = f.dense_rank().over(Window.partitionBy("bucket_id", *names).orderBy("instance"))
-    own = f.when(f.col("instance").isNotNull(), instance).otherwise(0).cast("long")
-    return rows.withColumn("series_id", f.shiftleft(own, MEMBER_BITS) + member)
-
-
-def member_number() -> Column:
-    """Return the number of the member that a series is of: the `series_id` of one without an instance."""
-    return f.col("series_id").bitwiseAND(f.lit(MEMBER))

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from heapq import nsmallest
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy
 from pyspark.sql import functions as f
+from pyspark.sql.types import ArrayType, StringType, StructField
 
-from quotaform.fleet.job import table_rows
-from quotaform.fleet.table import bad_table
+from quotaform.fleet.job import arriving, kept_rows
+from quotaform.fleet.table import bad_table, make_table
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.errors import QuotaformError
 from quotaform.model.precedence import level_of
 from quotaform.model.quota_key import QUOTA_WINDOW_S
 from quotaform.model.records.record import made_of
 from quotaform.model.text import listed
-from quotaform.resolve.spark_quotas import completed, struct
-from quotaform.usage.bucket.rows import RECORDED_LIMIT, BucketRows, Floats, per_bucket
-from quotaform.usage.bucket.spark import buckets, finite_limit, member_number, numbered
+from quotaform.resolve.spark import HeldQuotas
+from quotaform.resolve.spark_quotas import struct
+from quotaform.usage.bucket.rows import BucketRows, Floats
+from quotaform.usage.bucket.spark import (
+    RecordedBucket,
+    finite_limit,
+    moment_of,
+    packed_usage,
+    per_bucket,
+    quota_buckets,
+)
 from quotaform.usage.headroom.headroom import (
     CLOSE_RATIO,
     NOISY_SHARE,
@@ -35,18 +46,19 @@ from quotaform.usage.headroom.headroom import (
     UnusedQuota,
 )
 from quotaform.usage.sample import LONGEST_STEP_S
-from quotaform.usage.table.schema import HEADROOM, SERIES
+from quotaform.usage.table.schema import HEADROOM
 from quotaform.usage.table.table import (
+    Clusters,
+    PlainFiles,
     QuotaSource,
-    known_clusters,
-    named_usage,
+    known_quotas,
+    plain_files,
     read_usage,
-    recorded,
     time_text,
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 # The tables `headroom` and what was not used: what was recorded of each bucket, beside its limit.
@@ -70,54 +82,38 @@ if TYPE_CHECKING:
 # of several that report a series at one time, as after a failover, the highest rate counts.
 
 _SHARES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-_USES: Final = struct(
-    "bucket_id samples first last long",
-    "p50 p95 p99 max recorded_s throttled_s throttle_ms_max double",
-    "members top_number long",
-    "top_share double",
-)
-"""What the samples of a bucket on a broker say; times are in microseconds since 1970."""
+USES: Final = struct(HEADROOM, StructField("entities", ArrayType(StringType())))
+"""`HEADROOM`, with the entities whose values limited the series of a bucket."""
 
 
-def headroom(
-    usage: DataFrame, series: DataFrame, quotas: DataFrame, kept: Callable[[DataFrame], DataFrame]
-) -> tuple[DataFrame, DataFrame]:
-    """Return the rows of `HEADROOM` about buckets, and those about values that limited nothing.
+def headroom(recording: DataFrame, files: PlainFiles | None = None) -> DataFrame:
+    """Return `USES`: the rows of `HEADROOM` about buckets.
 
-    `series`: `RECORDED` of the usage. `kept`: makes rows that are read several times.
+    `recording`: `PACKED` under the quotas; persisted, unless it is of `files`.
     """
-    found = kept(numbered(series, buckets(series, quotas)))
-    use = kept(_headroom(usage, found))
-    return use, kept(_unused(quotas, found, use))
+    return per_bucket(recording, _use, USES, files)
 
 
-def _headroom(usage: DataFrame, found: DataFrame) -> DataFrame:
-    """Return the rows of `HEADROOM` about buckets. The usage is shuffled once, by bucket."""
-    limited = found.withColumn(RECORDED_LIMIT, finite_limit())
-    use = per_bucket(usage, limited, (RECORDED_LIMIT,), _bucket_use, _USES)
-    names = ("cluster", "key", "bucket", "limit", "source", "entity_key")
-    buckets = found.groupBy("bucket_id").agg(
-        *(f.first(name).alias(name) for name in names),
-        f.first("bucket_broker").alias("broker"),
-        f.bool_or(f.col("is_coarse") | f.col("is_sum")).alias("is_coarse"),
-    )
-    top = found.select("bucket_id", member_number().alias("top_number"), f.col("member").alias("top_member"))
-    return (
-        use.join(buckets, "bucket_id")
-        .join(top.distinct(), ["bucket_id", "top_number"])
-        .withColumns(
-            {
-                **{name: f.timestamp_micros(name) for name in ("first", "last")},
-                "used_ratio": f.when(finite_limit() > 0, f.col("p99") / finite_limit()),
-                "top_member_share": f.when(f.col("members") > 1, f.col("top_share")).otherwise(1.0),
-            }
-        )
-        .select(*HEADROOM.names)
-    )
+def _use(bucket: RecordedBucket) -> dict[str, Any]:
+    """Return the columns of `USES` of a bucket on a broker."""
+    found, series = _bucket_use(bucket.rows), bucket.series
+    limit, top, share = finite_limit(bucket.key, series[0].limit), found.pop("top_number"), found.pop("top_share")
+    return {
+        **bucket.place,
+        **found,
+        "entity_key": series[0].entity,
+        "source": series[0].source,
+        "limit": series[0].limit,
+        "used_ratio": found["p99"] / limit if limit is not None and limit > 0 and found["p99"] is not None else None,
+        "top_member": series[top].member,
+        "top_member_share": share if found["members"] > 1 else 1.0,
+        "is_coarse": bucket.is_sum or any(each.is_coarse for each in series),
+        "entities": [[*{each.entity for each in series if each.entity is not None}]],
+    }
 
 
 def _bucket_use(rows: BucketRows) -> dict[str, Any]:
-    """Return the columns of `_USES` of a bucket on a broker."""
+    """Return what the samples of a bucket on a broker say; times are in microseconds since 1970."""
     at, rate, throttle = rows.at, rows.rate, rows.throttle_ms
     window = numpy.where(numpy.isnan(rows.window_s), QUOTA_WINDOW_S, rows.window_s)
     step = numpy.append(numpy.nan, (at[1:] - at[:-1]) / 1e6)
@@ -127,8 +123,8 @@ def _bucket_use(rows: BucketRows) -> dict[str, Any]:
     total = float(rows.totals.sum())
     return {
         "samples": len(rates),
-        "first": at[0],
-        "last": at[-1],
+        "first": int(at[0]),
+        "last": int(at[-1]),
         **{name: _rank(rates, share) for name, share in _SHARES.items()},
         "max": _rank(rates, 1.0),
         "recorded_s": seconds.sum(),
@@ -136,7 +132,7 @@ def _bucket_use(rows: BucketRows) -> dict[str, Any]:
         "throttle_ms_max": float(delays.max()) if len(delays) else None,
         "members": len(rows.members),
         # Of equals the first by address.
-        "top_number": rows.members[rows.totals.argmax()],
+        "top_number": int(rows.members[rows.totals.argmax()]),
         "top_share": float(rows.totals.max()) / total if total else None,
     }
 
@@ -146,44 +142,81 @@ def _rank(rates: Floats, share: float) -> float | None:
     return float(rates[ceil(share * len(rates)) - 1]) if len(rates) else None
 
 
-def _unused(quotas: DataFrame, found: DataFrame, use: DataFrame) -> DataFrame:
-    """Return the rows of `HEADROOM` about values that limited nothing, of keys that were recorded.
+@dataclass(slots=True)
+class Limited:
+    """What limited some of what was recorded."""
 
-    The usage is taken to be recorded under these quotas: a broker then has no bucket of an entity that no request met.
+    spans: dict[tuple[str | None, str], tuple[datetime, datetime, float]] = field(default_factory=dict)
+    """When each key of a cluster was recorded first and last; as long as in the bucket that was recorded longest."""
+    met: set[tuple[str | None, str, str]] = field(default_factory=set)
+    """The clusters, keys and entities of values that limited a series."""
 
-    `found`: `BUCKETS` of the recorded series under them. `use`: `headroom` of these.
-    """
-    met = found.where(f.col("entity_key").isNotNull()).select("cluster", "key", "entity_key").distinct()
-    values = _values(quotas).join(met, ["cluster", "key", "entity_key"], "left_anti")
-    rows = values.join(_recorded(use), ["cluster", "key"])
-    counts = {"samples": f.lit(0).cast("long"), "members": f.lit(0).cast("long"), "throttled_s": f.lit(0.0)}
-    return completed(rows.withColumns({**counts, "is_coarse": f.lit(False)}), HEADROOM)
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Add a row of `USES`."""
+        place = row["cluster"], row["key"]
+        first, last, recorded_s = self.spans.get(place, (row["first"], row["last"], 0.0))
+        self.spans[place] = min(first, row["first"]), max(last, row["last"]), max(recorded_s, row["recorded_s"])
+        self.met.update((*place, entity) for entity in row["entities"])
+
+    def unused(self, held: HeldQuotas) -> Iterator[dict[str, Any]]:
+        """Yield the rows of `HEADROOM` about values that limited nothing, of keys that were recorded.
+
+        The usage is taken to be recorded under these quotas: a broker then has no bucket of an entity that no request
+        met.
+        """
+        for cluster, entity, key, value in _values(held):
+            if (cluster, key) in self.spans and (cluster, key, entity.address) not in self.met:
+                first, last, recorded_s = self.spans[cluster, key]
+                yield dict.fromkeys(HEADROOM.names) | {
+                    "cluster": cluster,
+                    "key": key,
+                    "entity_key": entity.address,
+                    "source": _source(entity),
+                    "limit": value,
+                    "samples": 0,
+                    "first": first,
+                    "last": last,
+                    "recorded_s": recorded_s,
+                    "throttled_s": 0.0,
+                    "members": 0,
+                    "is_coarse": False,
+                }
+
+    def unrecorded(self, held: HeldQuotas) -> Sequence[UnrecordedKey]:
+        """Return the quota keys of which nothing was recorded, with how many values they have."""
+        of_clusters = Counter((cluster, key) for cluster, _, key, _ in _values(held))
+        return [
+            UnrecordedKey(cluster=cluster, key=key, values=count)
+            for (cluster, key), count in sorted(of_clusters.items())
+            if (cluster, key) not in self.spans
+        ]
 
 
-def unrecorded(quotas: DataFrame, use: DataFrame) -> DataFrame:
-    """Return the quota keys of which nothing was recorded: `cluster`, `key`, and how many `values` they have."""
-    values = _values(quotas).join(_recorded(use), ["cluster", "key"], "left_anti")
-    return values.groupBy("cluster", "key").agg(f.count("*").alias("values")).select("cluster", "key", "values")
+def _values(held: HeldQuotas) -> Iterator[tuple[str, Entity, str, float]]:
+    """Yield the values of clusters that have a name."""
+    for cluster, quotas in held.items():
+        for entity, values in quotas.items():
+            if cluster is not None:
+                yield from ((cluster, entity, key, value) for key, value in values.items())
 
 
-def _values(quotas: DataFrame) -> DataFrame:
-    # Spark takes annotations of the function for kinds of data.
-    source = f.udf(lambda names: _source(names), "string")
-    values = quotas.where(f.col("value").isNotNull()).withColumnRenamed("value", "limit")
-    return values.select("cluster", "entity_key", "key", "limit", source("entity").alias("source"))
-
-
-def _source(names: dict[str, str | None]) -> str | None:
+def _source(entity: Entity) -> str | None:
     """Return the source of the level that an entity is on; `None` if no request meets it, as where a name is empty."""
-    level = level_of(Entity(names))
-    return None if level is None or any(names[kind] == "" for kind in level.non_empty) else level.source
+    level = level_of(entity)
+    return None if level is None or any(entity.names[kind] == "" for kind in level.non_empty) else level.source
 
 
-def _recorded(use: DataFrame) -> DataFrame:
-    """Return when each key was recorded on each cluster; as long as in the bucket that was recorded longest."""
-    return use.groupBy("cluster", "key").agg(
-        f.min("first").alias("first"), f.max("last").alias("last"), f.max("recorded_s").alias("recorded_s")
-    )
+def read_uses(use: DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `USES` as tasks end, in no order."""
+    times = {name: f.unix_micros(name) for name in ("first", "last")}
+    for row in arriving(use.withColumns(times)):
+        found = dict(zip(USES.names, row, strict=True))
+        yield found | {name: moment_of(found[name]) for name in times}
+
+
+def idle_rows(spark: SparkSession, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
+    """Return rows of `HEADROOM` as a table."""
+    return make_table(spark, HEADROOM, (tuple(row.values()) for row in rows))
 
 
 MOST_CLUSTERS: Final = 100
@@ -224,47 +257,44 @@ def measured_headroom(
     clusters could be read; the error of the first one.
     """
     usage = read_usage(spark, request.usage, request.since, request.until)
+    held, failures = known_quotas(request.quotas.read(spark))
+    known = sorted(name for name in held if name is not None)
+    chosen = [*known, *(name for name, _ in failures)]
+    if request.only_chosen:
+        usage = usage.where(f.col("cluster").isNull() | f.col("cluster").isin(chosen))
+    clusters = Clusters(
+        frozenset([None, *chosen]) if request.only_chosen else None,
+        _renamed(usage, known[0], request, warn) if len(known) == 1 and not failures else {},
+    )
+    files = plain_files(usage, request.usage, clusters, request.since, request.until)
     with ExitStack() as stack:
-
-        def kept(rows: DataFrame) -> DataFrame:
-            return stack.enter_context(table_rows(rows))
-
-        quotas = kept(request.quotas.read(spark))
-        known, failures = known_clusters(quotas)
-        if request.only_chosen:
-            usage = usage.where(f.col("cluster").isNull() | f.col("cluster").isin([*known, *dict(failures)]))
-        usage, series = _named(usage, kept(recorded(usage)), known, failures, request, warn)
-        use, idle = headroom(usage, series, quotas, kept)
-        rows = use.unionByName(idle).orderBy("cluster", "key", "bucket", "broker", "entity_key")
-        yield HeadroomResult(_report(request, quotas, use, idle, known), rows, failures)
+        recording = packed_usage(usage, quota_buckets(held), clusters, files)
+        if files is None:
+            recording = stack.enter_context(kept_rows(recording))
+        use = stack.enter_context(kept_rows(headroom(recording, files)))
+        report, idle = _report(request, use, held, known)
+        rows = use.select(*HEADROOM.names).unionByName(idle_rows(spark, idle))
+        yield HeadroomResult(report, rows.orderBy("cluster", "key", "bucket", "broker", "entity_key"), failures)
 
 
-def _named(
-    usage: DataFrame,
-    series: DataFrame,
-    known: Sequence[str],
-    failures: Sequence[tuple[str, QuotaformError]],
-    request: HeadroomRequest,
-    warn: Callable[[str], None],
-) -> tuple[DataFrame, DataFrame]:
-    """Return usage and series with the names of clusters that the quotas have.
+def _renamed(
+    usage: DataFrame, known: str, request: HeadroomRequest, warn: Callable[[str], None]
+) -> Mapping[str | None, str]:
+    """Return what the clusters of a recording are called by the quotas, which are of one cluster.
 
     | quotas | usage | is |
     | --- | --- | --- |
     | of one cluster | does not say which cluster | of that |
     | of one that has an address or a snapshot alone | of one cluster, of another name | of that, with a warning |
     """
-    names = [row["cluster"] for row in series.select("cluster").distinct().limit(MOST_CLUSTERS).toArrow().to_pylist()]
-    if not names:
-        raise bad_table(request.usage, _nothing(request, known))
-    if len(known) != 1 or failures or (known[0] in names and None not in names):
-        return usage, series
-    others = [name for name in names if name is not None and name != known[0]]
-    if request.is_unnamed and len(others) == 1 and known[0] not in names:
-        warn(f"the usage is of {spell_name(others[0])}, and is compared with the quotas of {spell_name(known[0])}")
-        usage, series = (rows.withColumn("cluster", f.lit(known[0])) for rows in (usage, series))
-    renamed = named_usage(series, known).groupBy(*SERIES)
-    return named_usage(usage, known), renamed.agg(f.sum("samples").alias("samples"))
+    if not request.is_unnamed:
+        return {None: known}
+    names = usage.select("cluster").distinct().limit(MOST_CLUSTERS).toArrow().column("cluster").to_pylist()
+    others = [name for name in names if name is not None and name != known]
+    if len(others) != 1 or known in names:
+        return {None: known}
+    warn(f"the usage is of {spell_name(others[0])}, and is compared with the quotas of {spell_name(known)}")
+    return {None: known, others[0]: known}
 
 
 def _nothing(request: HeadroomRequest, known: Sequence[str]) -> str:
@@ -276,59 +306,82 @@ def _nothing(request: HeadroomRequest, known: Sequence[str]) -> str:
 
 
 def _report(
-    request: HeadroomRequest, quotas: DataFrame, use: DataFrame, idle: DataFrame, known: Sequence[str]
-) -> Headroom:
-    rows = use.withColumn("status", _status())
-    grave = f.col("status").isin(HeadroomStatus.THROTTLED.value, HeadroomStatus.CLOSE.value)
-    is_noisy = grave & (f.col("members") > 1) & (f.col("top_member_share") > NOISY_SHARE)
-    is_known = f.coalesce(f.col("cluster").isin(list(known)), f.lit(False))
-    (summary,) = (
-        rows.agg(
-            f.min("first").alias("first"),
-            f.max("last").alias("last"),
-            f.sum("samples").alias("samples"),
-            f.count_if(is_noisy).alias("noisy"),
-            f.count_if(f.col("is_coarse") & f.col("limit").isNotNull()).alias("coarse"),
-            *(f.count_if(f.col("status") == each.value).alias(each.value) for each in HeadroomStatus),
-        )
-        .toArrow()
-        .to_pylist()
-    )
-    limited = rows.where(f.col("status") != HeadroomStatus.UNLIMITED.value).orderBy(*_closest_first())
-    unknown = rows.where(~is_known).groupBy("cluster").agg(f.count("*").alias("buckets")).orderBy("cluster")
-    return Headroom(
+    request: HeadroomRequest, use: DataFrame, held: HeldQuotas, known: Sequence[str]
+) -> tuple[Headroom, Sequence[dict[str, Any]]]:
+    """Return what is printed, and the rows of `HEADROOM` about values that limited nothing."""
+    counts: Counter[str] = Counter()
+    unknown: Counter[str | None] = Counter()
+    limited, closest, noisy = Limited(), _First(request.most), _First(request.most)
+    for row in read_uses(use):
+        limited.add(row)
+        status = row["status"] = _status(row)
+        counts.update({status.value: 1, "samples": row["samples"]})
+        counts["coarse"] += row["is_coarse"] and row["limit"] is not None
+        if row["cluster"] not in held or row["cluster"] is None:
+            unknown[row["cluster"]] += 1
+        if status is not HeadroomStatus.UNLIMITED:
+            closest.add(row)
+        if status in (HeadroomStatus.THROTTLED, HeadroomStatus.CLOSE) and _is_noisy(row):
+            counts["noisy"] += 1
+            noisy.add(row)
+    if not limited.spans:
+        raise bad_table(request.usage, _nothing(request, known))
+    idle = sorted(limited.unused(held), key=lambda row: (row["cluster"], row["key"], row["entity_key"]))
+    names = ("noisy", "coarse", *(each.value for each in HeadroomStatus))
+    report = Headroom(
         usage=request.usage,
-        **{name: summary.pop(name) for name in ("first", "last", "samples")},
-        summary=HeadroomSummary(unused=idle.count(), **summary),
-        buckets=_read_uses(limited.limit(request.most)),
-        noisy=_read_uses(limited.where(is_noisy).limit(request.most)),
+        first=min(first for first, _, _ in limited.spans.values()),
+        last=max(last for _, last, _ in limited.spans.values()),
+        samples=counts["samples"],
+        summary=HeadroomSummary(unused=len(idle), **{name: counts[name] for name in names}),
+        buckets=closest.uses(),
+        noisy=noisy.uses(),
         unused=tuple(
             made_of(row | {"address": row["entity_key"], "value": row["limit"]}, UnusedQuota)
-            for row in idle.orderBy("cluster", "key", "entity_key").limit(request.most).toArrow().to_pylist()
+            for row in idle[: request.most]
         ),
-        unrecorded=tuple(
-            UnrecordedKey(**row) for row in unrecorded(quotas, use).orderBy("cluster", "key").toArrow().to_pylist()
+        unrecorded=tuple(limited.unrecorded(held)),
+        unknown=tuple(
+            UnknownCluster(cluster=name, buckets=unknown[name])
+            for name in sorted(unknown, key=lambda name: name or "")[:MOST_CLUSTERS]
         ),
-        unknown=tuple(UnknownCluster(**row) for row in unknown.limit(MOST_CLUSTERS).toArrow().to_pylist()),
     )
+    return report, idle
 
 
-def _status() -> Column:
-    """Return how each bucket stands to its limit, see `quotaform.usage.headroom.headroom`."""
-    return (
-        f.when(f.col("throttled_s") > 0, HeadroomStatus.THROTTLED.value)
-        .when(finite_limit().isNull(), HeadroomStatus.UNLIMITED.value)
-        .when(f.col("used_ratio") >= CLOSE_RATIO, HeadroomStatus.CLOSE.value)
-        .otherwise(HeadroomStatus.BELOW.value)
-    )
+def _status(row: Mapping[str, Any]) -> HeadroomStatus:
+    """Return how a bucket stands to its limit, see `quotaform.usage.headroom.headroom`."""
+    if row["throttled_s"] > 0:
+        return HeadroomStatus.THROTTLED
+    if finite_limit(row["key"], row["limit"]) is None:
+        return HeadroomStatus.UNLIMITED
+    is_close = row["used_ratio"] is not None and row["used_ratio"] >= CLOSE_RATIO
+    return HeadroomStatus.CLOSE if is_close else HeadroomStatus.BELOW
 
 
-def _closest_first() -> Sequence[Column]:
-    """Return the order of buckets: those that were throttled longest, then those closest to their limits."""
-    names = ("cluster", "key", "bucket", "broker")
-    return [f.desc("throttled_s"), f.desc_nulls_last("used_ratio"), *(f.col(name) for name in names)]
+def _is_noisy(row: Mapping[str, Any]) -> bool:
+    return row["members"] > 1 and row["top_member_share"] is not None and row["top_member_share"] > NOISY_SHARE
 
 
-def _read_uses(rows: DataFrame) -> tuple[BucketUse, ...]:
-    found = rows.toArrow().to_pylist()
-    return tuple(made_of(row | {"source": row["entity_key"], "coarse": row["is_coarse"]}, BucketUse) for row in found)
+@dataclass(slots=True)
+class _First:
+    """The first of rows that come in no order: what was throttled longest, then what is closest to its limit."""
+
+    most: int
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.rows.append(row)
+        if len(self.rows) > 2 * self.most + 1_000:
+            self.rows = nsmallest(self.most, self.rows, _place)
+
+    def uses(self) -> tuple[BucketUse, ...]:
+        rows = nsmallest(self.most, self.rows, _place)
+        return tuple(
+            made_of(row | {"source": row["entity_key"], "coarse": row["is_coarse"]}, BucketUse) for row in rows
+        )
+
+
+def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    used, names = row["used_ratio"], [row[name] for name in ("cluster", "key", "bucket", "broker")]
+    return -row["throttled_s"], used is None, -(used or 0.0), *((name is not None, name or "") for name in names)

@@ -20,7 +20,7 @@ from msgspec import structs
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, LongType, StructField
 
-from quotaform.fleet.job import table_rows
+from quotaform.fleet.job import kept_rows, table_rows
 from quotaform.model.entity import Entity, parse_address, spell_name
 from quotaform.model.errors import ArgumentError, QuotaformError
 from quotaform.model.outcome import Progress, no_progress
@@ -32,8 +32,8 @@ from quotaform.plan.run import PlanRequest, plan
 from quotaform.repository.repository import Repository
 from quotaform.resolve.spark_quotas import arrow_schema, struct
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
-from quotaform.usage.bucket.rows import RECORDED_LIMIT, BucketRows, per_bucket, starts_of
-from quotaform.usage.bucket.spark import buckets, finite_limit, numbered
+from quotaform.usage.bucket.rows import BucketRows, starts_of
+from quotaform.usage.bucket.spark import RecordedBucket, packed_usage, per_bucket, quota_buckets
 from quotaform.usage.recommend.demand import (
     DAY_S,
     HOUR_S,
@@ -60,15 +60,7 @@ from quotaform.usage.recommend.recommendation import (
 from quotaform.usage.recommend.right_size import recommend
 from quotaform.usage.replay.run import BacktestRequest, backtested
 from quotaform.usage.table.schema import RECOMMENDATIONS
-from quotaform.usage.table.table import (
-    QuotaSource,
-    known_clusters,
-    named_usage,
-    read_usage,
-    recorded,
-    require_recorded,
-    usage_of,
-)
+from quotaform.usage.table.table import QuotaSource, known_quotas, plain_files, read_usage, require_recorded, usage_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -192,16 +184,17 @@ def recommended(
             return stack.enter_context(table_rows(rows))
 
         quotas = kept(QuotaSource(tuple(request.clusters)).read(spark))
-        _, failures = known_clusters(quotas)
+        held, failures = known_quotas(quotas)
         selected = [cluster.name for cluster in request.clusters]
         names = [name for name in selected if name not in dict(failures)]
-        mine = usage_of(usage, names, selected)
-        series = kept(recorded(mine))
-        found = kept(numbered(series, buckets(series, quotas)))
-        used = kept(bucket_use(mine, found, settings.percentile, settings.outlier_days))
+        mine, clusters = usage_of(usage, names, selected)
+        recording = stack.enter_context(
+            kept_rows(packed_usage(mine, quota_buckets(held), clusters, plain_files(usage, request.usage, clusters)))
+        )
+        used = kept(bucket_use(recording, settings.percentile, settings.outlier_days))
         recordings = _recordings(used, names)
         missing = [each.cluster for each in recordings if each.last is None]
-        require_recorded(named_usage(usage, selected), request.usage, names, missing, warn)
+        require_recorded(usage, request.usage, names, missing, warn)
         rows = kept(recommendations(used, quotas, settings, clock.now()))
         in_order = rows.orderBy("cluster", "entity_key", "key")
         is_proposed = f.col("action").isin([action.value for action in PROPOSED])
@@ -299,7 +292,6 @@ _USED: Final = (
     *struct("samples throttled long"),
     StructField("hours", ArrayType(LongType())),
 )
-_TIMES: Final = ("first", "begin", "last", "last_used")
 _OF_DEMAND: Final = tuple(field.name for field in fields(BucketDemand) if field.name not in ("busiest", "hours"))
 
 BUCKET_USE: Final = struct(
@@ -321,27 +313,29 @@ BUCKET_USE: Final = struct(
 """
 
 
-def bucket_use(usage: DataFrame, found: DataFrame, percentile: float, outlier_days: int = 0) -> DataFrame:
+def bucket_use(recording: DataFrame, percentile: float, outlier_days: int = 0) -> DataFrame:
     """Return `BUCKET_USE`.
 
     A series counts once per time, however often it is there, and the series of a bucket are added up per time. Of
     several brokers that report a series whose limit is one of the cluster, the highest rate counts. Rates that are no
-    numbers from 0 on are left out. Samples are shuffled once, as numbers.
+    numbers from 0 on are left out.
 
-    `found`: `quotaform.usage.bucket.spark.numbered` of its series, persisted: it is read three times. `percentile`: of
-    the rates of a day, above 0 and up to 100. `outlier_days`: how many of the highest days of each weekday are left
-    out.
+    `recording`: `PACKED` under the quotas, persisted. `percentile`: of the rates of a day, above 0 and up to 100.
+    `outlier_days`: how many of the highest days of each weekday are left out.
     """
-    limited = found.withColumn(RECORDED_LIMIT, finite_limit())
-    schema = struct("bucket_id long", *_USED, "first begin last last_used long")
-    used = per_bucket(usage, limited, (RECORDED_LIMIT,), partial(_used, percentile, outlier_days), schema)
-    buckets = found.groupBy("bucket_id").agg(
-        *(f.first(name).alias(name) for name in ("cluster", "key", "bucket", "entity_key", "limit")),
-        f.first("bucket_broker").alias("broker"),
-        f.bool_or("is_coarse").alias("is_coarse"),
-    )
-    times = {name: f.timestamp_micros(name) for name in _TIMES}
-    return used.withColumns(times).join(f.broadcast(buckets), "bucket_id").select(*BUCKET_USE.names)
+    return per_bucket(recording, partial(_use, percentile, outlier_days), BUCKET_USE)
+
+
+def _use(percentile: float, outlier_days: int, bucket: RecordedBucket) -> dict[str, Any]:
+    """Return the columns of `BUCKET_USE` of a bucket on a broker."""
+    first = bucket.series[0]
+    return {
+        **bucket.place,
+        **_used(percentile, outlier_days, bucket.rows),
+        "entity_key": first.entity,
+        "limit": first.limit,
+        "is_coarse": any(each.is_coarse for each in bucket.series),
+    }
 
 
 def _used(percentile: float, outlier_days: int, rows: BucketRows) -> dict[str, Any]:
@@ -364,10 +358,10 @@ def _used(percentile: float, outlier_days: int, rows: BucketRows) -> dict[str, A
         "samples": numpy.count_nonzero(~numpy.isnan(rate)),
         "throttled": numpy.count_nonzero(rows.is_newly_throttled & ~numpy.isnan(rate)),
         "hours": [(day[begins] << HOURS_OF_DAY | numpy.bitwise_or.reduceat(1 << hour, begins)).tolist()],
-        "first": at[0],
-        "begin": at[0] - round((QUOTA_WINDOW_S if numpy.isnan(rows.window_s[0]) else rows.window_s[0]) * 1e6),
-        "last": at[-1],
-        "last_used": used[-1] if len(used) else None,
+        "first": int(at[0]),
+        "begin": int(at[0]) - round((QUOTA_WINDOW_S if numpy.isnan(rows.window_s[0]) else rows.window_s[0]) * 1e6),
+        "last": int(at[-1]),
+        "last_used": int(used[-1]) if len(used) else None,
     }
 
 

@@ -7,30 +7,27 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 
-from quotaform.fleet.data_source import QuotaRow, quota_rows
-from quotaform.fleet.job import table_rows
+from quotaform.fleet.data_source import quota_rows
+from quotaform.fleet.job import kept_rows, table_rows
 from quotaform.fleet.table import make_table
 from quotaform.model.outcome import ClusterOutcome, values_of
+from quotaform.model.quotas import Quotas
 from quotaform.model.records.record import made_of
 from quotaform.plan.backtest import MOST_IN_PLAN, Backtest, BucketBacktest, Buckets, ClusterBacktest
 from quotaform.plan.plan import Plan
+from quotaform.resolve.spark import HeldQuotas
 from quotaform.resolve.spark_quotas import QUOTAS
+from quotaform.usage.bucket.spark import moment_of
 from quotaform.usage.replay.report import Replays
-from quotaform.usage.replay.spark import backtest, members, replays
-from quotaform.usage.table.schema import BACKTEST
-from quotaform.usage.table.table import (
-    named_usage,
-    read_usage,
-    recorded,
-    require_recorded,
-    time_text,
-    usage_of,
-)
+from quotaform.usage.replay.spark import IS_LIMITED, backtest, replayable, replays
+from quotaform.usage.table.schema import BACKTEST, SERIES
+from quotaform.usage.table.table import Clusters, plain_files, read_usage, require_recorded, time_text, usage_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -70,27 +67,22 @@ def backtested(
     names = [plan.header.cluster_name for plan in plans]
     selected = [] if request.has_others else names
     with ExitStack() as stack:
-        kept = stack.enter_context
-        series = kept(table_rows(recorded(named_usage(usage, selected))))
-        mine = series.where(f.col("cluster").isin(names))
-        known = set(mine.select("cluster").distinct().toArrow().column("cluster").to_pylist())
-        missing = [name for name in names if name not in known]
-        time, own = time_text(request.since, request.until), named_usage(usage, selected)
-        require_recorded(own, request.usage, names, missing, warn, time, is_required=request.is_required)
-        before, after = (kept(table_rows(quotas)) for quotas in planned_quotas(spark, plans))
-        found = kept(table_rows(members(mine, after, before)))
-        tested = usage_of(usage, names, selected)
-        rows = kept(table_rows(backtest(tested, found)))
+        before, after = planned_values(plans)
+        tested, clusters = usage_of(usage, names, selected)
+        files = plain_files(usage, request.usage, clusters, request.since, request.until)
+        recording = stack.enter_context(kept_rows(replayable(tested, after, before, clusters, files)))
+        recordings = _recordings(recording)
+        missing = [name for name in names if name not in recordings]
+        time = time_text(request.since, request.until)
+        require_recorded(usage, request.usage, names, missing, warn, time, is_required=request.is_required)
+        rows = stack.enter_context(table_rows(backtest(recording)))
         result = Backtest(
             usage=request.usage,
-            clusters=_clusters(request, plans, _recordings(mine, found), rows),
-            unknown=_unknown(series, names),
+            clusters=_clusters(request, plans, recordings, rows),
+            unknown=_unknown(usage, clusters),
         )
-
-        def replayed() -> Replays:
-            return replays(tested, found, result)
-
-        yield result, rows.orderBy("cluster", f.desc("throttled_s"), "key", "bucket", "broker"), replayed
+        ordered = rows.orderBy("cluster", f.desc("throttled_s"), "key", "bucket", "broker")
+        yield result, ordered, partial(replays, recording, result)
 
 
 def with_backtests(
@@ -110,9 +102,24 @@ def planned_quotas(spark: SparkSession, plans: Sequence[Plan]) -> tuple[DataFram
 
     `plans`: one per cluster, each with what the cluster holds (`Plan.actual`).
     """
+    headers = [plan.header for plan in plans]
+    before, after = (
+        make_table(
+            spark,
+            QUOTAS,
+            chain.from_iterable(
+                quota_rows(each.cluster_name, each.cluster_id, side[each.cluster_name]) for each in headers
+            ),
+        )
+        for side in planned_values(plans)
+    )
+    return before, after
 
-    before: list[QuotaRow] = []
-    after: list[QuotaRow] = []
+
+def planned_values(plans: Sequence[Plan]) -> tuple[HeldQuotas, HeldQuotas]:
+    """Return what the clusters of plans hold, and what they would hold once the plans are applied."""
+    before: dict[str | None, Quotas] = {}
+    after: dict[str | None, Quotas] = {}
     for plan in plans:
         planned = {entity: dict(values) for entity, values in (plan.actual or {}).items()}
         for row in plan.rows:
@@ -120,27 +127,28 @@ def planned_quotas(spark: SparkSession, plans: Sequence[Plan]) -> tuple[DataFram
             values.pop(row.key, None)
             if row.after is not None:
                 values[row.key] = row.after
-        for rows, quotas in ((before, plan.actual or {}), (after, planned)):
-            held = {entity: values for entity, values in quotas.items() if values}
-            rows += quota_rows(plan.header.cluster_name, plan.header.cluster_id, held)
-    return make_table(spark, QUOTAS, before), make_table(spark, QUOTAS, after)
+        for side, quotas in ((before, plan.actual or {}), (after, planned)):
+            side[plan.header.cluster_name] = {entity: values for entity, values in quotas.items() if values}
+    return before, after
 
 
-def _recordings(series: DataFrame, found: DataFrame) -> Mapping[str, dict[str, Any]]:
+def _recordings(recording: DataFrame) -> Mapping[str, dict[str, Any]]:
     """Return how much was recorded of each cluster."""
-    spans = series.groupBy("cluster").agg(
-        f.min("first").alias("first"), f.max("last").alias("last"), f.count("*").alias("series")
-    )
-    limited = found.groupBy("cluster").agg(f.count("*").alias("limited"))
-    joined = spans.join(limited, "cluster", "left")
-    return {row.pop("cluster"): row for row in joined.toArrow().to_pylist()}
+    is_limited = f.bool_or(f.expr(IS_LIMITED)).alias("is_limited")
+    spans = [f.min("first").alias("first"), f.max("last").alias("last")]
+    series = recording.groupBy(*SERIES).agg(*spans, is_limited)
+    counts = f.count("*").alias("series"), f.count_if("is_limited").alias("limited")
+    found = series.groupBy("cluster").agg(*spans, *counts).toArrow().to_pylist()
+    return {
+        row.pop("cluster"): row | {"first": moment_of(row["first"]), "last": moment_of(row["last"])} for row in found
+    }
 
 
-def _unknown(series: DataFrame, names: Sequence[str]) -> tuple[str, ...]:
+def _unknown(usage: DataFrame, clusters: Clusters) -> tuple[str, ...]:
     """Return clusters that were not tested; the empty name is that of rows without a cluster."""
-    name = f.coalesce("cluster", f.lit(""))
-    others = series.where(~name.isin(list(names))).select(name.alias("cluster")).distinct()
-    return tuple(sorted(others.limit(_MOST_UNKNOWN).toArrow().column("cluster").to_pylist()))
+    others = usage.select("cluster").distinct().toArrow().column("cluster").to_pylist()
+    names = {clusters.name_of(name) for name in others} - (clusters.names or set())
+    return tuple(sorted(name or "" for name in names)[:_MOST_UNKNOWN])
 
 
 def _clusters(
@@ -161,7 +169,7 @@ def _clusters(
                 usage=request.usage,
                 cluster=name,
                 plan_id=plan.plan_id,
-                unlimited=recording["series"] - (recording.pop("limited") or 0),
+                unlimited=recording["series"] - recording.pop("limited"),
                 changed=changed,
                 unchanged=unchanged,
                 **recording,

@@ -11,61 +11,69 @@ The model of what brokers do is that of `quotaform.usage.replay.replay`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import partial, reduce
 from math import ceil
+from operator import and_
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy
-from pyspark.sql import Window
 from pyspark.sql import functions as f
 
 from quotaform.fleet.table import make_table
 from quotaform.model.quota_key import QUOTA_KEYS, Enforcement
 from quotaform.plan.backtest import Backtest
 from quotaform.report.report import MOST_POINTS, Span
+from quotaform.resolve.spark import HeldQuotas
 from quotaform.resolve.spark_quotas import struct
-from quotaform.usage.bucket.rows import RECORDED_LIMIT, Booleans, BucketRows, Floats, per_bucket, starts_of
-from quotaform.usage.bucket.spark import buckets, finite_limit, numbered, same_columns
+from quotaform.usage.bucket.bucket import SeriesBucket
+from quotaform.usage.bucket.rows import Booleans, BucketRows, Floats, starts_of
+from quotaform.usage.bucket.spark import (
+    PLACE,
+    Find,
+    RecordedBucket,
+    Series,
+    finite_limit,
+    moment_of,
+    packed_usage,
+    per_bucket,
+    quota_buckets,
+)
 from quotaform.usage.replay.replay import VARIANTS, Demand, Replay, divided, replay
 from quotaform.usage.replay.report import Replays, ReplaySlot, drawn_buckets
 from quotaform.usage.table.schema import BACKTEST
+from quotaform.usage.table.table import EVERY_CLUSTER, Clusters, PlainFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-REPLAYED: Final = ("replayed_limit", RECORDED_LIMIT, "key_number")
-"""The columns of `members` that a replay needs of each sample's series."""
-_ENFORCEMENTS: Final = (Enforcement(), *(key.enforcement for key in QUOTA_KEYS.values()))
-"""By `key_number`; the first for keys that this version does not know."""
+def replayable(
+    usage: DataFrame,
+    quotas: HeldQuotas,
+    before: HeldQuotas,
+    clusters: Clusters = EVERY_CLUSTER,
+    files: PlainFiles | None = None,
+) -> DataFrame:
+    """Return `PACKED` with the buckets of series under quotas as they would be, and what limited the series before.
 
-
-def members(series: DataFrame, quotas: DataFrame, before: DataFrame) -> DataFrame:
-    """Return the recorded series that a limit holds for, before or after, with their buckets: `numbered`, and these.
-
-    | column | content |
-    | --- | --- |
-    | limit, least_limit, before_limit | null if nothing limits the series |
-    | replayed_limit | that of the bucket; the least of its parts where they cannot be told apart |
-    | key_number | stands for the quota key among numbers |
-
-    `series`: `recorded`, persisted: they are read several times. `quotas`: `QUOTAS` as they
-    would be. `before`: the same as they are.
+    A limit that no rate can exceed is none.
     """
-    found = buckets(series, quotas, before)
-    known = {name: finite_limit(name) for name in ("limit", "least_limit", "before_limit")}
-    rows = numbered(series, found.withColumns(known)).withColumn("is_coarse", f.col("is_coarse") | f.col("is_sum"))
-    limited = rows.where(f.col("least_limit").isNotNull() | f.col("before_limit").isNotNull())
-    bucket = Window.partitionBy("bucket_id")
-    is_coarse = f.bool_or("is_coarse").over(bucket)
-    # Of parts that cannot be told apart, no one waits longer than all of it would under the least of the limits.
-    limit = f.when(is_coarse, f.min("least_limit").over(bucket)).otherwise(f.max("limit").over(bucket))
-    number = f.create_map(*(f.lit(each) for place, key in enumerate(QUOTA_KEYS) for each in (key, place + 1)))
-    return limited.withColumns(
-        {"replayed_limit": limit, "key_number": f.coalesce(f.try_element_at(number, f.col("key")), f.lit(0))}
-    )
+    return packed_usage(usage, partial(_finite, quota_buckets(quotas, before)), clusters, files)
+
+
+def _finite(find: Find, series: Series) -> Iterator[SeriesBucket]:
+    for found in find(series):
+        yield found._replace(
+            limit=finite_limit(series.key, found.limit),
+            least_limit=finite_limit(series.key, found.least_limit),
+            before_limit=finite_limit(series.key, found.before_limit),
+        )
+
+
+IS_LIMITED: Final = "least_limit IS NOT NULL OR before_limit IS NOT NULL"
+"""Whether a limit holds for a series, before or after."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,15 +88,11 @@ class ReplayedBucket:
     is_newly_throttled: Booleans  # Whether requests were throttled since the time before
 
 
-def replayed(rows: BucketRows) -> ReplayedBucket | None:
-    """Return what would have happened to a bucket; `None` if no rate was recorded.
-
-    `rows`: with the columns `REPLAYED`.
-    """
+def replayed(rows: BucketRows, limit: float, enforcement: Enforcement) -> ReplayedBucket | None:
+    """Return what would have happened to a bucket; `None` if no rate was recorded."""
     rated = ~numpy.isnan(rows.rate)
     if not rated.any():
         return None
-    limit, enforcement = rows.of_series["replayed_limit"], _ENFORCEMENTS[int(rows.of_series["key_number"])]
     rate_high = None if rows.rate_high is None else rows.rate_high[rated]
     demand = Demand(rows.at[rated], rows.rate[rated], rows.window_s[rated], rate_high)
     return ReplayedBucket(
@@ -101,69 +105,83 @@ def replayed(rows: BucketRows) -> ReplayedBucket | None:
     )
 
 
-_TIMES: Final = ("first_throttled", "last_throttled", "worst_at")
-_COMPUTED: Final = BACKTEST.names[BACKTEST.names.index("recorded_s") : BACKTEST.names.index("is_coarse")]
-_TOTALS: Final = struct("bucket_id samples long", " ".join((*_COMPUTED, "double")))
-"""The columns of `BACKTEST` that are computed of samples; times are in microseconds since 1970."""
+def _replayed(bucket: RecordedBucket) -> ReplayedBucket | None:
+    """Return what would have happened to a bucket; where parts cannot be told apart, by the least of their limits.
+
+    No one waits longer than all of it would under that.
+    """
+    choose, name = (min, "least_limit") if _is_coarse(bucket) else (max, "limit")
+    limit = _chosen(choose, (getattr(each, name) for each in bucket.series))
+    known = QUOTA_KEYS.get(bucket.key)
+    enforcement = Enforcement() if known is None else known.enforcement
+    return replayed(bucket.rows, numpy.nan if limit is None else limit, enforcement)
 
 
-def backtest(usage: DataFrame, found: DataFrame) -> DataFrame:
+def _is_coarse(bucket: RecordedBucket) -> bool:
+    return bucket.is_sum or any(each.is_coarse for each in bucket.series)
+
+
+def backtest(recording: DataFrame) -> DataFrame:
     """Return `BACKTEST` of all buckets that have a limit, before or after.
 
-    The usage is shuffled once, by bucket.
-
-    `found`: `members`, persisted: it is read several times.
+    `recording`: `replayable`, persisted.
     """
-    totals = per_bucket(usage, found, REPLAYED, _totals, _TOTALS)
-    times = {name: f.timestamp_micros(f.col(name).cast("long")) for name in _TIMES}
-    rows = totals.withColumns(times).join(f.broadcast(_tested_buckets(found)), "bucket_id")
-    is_coarse = f.col("is_coarse")
-    unknown = {
-        "throttled_s": f.when(~is_coarse | (f.col("throttled_s_high") <= 0), f.col("throttled_s")),
-        "delay_s_max": f.when(~is_coarse | (f.col("throttled_s_high") <= 0), f.col("delay_s_max")),
-        **{name: f.when(is_coarse, 0.0).otherwise(f.col(name)) for name in ("throttled_s_low", "delay_s_max_low")},
-        **{
-            name: f.when(~is_coarse, f.col(name))
-            for name in ("first_throttled", "last_throttled", "worst_at", "backlog_s")
-        },
-        "longest_s": f.when(~is_coarse & f.col("longest_s").isNotNull(), f.least("longest_s", "throttled_s")),
-    }
-    return rows.withColumns(unknown).select(*BACKTEST.names)
+    return per_bucket(recording.where(IS_LIMITED), _tested, BACKTEST)
 
 
-def _tested_buckets(found: DataFrame) -> DataFrame:
-    """Return a row per bucket and broker."""
-    # Two series of one bucket that had different limits: the plan changes what at least one of them had.
-    is_split = f.col("is_coarse") & ~f.col("least_limit").eqNullSafe(f.col("before_limit"))
-    is_same = f.col("limit").eqNullSafe(f.col("before_limit")) & (f.col("bucket") == f.col("before_bucket"))
-    is_other = ~is_same | is_split
-    return found.groupBy("bucket_id").agg(
-        f.first("cluster").alias("cluster"),
-        f.first("bucket_broker").alias("broker"),
-        f.first("key").alias("key"),
-        f.first("bucket").alias("bucket"),
-        *(f.max(name).alias(name) for name in ("limit", "entity_key", "source", "before_limit")),
-        f.bool_or(is_other).alias("is_changed"),
-        f.bool_or("is_coarse").alias("is_coarse"),
-    )
-
-
-def _totals(rows: BucketRows) -> dict[str, Any] | None:
-    """Return the columns of `_TOTALS` of a bucket on a broker."""
-    bucket = replayed(rows)
-    if bucket is None:
+def _tested(bucket: RecordedBucket) -> dict[str, Any] | None:
+    """Return the columns of `BACKTEST` of a bucket on a broker."""
+    made, is_coarse = _replayed(bucket), _is_coarse(bucket)
+    if made is None:
         return None
+    found = _totals(made)
+    if is_coarse:
+        # Whether and how long a part waits is not known, unless not even all of it would.
+        if found["throttled_s_high"] > 0:
+            found |= {"throttled_s": None, "delay_s_max": None}
+        found |= {"throttled_s_low": 0.0, "delay_s_max_low": 0.0}
+        found |= dict.fromkeys(("first_throttled", "last_throttled", "worst_at", "backlog_s", "longest_s"))
+    elif found["longest_s"] is not None:
+        found["longest_s"] = min(found["longest_s"], found["throttled_s"])
+    return {
+        **bucket.place,
+        **found,
+        **{
+            name: _chosen(max, (getattr(each, name) for each in bucket.series))
+            for name in ("limit", "source", "before_limit")
+        },
+        "entity_key": _chosen(max, (each.entity for each in bucket.series)),
+        "is_changed": any(_is_changed(each, bucket.is_sum) for each in bucket.series),
+        "is_coarse": is_coarse,
+    }
+
+
+def _chosen(choose: Callable[..., Any], values: Iterable[Any]) -> Any:
+    """Return the largest or the least of the values that there are; `None` without any."""
+    return choose((value for value in values if value is not None), default=None)
+
+
+def _is_changed(series: SeriesBucket, is_sum: bool) -> bool:
+    """Whether a plan changes the limit of a series, or who shares it."""
+    is_same = series.limit == series.before_limit and series.bucket == series.before_bucket
+    # Two series of one bucket that had different limits: the plan changes what at least one of them had.
+    is_split = (series.is_coarse or is_sum) and series.least_limit != series.before_limit
+    return not is_same or is_split
+
+
+def _totals(bucket: ReplayedBucket) -> dict[str, Any]:
+    """Return the columns of `BACKTEST` that are computed of samples."""
     demand, replay = bucket.demand, bucket.replay
     step, estimate = replay.step_s, replay.waits[""]
     when = demand.at[estimate.waited > 0]
     found: dict[str, Any] = {
         "samples": len(demand.at),
         "recorded_s": step.sum(),
-        "first_throttled": when[0] if len(when) else None,
-        "last_throttled": when[-1] if len(when) else None,
+        "first_throttled": int(when[0]) if len(when) else None,
+        "last_throttled": int(when[-1]) if len(when) else None,
         "longest_s": _most(replay.episode_s),
-        "worst_at": when[estimate.delay[estimate.waited > 0].argmax()] if len(when) else None,
-        "backlog_s": replay.backlog_s[-1],
+        "worst_at": int(when[estimate.delay[estimate.waited > 0].argmax()]) if len(when) else None,
+        "backlog_s": _most(replay.backlog_s[-1:]),
         "over_max": _most(divided(demand.rate, bucket.limit)),
         "refused": None,
         "recorded_throttled_s": step[bucket.is_newly_throttled].sum(),
@@ -185,30 +203,30 @@ def _most(values: Floats) -> float | None:
     return float(found.max()) if len(found) else None
 
 
-_DRAWN: Final = ("cluster", "bucket_broker", "key", "bucket")
-_SLOTS: Final = struct("bucket_id number at long", "rate throttle_ms start end start_high end_high double")
+_SLOTS: Final = struct("number at long", "rate throttle_ms start end start_high end_high double")
 
 
-def replays(usage: DataFrame, found: DataFrame, tested: Backtest) -> Replays:
+def replays(recording: DataFrame, tested: Backtest) -> Replays:
     """Return what would have happened over time to the buckets of a backtest that are drawn.
 
-    `found`: `members`, persisted.
+    `recording`: `replayable`, persisted.
     """
     chosen = drawn_buckets(tested)
     if not chosen:
         return Replays()
     times = [time for each in tested.clusters for time in (each.first, each.last) if time is not None]
     step_s = ceil(((max(times) - min(times)).total_seconds() + 1) / MOST_POINTS)
-    rows = [(number, cluster, each.broker, each.key, each.bucket) for number, (cluster, each) in enumerate(chosen)]
-    kinds = struct("number long", " ".join((*_DRAWN, "string")))
-    wanted = f.broadcast(make_table(usage.sparkSession, kinds, rows)).alias("wanted")
-    own = found.alias("found").join(wanted, same_columns("found", "wanted", _DRAWN)).select("found.*", "number")
-    points = per_bucket(usage, own, (*REPLAYED, "number"), partial(replay_slots, step_s), _SLOTS)
+    numbers = {(cluster, each.broker, each.key, each.bucket): number for number, (cluster, each) in enumerate(chosen)}
+    kinds = struct(" ".join((*(f"of_{name}" for name in PLACE), "string")))
+    wanted = f.broadcast(make_table(recording.sparkSession, kinds, list(numbers)))
+    same = reduce(and_, (f.col(name).eqNullSafe(f.col(f"of_{name}")) for name in PLACE))
+    own = recording.where(IS_LIMITED).join(wanted, same, "left_semi")
+    points = per_bucket(own, partial(_slots, step_s, numbers), _SLOTS)
     slots: list[list[ReplaySlot]] = [[] for _ in chosen]
     for row in points.orderBy("number", "at").toArrow().to_pylist():
         slots[row["number"]].append(
             ReplaySlot(
-                at=_time(row["at"]),
+                at=moment_of(row["at"]),
                 rate=row["rate"],
                 throttle_ms=row["throttle_ms"],
                 waits=_span(row["start"], row["end"]),
@@ -218,19 +236,24 @@ def replays(usage: DataFrame, found: DataFrame, tested: Backtest) -> Replays:
     return Replays(slots, float(step_s))
 
 
-def replay_slots(step_s: int, rows: BucketRows) -> dict[str, Any] | None:
-    """Return the columns of `_SLOTS` of a bucket: the highest of each slot, and from when to when requests waited.
+def _slots(step_s: int, numbers: Mapping[tuple[Any, ...], int], bucket: RecordedBucket) -> dict[str, Any] | None:
+    """Return the columns of `_SLOTS` of a bucket."""
+    made = _replayed(bucket)
+    if made is None:
+        return None
+    found = replay_slots(step_s, made)
+    return {**found, "number": [numbers[tuple(bucket.place.values())]] * len(found["at"])}
+
+
+def replay_slots(step_s: int, bucket: ReplayedBucket) -> dict[str, Any]:
+    """Return the highest of each slot, and from when to when requests waited in it.
 
     `step_s`: how long a slot is.
     """
-    bucket = replayed(rows)
-    if bucket is None:
-        return None
     at = bucket.demand.at
     starts = starts_of(at // (step_s * 1_000_000))
     found = {
         "at": numpy.maximum.reduceat(at, starts),
-        "number": numpy.full(len(starts), int(rows.of_series["number"])),
         "rate": numpy.maximum.reduceat(bucket.demand.rate, starts),
         "throttle_ms": numpy.fmax.reduceat(bucket.throttle_ms, starts),
     }
@@ -243,8 +266,4 @@ def replay_slots(step_s: int, rows: BucketRows) -> dict[str, Any] | None:
 
 
 def _span(start: float | None, end: float | None) -> Span | None:
-    return None if start is None or end is None else Span(_time(start), _time(end))
-
-
-def _time(micros: float) -> datetime:
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    return None if start is None or end is None else Span(moment_of(start), moment_of(end))

@@ -61,17 +61,6 @@ QUARANTINE: Final = struct("file string", "position long", "reason record string
 | record | the beginning of the record |
 """
 
-BUCKETS: Final = struct(
-    "cluster key user client_id ip bucket string",
-    "limit double",
-    "source entity_key string",
-    "is_coarse boolean",
-    "member string",
-    "least_limit before_limit double",
-    "before_bucket string",
-)
-"""Which bucket each recorded series belongs to under some quotas: `SeriesBucket` in `quotaform.usage.bucket.bucket`."""
-
 HEADROOM: Final = struct(
     "cluster broker key bucket entity_key source string",
     "limit double",
@@ -88,7 +77,7 @@ HEADROOM: Final = struct(
 | column | content |
 | --- | --- |
 | broker | null for a key whose limit holds for the whole cluster, and if the recording does not say |
-| bucket, limit, source, entity_key | as in `BUCKETS` |
+| bucket, limit, source, entity_key | as in `SeriesBucket` in `quotaform.usage.bucket.bucket` |
 | samples | times with a rate |
 | first, last | the first and the last time |
 | p50, p95, p99, max | of the rates: the smallest rate that at least that share of the samples does not exceed |
@@ -98,15 +87,12 @@ HEADROOM: Final = struct(
 | throttle_ms_max | the largest average delay, in ms |
 | members | those who share the bucket on the broker, by their names; several clients of one name are one |
 | top_member, top_member_share | the one with the most of the sum of rates, and its share of it |
-| is_coarse | as in `BUCKETS`; and true of a limit per broker if the recording does not say which broker it is of |
+| is_coarse | as there; and true of a limit per broker if the recording does not say which broker it is of |
 
 A row without a bucket is about a value that limited nothing that was recorded: `limit` of the entity `entity_key`, with
 no samples and no members; `first`, `last` and `recorded_s` are those of the key on that cluster. A key of which nothing
 was recorded has no such rows. See `quotaform.usage.headroom.run` for how each is computed.
 """
-
-RECORDED: Final = struct(" ".join((*SERIES, "string")), "first last timestamp", "samples long")
-"""The recorded series, and how much there is of each, in rows; for computing alone."""
 
 BACKTEST: Final = struct(
     "cluster broker key bucket string",

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
+import pyarrow
+from pyarrow import compute, parquet
 from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, NumericType, StringType, StructType, TimestampType
 
 from quotaform.fleet.data_source import read_clusters, read_failure
+from quotaform.fleet.session import is_connect
 from quotaform.fleet.table import (
     FILE_FORMATS,
     bad_table,
     format_of,
     is_nothing_there,
+    is_url,
     read_table,
     require_columns,
 )
+from quotaform.http.message import file_of
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import InvalidFilesError, QuotaformError
 from quotaform.model.moment import spell_moment
-from quotaform.model.text import inert, listed
+from quotaform.model.text import MIB, inert, listed
+from quotaform.resolve.spark import HeldQuotas, held_in
 from quotaform.resolve.spark_quotas import CLUSTER, QUOTAS, completed, struct
-from quotaform.usage.table.schema import LATER_COLUMNS, PARTITIONS, RECORDED, SERIES, USAGE
+from quotaform.usage.table.schema import LATER_COLUMNS, PARTITIONS, USAGE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -88,11 +97,11 @@ def read_parts(
 def as_usage(name: str, table: DataFrame) -> DataFrame:
     """Return `USAGE` of rows that somebody else made; `name` is what messages call them. See `read_usage`."""
     require_columns(name, table, USAGE.names)
-    for field in USAGE:
-        kind = table.schema[field.name].dataType
-        if not _fits(kind, field.dataType):
-            wanted, found = field.dataType.simpleString(), inert(kind.simpleString())
-            raise bad_table(name, f"has the column {field.name} of type {found}; it must be {wanted}")
+    for column in USAGE:
+        kind = table.schema[column.name].dataType
+        if not _fits(kind, column.dataType):
+            wanted, found = column.dataType.simpleString(), inert(kind.simpleString())
+            raise bad_table(name, f"has the column {column.name} of type {found}; it must be {wanted}")
     return table.select(*(f.col(field.name).cast(field.dataType).alias(field.name) for field in USAGE))
 
 
@@ -127,25 +136,159 @@ def _fits(kind: DataType, wanted: DataType) -> bool:
 _MOST_NAMED = 100
 
 
-def named_usage(rows: DataFrame, selected: Sequence[str]) -> DataFrame:
-    """Return rows with the name of the cluster that they belong to, in the column `cluster`.
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """Whose usage counts, and by which names."""
 
-    `rows`: usage, or series of it. `selected`: the clusters that were selected, also those that could not be read.
+    names: frozenset[str | None] | None = None  # All of them if `None`
+    renamed: Mapping[str | None, str] = field(default_factory=dict)  # What clusters are called that have other names
+
+    def name_of(self, cluster: str | None) -> str | None:
+        """Return the name of the cluster that rows belong to."""
+        return self.renamed.get(cluster, cluster)
+
+
+EVERY_CLUSTER: Final = Clusters()
+
+
+@dataclass(frozen=True, slots=True)
+class PlainFiles:
+    """Parquet files of usage that tasks read by themselves: to be handed each row by Spark is most of the work."""
+
+    folder: Path
+    tasks: Sequence[Sequence[tuple[str, int, int]]]  # What each task reads: a file, and which of how many parts of it
+    since: datetime | None  # The first moment; `None` for all before `until`
+    until: datetime | None  # The moment after the last one
+    rows: int  # About how many there are
+
+    def read(self, task: int) -> Iterator[pyarrow.RecordBatch]:
+        """Yield the rows that a task reads as `ROWS`: of those times, and that say when and what they measure."""
+        for path, part, parts in self.tasks[task]:
+            fixed = _cluster_of(Path(path), self.folder)
+            try:
+                known = parquet.read_metadata(path)
+                columns = [name for name in USAGE.names if name in known.schema.names and name not in fixed]
+                texts = [name for name in columns if name in _TEXTS]
+                groups = range(part, known.num_row_groups, parts)
+                with parquet.ParquetFile(path, metadata=known, read_dictionary=texts) as file:
+                    for batch in file.iter_batches(_ROWS_AT_ONCE, groups, columns, use_threads=False):
+                        yield self._rows(batch, fixed)
+            except (pyarrow.ArrowException, OSError) as error:
+                raise OSError(f"{path} cannot be read: {error}") from error
+
+    def _rows(self, batch: pyarrow.RecordBatch, fixed: Mapping[str, str | None]) -> pyarrow.RecordBatch:
+        times = batch["ts"].cast(pyarrow.timestamp("us", batch["ts"].type.tz), safe=False).view("int64")
+        columns = {"at": times}
+        for name, kind in zip(ROWS.names, ROWS.types, strict=True):
+            if name in batch.schema.names:
+                columns[name] = batch[name].cast(kind)
+            elif name != "at":
+                columns[name] = pyarrow.repeat(pyarrow.scalar(fixed.get(name), pyarrow.string()), len(batch)).cast(kind)
+        is_meant = compute.and_(times.is_valid(), columns["key"].is_valid())
+        if self.since is not None:
+            is_meant = compute.and_(is_meant, compute.greater_equal(times, _micros(self.since)))
+        if self.until is not None:
+            is_meant = compute.and_(is_meant, compute.less(times, _micros(self.until)))
+        rows = pyarrow.record_batch([columns[name] for name in ROWS.names], schema=ROWS)
+        return rows if is_meant.true_count == len(rows) else rows.filter(is_meant)
+
+
+_TEXTS: Final = [column.name for column in USAGE if isinstance(column.dataType, StringType)]
+ROWS: Final = pyarrow.schema(
+    [
+        ("at", pyarrow.int64()),
+        *((column.name, pyarrow.float64()) for column in USAGE if column.name in ("rate", "window_s", "throttle_ms")),
+        *((name, pyarrow.dictionary(pyarrow.int32(), pyarrow.string())) for name in _TEXTS),
+    ]
+)
+"""`USAGE` with times in microseconds since 1970."""
+_DAY: Final = timedelta(days=1)
+_NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
+_ROWS_AT_ONCE: Final = 100_000
+_BYTES_IN_TASK: Final = 32 * MIB
+_FEW_TASKS: Final = 2
+
+
+def _micros(moment: datetime) -> int:
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def plain_files(
+    usage: DataFrame,
+    name: str,
+    clusters: Clusters = EVERY_CLUSTER,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> PlainFiles | None:
+    """Return the files of usage, as far as they are needed; `None` if only Spark can read them.
+
+    `usage`: `read_usage` of a name and times.
     """
-    if len(selected) != 1:
-        return rows
-    return rows.withColumn("cluster", f.coalesce("cluster", f.lit(selected[0])))
+    folder = Path(name).absolute()
+    if is_connect(usage.sparkSession) or is_url(name) or format_of(name) != "parquet" or not folder.is_dir():
+        return None
+    paths = [Path(file_of(uri) or "") for uri in sorted(usage.inputFiles())]
+    for path in paths:
+        if not path.is_relative_to(folder) or not path.is_file():
+            return None
+        if [each.partition("=")[0] for each in path.relative_to(folder).parent.parts] not in ([], [*PARTITIONS]):
+            return None
+    sizes = {path: path.stat().st_size for path in paths if _is_needed(path, folder, clusters, since, until)}
+    largest, total = max(sizes, key=sizes.__getitem__, default=None), sum(sizes.values())
+    if largest is not None and not _is_plain(largest):
+        return None
+    rows = 0 if largest is None else parquet.read_metadata(largest).num_rows * total // sizes[largest]
+    most = min(_BYTES_IN_TASK, total // _FEW_TASKS + 1)
+    tasks: dict[int, list[tuple[str, int, int]]] = {}
+    read = 0
+    for path, size in sizes.items():
+        parts = ceil(size / most)
+        for part in range(parts):
+            tasks.setdefault(read // most, []).append((str(path), part, parts))
+            read += size // parts
+    return PlainFiles(folder, [*tasks.values()], since, until, rows)
 
 
-def usage_of(usage: DataFrame, names: Sequence[str], selected: Sequence[str]) -> DataFrame:
-    """Return the rows that belong to clusters, with their names; files of other clusters need not be read.
+def _cluster_of(path: Path, folder: Path) -> dict[str, str | None]:
+    """Return the column that the folders of a file tell; nothing of a file beside folders."""
+    if path.parent == folder:
+        return {}
+    cluster = unquote(path.parent.name.partition("=")[2])
+    return {CLUSTER: None if cluster == _NULL_FOLDER else cluster}
 
-    `selected`: as for `named_usage`.
+
+def _is_needed(path: Path, folder: Path, clusters: Clusters, since: datetime | None, until: datetime | None) -> bool:
+    """Whether a file may have rows of some clusters and times, by its folders."""
+    if path.parent == folder:
+        return True
+    (cluster,) = _cluster_of(path, folder).values()
+    if clusters.names is not None and clusters.name_of(cluster) not in clusters.names:
+        return False
+    day = path.parent.parent.name.partition("=")[2]
+    # Whoever else made such a table may have the days of another time zone.
+    is_early = since is not None and day < (since.astimezone(UTC) - _DAY).date().isoformat()
+    is_late = until is not None and day > (until.astimezone(UTC) + _DAY).date().isoformat()
+    return not (is_early or is_late)
+
+
+def _is_plain(path: Path) -> bool:
+    """Whether a file can be read, and the texts of `USAGE` are texts in it."""
+    try:
+        kinds = {column.name: column.type for column in parquet.read_schema(path)}
+    except (pyarrow.ArrowException, OSError):
+        return False
+    return all(kinds.get(name, pyarrow.string()) == pyarrow.string() for name in _TEXTS)
+
+
+def usage_of(usage: DataFrame, names: Sequence[str], selected: Sequence[str]) -> tuple[DataFrame, Clusters]:
+    """Return the rows that belong to clusters, and their names; files of other clusters need not be read.
+
+    `selected`: the clusters that were selected, also those that could not be read.
     """
     is_theirs = f.col("cluster").isin(list(names))
-    if len(selected) == 1:
-        is_theirs = is_theirs | f.col("cluster").isNull()
-    return named_usage(usage.where(is_theirs), selected)
+    if len(selected) != 1:
+        return usage.where(is_theirs), Clusters(frozenset(names))
+    return usage.where(is_theirs | f.col("cluster").isNull()), Clusters(frozenset(names), {None: selected[0]})
 
 
 def time_text(since: datetime | None, until: datetime | None) -> str:
@@ -179,14 +322,6 @@ def require_recorded(
     others = listed(sorted("rows without a cluster" if each is None else spell_name(each) for each in known))
     nothing = "it has no row of that time" if time else "it is empty"
     raise bad_table(name, f"has no row of {shown}{time}; {f'it has {others}' if others else nothing}")
-
-
-def recorded(usage: DataFrame) -> DataFrame:
-    """Return `RECORDED`."""
-    found = usage.groupBy(*SERIES).agg(
-        f.min("ts").alias("first"), f.max("ts").alias("last"), f.count("*").alias("samples")
-    )
-    return found.select(*RECORDED.names)
 
 
 _REQUIRED: Final = ("cluster", "entity_key", "entity", "key", "value")
@@ -224,15 +359,16 @@ def as_quotas(name: str, table: DataFrame) -> DataFrame:
     return completed(table, QUOTAS)
 
 
-def known_clusters(quotas: DataFrame) -> tuple[Sequence[str], tuple[tuple[str, QuotaformError], ...]]:
-    """Return the names of the clusters that could be read, and those that could not, and why; both sorted.
+def known_quotas(quotas: DataFrame) -> tuple[HeldQuotas, tuple[tuple[str, QuotaformError], ...]]:
+    """Bring `QUOTAS` to the driver: of the clusters that could be read; those that could not, and why, sorted.
 
-    `quotas`: `QUOTAS`, persisted. Raises `QuotaformError` if none of the clusters could be
-    read; the error of the first one.
+    Raises `QuotaformError` if none of the clusters could be read; the error of the first one.
     """
-    rows = quotas.select("cluster", "failure").distinct().orderBy("cluster").toArrow().to_pylist()
-    failures = tuple((row["cluster"], read_failure(row["failure"])) for row in rows if row["failure"])
-    known = [row["cluster"] for row in rows if not row["failure"] and row["cluster"] is not None]
-    if failures and not known:
-        raise failures[0][1]
-    return known, failures
+    rows = quotas.select(CLUSTER, "entity_key", "entity", "key", "value", "failure").toArrow()
+    is_read = rows["failure"].is_null()
+    failed = rows.filter(compute.invert(is_read)).select([CLUSTER, "failure"]).to_pylist()
+    failures = {row["cluster"]: read_failure(row["failure"]) for row in sorted(failed, key=lambda row: row["cluster"])}
+    held = held_in(rows.filter(is_read))
+    if failures and not any(name is not None for name in held):
+        raise next(iter(failures.values()))
+    return held, tuple(failures.items())

@@ -150,7 +150,7 @@ def test_a_plan_has_its_backtest_and_keeps_its_id(repository: Repository) -> Non
     done = repository("plan", "--backtest", "usage", "--out", "json=plan.json", "--out", "markdown=plan.md")
     assert (plain.code, done.code) == (0, 0), done.err
     assert "Backtest: 1 bucket with changed limits: 1 would have been throttled" in done.out
-    assert "**Backtest:** 1 bucket with changed limits:" in repository.read("plan.md")
+    assert "\nBacktest: 1 bucket with changed limits:" in repository.read("plan.md")
     saved = json.loads(repository.read("plan.json"))
     assert not gate(schema_builder("plan")).refusals(saved)
     assert saved["plan_id"] == json.loads(repository.read("plain.json"))["plan_id"]

@@ -35,6 +35,7 @@ Booleans = NDArray[numpy.bool_]
 
 RECORDED_LIMIT: Final = "before_limit"
 """The column of the limit that held while a series was recorded, before a plan; null if no rate can exceed it."""
+
 # The number of a series in its bucket has two parts:
 #
 # | bits | content |

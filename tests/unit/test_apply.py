@@ -26,6 +26,7 @@ from quotaform.model.errors import (
     ApplyRunningError,
     FileReadError,
     NotApprovedError,
+    PlanAgeError,
     PlanBlockedError,
     PlanIdError,
     StaleError,
@@ -235,17 +236,19 @@ def test_what_is_not_approved_is_audited_and_not_applied(repository: Repository,
     audit = tmp_path / "audit.jsonl"
     gateway = ScriptedGateway({})
     other = replace(LAB, header=replace(LAB.header, cluster_name="other"))
-    wrong: list[tuple[list[Plan], dict[str, Any], type[Exception]]] = [
+    wrong: list[tuple[list[Any], dict[str, Any], type[Exception]]] = [
         ([LAB], {"approve": refuse}, NotApprovedError),
         ([LAB], {"expect_plan_id": f"sha256:{'0' * 64}"}, PlanIdError),
         ([LAB, LAB], {}, UsageError),
         ([other], {}, UsageError),
         ([LAB], {"receipts": {"lab": tmp_path / "quotaform.yaml"}}, UsageError),
+        ([LAB], {"max_age": timedelta(seconds=1)}, PlanAgeError),
+        ([str(tmp_path / "plan.json")], {}, TypeError),
     ]
     for plans, options, error in wrong:
         with pytest.raises(error):
             list(apply(repository, plans, audit=audit, connect=lambda _: gateway, **options))
-    assert [loads(line)["outcome"] for line in audit.read_text().splitlines()] == ["refused", "refused"]
+    assert [loads(line)["outcome"] for line in audit.read_text().splitlines()] == ["refused", "refused", "refused"]
     assert not gateway.sent
     assert receipts(repository) == []
 

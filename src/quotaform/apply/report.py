@@ -163,7 +163,7 @@ def receipt_report(receipt: Receipt) -> Report:
         state = "partly applied" if done.wrote_anything else "not applied"
     what = effect_words(receipt)
     commit = f", commit {inert(header.source.commit[:7])}" if header.source.commit else ""
-    results = {each.entity: each.result.value.replace("_", " ") for each in receipt.results}
+    results = {each.entity: each.result.value.replace("-", " ") for each in receipt.results}
     return Report(
         title="Kafka quota plan for",
         name=header.cluster_name,

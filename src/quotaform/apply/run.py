@@ -40,6 +40,7 @@ from quotaform.model.errors import (
 from quotaform.model.finding import MOST_DAYS
 from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
 from quotaform.model.quotas import Action
+from quotaform.model.text import require_type
 from quotaform.plan.change import EntityChange
 from quotaform.plan.plan import Plan
 from quotaform.plan.plan_file import load_plan_file, read_plan_id, require_guards, require_plan_id, require_recent
@@ -75,8 +76,8 @@ def apply(
     quotaform.yaml, or where `receipts` says for the name of its cluster.
 
     `approve` is called with the plans that change something, and raises `NotApprovedError`; without it they count as
-    approved. `expect_plan_id` is the id of the only plan; `max_age` is that of saved ones. `audit` is a file that gets
-    a line per changed key.
+    approved. `expect_plan_id` is the id of the only plan; `max_age` is how old a plan may be. `audit` is a file that
+    gets a line per changed key.
 
     Raises what concerns all of them, before anything is written: `UsageError`, `SavedFileError`, `StaleError`,
     `NotApprovedError`.
@@ -109,6 +110,7 @@ def read_plans(
     found: dict[str, ClusterPlan[Any]] = {}
     problems: list[QuotaformError] = []
     for given in plans:
+        require_type(given, (Plan, Path), "plans", "plans, and paths of saved ones")
         plan = load_plan_file(given) if isinstance(given, Path) else given
         name = plan.header.cluster_name
         if choose is None or not isinstance(given, Path):
@@ -121,12 +123,12 @@ def read_plans(
             place = f"{given}: another plan is also" if isinstance(given, Path) else "two plans are"
             raise UsageError(f"{place} for cluster {spell_name(name)}; give one of them")
         found[cluster.name] = ClusterPlan(cluster, plan if keep is None else keep(plan))
-        if isinstance(given, Path):
-            try:
-                require_recent(plan, max_age, clock)
+        try:
+            require_recent(plan, max_age, clock)
+            if isinstance(given, Path):
                 require_guards(plan, repository, clock)
-            except QuotaformError as error:
-                problems.append(error)
+        except QuotaformError as error:
+            problems.append(error)
     return list(found.values()), problems
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -140,6 +141,13 @@ class Results:
             for each in paths.values() if PLACEHOLDER in str(path) else ():
                 require_writable(each)
             self._files.append(OutFile(self._subject, format_name, paths))
+        given = Counter(path.absolute() for each in self._files for path in each.paths.values())
+        given.update(path.absolute() for _, path in self._reports)
+        for path, number in given.items():
+            if number > 1 and (path.is_file() or not path.exists()):
+                raise UsageError(
+                    f"{inert(str(path))} would be written {number} times; give each result a file of its own"
+                )
 
     def files(self) -> list[OutFile]:
         """Return what is written of the subject, one for each `--out`."""
@@ -266,6 +274,8 @@ class Results:
         if format_name == REPORT:
             yield from render(_FLEET, "text", self._report_of(digests(outcomes)), style=self.console.style())
         elif len(outcomes) == 1:
+            if format_name == "markdown":  # A comment that says so takes the place of an earlier one.
+                yield render_failed(self._subject, format_name, outcomes[0], **self._options) or ""
             value = outcomes[0].require()
             yield from () if is_shown else rendered(value)
         elif format_name == "json":

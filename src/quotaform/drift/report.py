@@ -174,7 +174,9 @@ def drift_report(drift: Drift, *, root: str = "quotas.d") -> Report:
 def _tables(drift: Drift) -> Iterator[Table]:
     drifted = [(each, each.drift_class.value) for each in drift.entities]
     pending = [(each, each.action.value) for each in drift.pending]
-    ignored = [(each, f"until {each.expires}: {inert(each.reason)}") for each in drift.ignored]
+    ignored = [
+        (each, f"{each.drift_class.value}, until {each.expires}: {inert(each.reason)}") for each in drift.ignored
+    ]
     for title, found in (
         ("Drift", drifted),
         ("Pending: in the files and not applied yet", pending),

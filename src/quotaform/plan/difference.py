@@ -227,13 +227,14 @@ def _entity_change(
     cause = entry.cause if entry else Cause.UNDECLARED
     declared = None if base is None else base.values(entity)
     is_known = base is not None and entity not in base.unvalued
+    pruned_for = pruned.reason if pruned else None
     return EntityChange(
         entity=entity,
         before=before,
         after=after,
         changes=changes,
         effects=effects,
-        reason=(entry.absent or entry.reason) if entry else (pruned.reason if pruned else None),
+        reason="; ".join(filter(None, (entry.absent, entry.reason))) or None if entry else pruned_for,
         cause=cause,
         origin=entity_origin(declared, cause, before, changes, prunes_more=pruned is not None and pruned.is_new)
         if is_known

@@ -125,7 +125,7 @@ def _change_table(
     )  # fmt: skip
     return Table(
         f"{title}: {counted(len(entities), 'entity', 'entities')}",
-        (*_COLUMNS[:5], *([] if results is None else ["result"]), *_COLUMNS[5:]),
+        _COLUMNS if results is None else (*_COLUMNS[:3], "before", "after", "result", *_COLUMNS[5:]),
         rows,
         is_folded=part is Origin.DRIFT or results is not None,
         is_kept=part is Action.DELETE,
@@ -173,7 +173,7 @@ def _unmanaged_sections(unmanaged: Sequence[Unmanaged]) -> Iterator[Section]:
             ", ".join(f"{spell_name(key)} = {value_text(key, value)}" for key, value in each.values.items()),
             "in scope" if each.in_scope else "out of scope",
         )
-        for each in unmanaged
+        for each in sorted(unmanaged, key=lambda each: not each.in_scope)
     )
     if rows:
         columns = (Column("entity", ColumnKind.NAME), "values", "scope")

@@ -147,7 +147,7 @@ _SOME: Final = 10
 _MOST_NOTES: Final = 50
 _LONGEST_LINE: Final = 1000
 _LONGEST_FAILURE: Final = 20_000
-_SIGN: Final = regex(r"( *)([-+~])( .*)", DOTALL).fullmatch
+_SIGN: Final = regex(r"( *)([-+~])( [^{].*)", DOTALL).fullmatch
 _DIFF_SIGNS: Final = {"-": "-", "+": "+", "~": "!"}
 
 
@@ -165,8 +165,8 @@ def render_markdown(
     # Each part, and whether it is shortened after all that are not kept.
     parts: list[tuple[list[Form], bool]] = [
         ([lambda _: _head(report, place)], True),
-        (_forms(partial(_paragraphs, report.about), (_ANY, _SOME)), False),
         (_forms(partial(block_lines, blocking, report.caution), (_ANY, _SOME, 1, 0)), True),
+        (_forms(partial(_paragraphs, report.about), (_ANY, _SOME)), False),
         (_forms(partial(removed_lines, removed), (_SOME, 0)), False),
         *((_forms(partial(_section, each), table_forms(each.table)), each.table.is_kept) for each in report.sections),
         (_forms(partial(_items, report.sentences), (_ANY, _SOME)), False),

@@ -85,6 +85,8 @@ def read_output(subject: str, text: str, option: str = "--out") -> tuple[str, Pa
                 f"{shown}: a path alone is written as JSON; for {meant} write {option} {meant}={shorten(text)}"
             )
         name, path = "json", text
+    if Path(path).suffix.lower() in {".yaml", ".yml"} and name != "yaml":
+        raise UsageError(f"{shown}: files that end in .yaml hold quotas and configuration; name another file")
     require_choice("format", name, known)
     if not path:
         raise UsageError(f"{shown}: a path is missing; write for example {option} json={subject}.json")

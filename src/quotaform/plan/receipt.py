@@ -255,7 +255,7 @@ class SavedReceipt(Record, document=RECEIPT, dict=True, omit_defaults=True):
         tuple[Address, ...] | None,
         about(
             "The addresses of all entities that the files declared for the cluster, selected or not, sorted. Omitted "
-            "by a revert if the files are invalid."
+            "by a revert if the files are invalid, and by an apply of rows, which has no files."
         ),
     ] = field(default=None, name="declared")
     results: Annotated[tuple[EntityResult, ...], about("One item per entity of the plan, in its order.")]
@@ -278,7 +278,7 @@ class SavedReceipt(Record, document=RECEIPT, dict=True, omit_defaults=True):
 
     @cached_property
     def declared(self) -> frozenset[Entity] | None:
-        """All entities for which the files declared values; `None` in that of a revert, if they are invalid."""
+        """All entities for which the files declared values; `None` if they were invalid, or there were none."""
         return load_declared(self.declared_addresses, (item.entity for item in self.results))
 
 
@@ -400,7 +400,6 @@ def saved_receipt_problem(receipt: SavedReceipt) -> Problem | None:
 
     | what | must be |
     | --- | --- |
-    | the declared entities | there, unless it is of a revert |
     | an entity | in one result at most, with a row |
     | its types and names | such as files can declare |
     | its result, before anything was sent | unknown or already-applied |
@@ -412,8 +411,6 @@ def saved_receipt_problem(receipt: SavedReceipt) -> Problem | None:
 
 
 def _problems(receipt: SavedReceipt) -> Iterator[Problem]:
-    if receipt.declared_addresses is None and not receipt.is_revert:
-        yield "declared", "is missing"
     seen = set()
     for index, item in enumerate(receipt.results):
         if item.entity in seen:

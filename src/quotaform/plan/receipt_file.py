@@ -155,7 +155,9 @@ def read_receipt_base(path: str) -> tuple[ClusterBase, ReceiptSource]:
         raise BaseError(inert(path), f"{text}; give the receipt of the apply before it, or a git revision")
     if receipt.is_started:
         raise BaseError(inert(path), f"it {STARTED}; complete the apply, or give an earlier receipt or a git revision")
-    declared = receipt.declared or frozenset()
+    declared = receipt.declared
+    if declared is None:
+        raise BaseError(inert(path), "it is of an apply of rows, without files; give a git revision")
     desired = _desired(receipt, declared)
     base = Base(ref=path, commit=receipt.source.commit, is_receipt=True)
     found = DeclaredBase(base, desired, declared - desired.keys())
@@ -281,7 +283,9 @@ def last_receipt(
             newest = path, receipt
         if receipt.is_revert:
             continue
-        declared |= receipt.declared or frozenset()
+        if receipt.declared is None:  # It wrote rows, of which no files are known.
+            break
+        declared |= receipt.declared
         if receipt.is_whole:
             whole = receipt
             break

@@ -168,7 +168,7 @@ def test_what_is_broken_is_in_the_quarantine_with_file_and_position(
         "    in/inf.json: series 1, sample 3: the value is infinite; a rate never is",
         "",
         "Samples: 3 read = 2 written (2 rows) + 0 dropped + 1 quarantined.",
-    ]
+    ], text.err
     # It was there twice when its file was ingested twice.
     assert spark.read.parquet(str(repository.path / "usage-quarantine")).count() == len(found)
 

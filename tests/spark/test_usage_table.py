@@ -74,9 +74,9 @@ def test_a_column_of_another_type_is_named(
 
 
 def test_a_table_that_is_no_usage_is_refused_with_what_it_lacks(spark: SparkSession, usage: DataFrame) -> None:
-    usage.drop("window_s", "rate").createOrReplaceTempView("other")
+    usage.drop("window_s", "rate").createOrReplaceTempView("cut_usage")
     with pytest.raises(InvalidFilesError, match="lacks the columns window_s, rate"):
-        read_usage(spark, "other")
+        read_usage(spark, "cut_usage")
     with pytest.raises(InvalidFilesError, match="neither such a file nor such a table"):
         read_usage(spark, "nothing_of_this_name")
 

@@ -101,7 +101,7 @@ class Team:
             line = line.replace(known, name)
         for number, commit in enumerate(self.commits):
             line = line.replace(commit, f"<{number}>").replace(commit[:7], f"<{number}>")
-        line = re.sub(r"\(id \S{22}\)", "(id ...)", line)
+        line = re.sub(r"\(id `?[\w-]{22}`?\)", "(id ...)", line)
         line = re.sub(r"sha256:[0-9a-f]{64}", "<digest>", line)
         return re.sub(rf"{datetime.now(UTC):%Y-%m-%d}T[:\d]+Z", "NOW", line)
 

@@ -96,7 +96,7 @@ def shell(text: str, folder: Path) -> Result:
 
 def calm(text: str) -> str:
     """Return a text without what differs from run to run."""
-    text = re.sub(r"\(id \S{22}\)", "(id …)", text)
+    text = re.sub(r"\(id `?[\w-]{22}`?\)", "(id …)", text)
     text = re.sub(r"@ [0-9a-f]{7}\b|sha256:[0-9a-f]{64}|reverts plan [0-9a-f]{12}", "…", text)
     return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "…", text)
 

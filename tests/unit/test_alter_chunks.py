@@ -97,6 +97,7 @@ class TestRefusing:
             (alteration("a", 10**400), "user=a: k0 is not a finite number"),
             (alteration("a", 2**53 + 1), "k0 is 9007199254740993, which a double cannot represent exactly"),
             (Alteration(Entity.of([("user", "a"), ("user", "b")]), {}), "names an entity type twice"),
+            (Alteration(Entity.of([("user", b"a")]), {}), "the name b'a' is not a string"),  # type: ignore[list-item]
             (alteration("x\ud800"), r'name "x\ud800" contains a lone surrogate'),
             (
                 alteration("x" * (MAX_NAME_BYTES + 1)),

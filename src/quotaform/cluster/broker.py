@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import isfinite
 from re import search
 from typing import Any, Final, TypeVar
@@ -215,6 +216,9 @@ def _measure(alteration: Alteration) -> int:
     parts, ops = alteration.entity.parts, alteration.ops
     if len(parts) > 1 and len(dict(parts)) < len(parts):
         raise ValueError(f"{alteration.entity.address} names an entity type twice")
+    for text in chain.from_iterable(parts):
+        if not isinstance(text, str | None):  # `Entity.of` does not look.
+            raise ValueError(f"{alteration.entity!r:.200}: the name {text!r:.100} is not a string")
     total = _ENTRY_BYTES
     try:
         for entity_type, name in parts:

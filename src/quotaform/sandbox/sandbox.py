@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 from quotaform.model.errors import SandboxError, UsageError
 from quotaform.model.outcome import Progress, no_progress
@@ -107,11 +107,13 @@ class Sandbox:
         self._nodes: dict[int, Node] = {}
         self.pids: dict[int, int] = {}
 
-    def __getattr__(self, name: str) -> NoReturn:
-        """Say of what the first start makes that there was none."""
-        if name in Sandbox.__annotations__:
-            raise SandboxError(_NOT_RUNNING)
-        raise AttributeError(name)
+    if not TYPE_CHECKING:  # With it, no type checker would find a misspelt name.
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Say of what the first start makes that there was none."""
+            if name in Sandbox.__annotations__:
+                raise SandboxError(_NOT_RUNNING)
+            raise AttributeError(f"'Sandbox' object has no attribute {name!r}")
 
     def __enter__(self) -> Self:
         """Start the sandbox."""

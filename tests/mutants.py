@@ -171,7 +171,7 @@ def judge(tree: Path, place: Place, after: str, tests: Sequence[Test]) -> list[s
             if code == -signal.SIGKILL:
                 return ["timed out", ""]
             if code not in (0, 5):  # 5: none of these tests was found
-                failed = re.search(r"^(?:FAILED|ERROR) (\S+)", printed, re.MULTILINE)
+                failed = re.search(r"^(?:FAILED|ERROR|ImportError while loading) (\S+)", printed, re.MULTILINE)
                 return ["killed", failed[1]] if failed else sys.exit(f"pytest ended with {code}:\n{printed[-2000:]}")
         return ["survived", f"{len(tests)} tests"]
     finally:

@@ -23,7 +23,6 @@ import posixpath
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from hashlib import new as new_hash
 from pathlib import Path
 from re import compile as regex
@@ -31,6 +30,8 @@ from selectors import EVENT_READ, DefaultSelector
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 from time import monotonic
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from quotaform.model.text import MIB, quote
 from quotaform.system.executable import find_executable
@@ -96,8 +97,7 @@ class ObjectTooLargeError(GitError):
         super().__init__(f"an object of {size:,} bytes is larger than {limit:,}")
 
 
-@dataclass(slots=True)
-class TimeLeft:
+class TimeLeft(Struct):
     """How long the repository may still be read, and how much at a time; one value for all readings of a plan."""
 
     seconds: float = _MAX_SECONDS
@@ -127,8 +127,7 @@ class TreeEntry(NamedTuple):
         return S_ISLNK(self.mode)
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Struct, frozen=True):
     """A commit: its id, the id of its tree, and its parents, of which the first is the branch that it was made on."""
 
     id: str

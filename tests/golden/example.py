@@ -102,7 +102,7 @@ BASE = Base(ref="origin/main", commit="a91be02d41")
 def based_plan() -> Plan:
     files, live = example_entries("plan_files"), example_quotas("plan_live")
     header = example_plan().header
-    header = replace(
+    header = structs.replace(
         header, source=structs.replace(header.source, base=BASE), options=PlanOptions(prune=PruneMode.SCOPE)
     )
     base = DeclaredBase(BASE, example_entries("plan_base"))
@@ -116,7 +116,7 @@ def guarded_plan() -> Plan:
     plan = example_plan(with_findings=False)
     plan = replace(
         plan,
-        header=replace(plan.header, options=PlanOptions.of(limits=limits)),
+        header=structs.replace(plan.header, options=PlanOptions.of(limits=limits)),
         allowances=(Allowance("delete", 9), Allowance("update", 60)),
     )
     approval = Approval(

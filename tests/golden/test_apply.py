@@ -20,6 +20,8 @@ from re import search
 from shlex import split
 from typing import Final
 
+from msgspec import structs
+
 from quotaform.apply.run import apply_plan
 from quotaform.model.entity import Entity
 from quotaform.model.errors import AuthorizationError, ClusterError, QuotaformError
@@ -49,7 +51,7 @@ PLAN = plan_of({ALICE: {PRODUCER: 2.0}, BOB: {PRODUCER: 2.0}, CAROL: {PRODUCER: 
 BOTH_KEYS: Final[Quotas] = {ALICE: {PRODUCER: 1.0, CONSUMER: 1.0}}
 PLANS = {
     "empty": plan_of({}, BEFORE),
-    "another": replace(PLAN, header=replace(PLAN.header, cluster_id="another")),
+    "another": replace(PLAN, header=structs.replace(PLAN.header, cluster_id="another")),
     "blocked": replace(PLAN, findings=(Finding(rule="cluster-id", message="no", blocking=True),)),
     "two-keys": plan_of({ALICE: {PRODUCER: 2.0, CONSUMER: 1.0}}, BOTH_KEYS),
 }

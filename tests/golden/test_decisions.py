@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from itertools import groupby
@@ -22,6 +21,7 @@ from unittest.mock import Mock
 import numpy
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from quotaform.apply.alter import alter_entity
 from quotaform.apply.audit import read_run

@@ -557,7 +557,7 @@ def test_client_properties_are_read_or_refused_in_these_words(folder: Path, gold
 def differing(config: ClientConfig) -> Iterator[str]:
     """Yield the fields that are not the default, with the password."""
     default = ClientConfig()
-    for name in ClientConfig.__slots__:
+    for name in ClientConfig.__struct_fields__:
         value = getattr(config, name)
         if isinstance(value, Password):
             yield f"{value.mechanism} {value.username!r} {value.password.reveal()!r}, shown as {value.who}"

@@ -222,9 +222,9 @@ def plan_for(case: Case, checks: Iterable[Check] = GUARDS) -> Plan:
     """Return the plan of a case, with what checks find in it; only with a base it tells what a change is due to."""
     facts = case.facts
     base = facts.base.declared if case.has_origins else None
-    header = replace(HEADER, options=PlanOptions.of(limits=facts.safeguards.limits))
+    header = structs.replace(HEADER, options=PlanOptions.of(limits=facts.safeguards.limits))
     if base is not None:
-        header = replace(header, source=structs.replace(header.source, base=base.base))
+        header = structs.replace(header, source=structs.replace(header.source, base=base.base))
     plan = plan_of(facts.desired, facts.actual, allowances=case.allowances, header=header, base=base)
     return with_findings(plan, facts, checks)
 
@@ -280,7 +280,7 @@ def of_fresh(text: Text) -> Lines:
 def of_saved(text: Text) -> Lines:
     """Yield why a repository refuses a saved plan, whose limits are of the base and whose approvals are `base`, too."""
     case = Case.read(text)
-    header = replace(HEADER, options=PlanOptions.of(limits=config_of(case.config.get("base", "")).guard_limits))
+    header = structs.replace(HEADER, options=PlanOptions.of(limits=config_of(case.config.get("base", "")).guard_limits))
     plan = plan_of(declare(case.files), case.live, allowances=case.allowances, header=header)
     with TemporaryDirectory() as folder:
         if config := case.config.get("own"):

@@ -7,7 +7,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields
 from itertools import count
 from operator import attrgetter
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from msgspec import structs
 
 from quotaform.model.errors import HttpError, QuotaformError, SandboxError
 from quotaform.sandbox import Sandbox, detached
@@ -163,7 +163,7 @@ class Machine:
 
     def held(self, *pid: str) -> Iterator[str]:
         """`held PID`: a state that names this process, while somebody holds its lock; without one it is cut."""
-        names = [each.name for each in fields(detached.DetachedSandbox)]
+        names = [each.name for each in structs.fields(detached.DetachedSandbox)]
         path = cache_directory() / "sandboxes" / "default.json"
         make_directory(path.parent.parent)
         with locked(path, patience=1):

@@ -27,6 +27,7 @@ from typing import Any
 import pyarrow
 import pytest
 from jsonschema import Draft7Validator
+from msgspec import structs
 from pyarrow import parquet
 
 from quotaform.apply.lock import cluster_lock
@@ -453,7 +454,7 @@ class Story:
         said = dict(each.split("=", 1) for each in users if "=" in each)
         first, *others = (Entity(user=each) for each in users if "=" not in each)
         held = {each: {PRODUCER: 1.0} for each in others}
-        header = replace(
+        header = structs.replace(
             HEADER,
             cluster_id=said.get("cluster", "id"),
             cluster_name=said.get("name", "lab"),

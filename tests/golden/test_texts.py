@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from csv import reader as csv_rows
-from dataclasses import astuple, fields, replace
+from dataclasses import astuple, fields
 from datetime import date, timedelta
 from io import StringIO
 from json import dumps, loads
@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from quotaform.apply.report import render_receipt
 from quotaform.cli.client_quotas import read_properties

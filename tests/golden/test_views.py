@@ -135,7 +135,7 @@ def test_receipt_of_an_incomplete_apply(golden: Golden) -> None:
     rest = [Result.NOT_ATTEMPTED] * (len(plan.changes) - 4)
     receipt = receipt_of(plan, *results, *rest, interrupted_by="SIGINT")
     whys = ("why" if each.result is Result.REFUSED else "" for each in receipt.results)
-    receipt = replace(
+    receipt = structs.replace(
         receipt,
         results=tuple(structs.replace(each, message=why) for each, why in zip(receipt.results, whys, strict=True)),
     )

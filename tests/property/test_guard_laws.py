@@ -51,7 +51,7 @@ def checked(
     approvals: tuple[Approval, ...] = (),
 ) -> Plan:
     plan = plan_of(files, actual, allowances=allowances)
-    plan = replace(plan, header=replace(plan.header, options=PlanOptions.of(limits=limits)))
+    plan = replace(plan, header=structs.replace(plan.header, options=PlanOptions.of(limits=limits)))
     facts = Facts(desired=files, actual=actual, safeguards=Safeguards(limits=limits), approvals=approvals, today=TODAY)
     return with_findings(plan, facts, GUARDS)
 

@@ -71,7 +71,7 @@ def plans(draw: st.DrawFn) -> Plan:
         Finding(rule=text, message=f"{text} is {text}.", blocking=draw(st.booleans()), address=each.address)
         for each in entities[:2]
     )
-    header = replace(HEADER, cluster_name=text, source=structs.replace(HEADER.source, directory=text))
+    header = structs.replace(HEADER, cluster_name=text, source=structs.replace(HEADER.source, directory=text))
     return replace(make_plan(diff(files, live), files, live, header), findings=findings)
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from math import inf, isnan
 from typing import Any
 
 from hypothesis import event, given
 from hypothesis import strategies as st
 from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from quotaform.apply.freshness import check_fresh
 from quotaform.desired.writer import is_out_of_reach, is_removable

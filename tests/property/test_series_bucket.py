@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from random import Random
@@ -14,6 +13,7 @@ import numpy
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.quota_key import PRODUCER_BYTE_RATE, QUOTA_KEYS, QuotaKey

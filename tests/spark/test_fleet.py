@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 
 from quotaform import api
 from quotaform.cluster.snapshot import dump_snapshot
@@ -122,7 +123,7 @@ def limit_changes(plan: Plan) -> str:
 
 def test_each_cluster_has_the_result_or_the_error_that_it_has_here(fleet: PlanRequest) -> None:
     people = [Entity(user="alice"), Entity(user="bob", client_id="app")]
-    fleet = replace(fleet, principals=PrincipalList(known=Principals.of("clients.csv", people)))
+    fleet = structs.replace(fleet, principals=PrincipalList(known=Principals.of("clients.csv", people)))
     plans, here = plan_on_spark(fleet), list(plan_here(fleet))
     for dump in (dumped_plan, limit_changes):
         assert texts(plans, dump) == texts(here, dump)
@@ -130,7 +131,7 @@ def test_each_cluster_has_the_result_or_the_error_that_it_has_here(fleet: PlanRe
     assert failed == {**dict.fromkeys(("invalid", "cut", "missing"), "InvalidFilesError"), "down": "ConnectError"}
     # One that fails hides no other, and what is in memory does not grow with the entities.
     assert [type(outcome.value) for outcome in plans if outcome.error is None] == [Kept] * 5
-    compared = replace(fleet, is_guarded=False, prune=PruneMode.REPORT)
+    compared = structs.replace(fleet, is_guarded=False, prune=PruneMode.REPORT)
     assert texts(check_drift_on_spark(compared), dump_drift) == texts(check_drift(compared), dump_drift)
     taken = take_snapshots_on_spark(fleet.clusters)
     assert texts(taken, dump_snapshot) == texts(take_snapshots(fleet.clusters), dump_snapshot)
@@ -160,7 +161,7 @@ def test_the_base_and_the_history_of_each_cluster_count_as_here(tmp_path: Path) 
         request = request_for(git.path, base=base, takes_all=True)
         assert texts(plan_on_spark(request), dumped_plan) == texts(plan_here(request), dumped_plan)
     lost = request_for(git.path, base=BaseChoice(refs=("nowhere",), is_exact=True), takes_all=True)
-    compared = replace(lost, is_guarded=False)
+    compared = structs.replace(lost, is_guarded=False)
     assert texts(check_drift_on_spark(compared), dump_drift) == texts(check_drift(compared), dump_drift)
 
 

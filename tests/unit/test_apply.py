@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from quotaform.apply.ledger import ClusterPlan, ReceiptKeeper
 from quotaform.apply.lock import cluster_lock, listed_receipts
@@ -170,7 +171,7 @@ def test_a_plan_whose_approval_has_expired_meanwhile_is_not_applied() -> None:
 
 
 CREATION = plan_of({ALICE: {PRODUCER: 2.0}}, {})
-LAB = replace(CREATION, header=replace(CREATION.header, cluster_name="lab"))
+LAB = replace(CREATION, header=structs.replace(CREATION.header, cluster_name="lab"))
 
 
 @pytest.fixture
@@ -235,7 +236,7 @@ def test_what_is_not_approved_is_audited_and_not_applied(repository: Repository,
 
     audit = tmp_path / "audit.jsonl"
     gateway = ScriptedGateway({})
-    other = replace(LAB, header=replace(LAB.header, cluster_name="other"))
+    other = replace(LAB, header=structs.replace(LAB.header, cluster_name="other"))
     wrong: list[tuple[list[Any], dict[str, Any], type[Exception]]] = [
         ([LAB], {"approve": refuse}, NotApprovedError),
         ([LAB], {"expect_plan_id": f"sha256:{'0' * 64}"}, PlanIdError),

@@ -6,7 +6,6 @@ import os
 import stat
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from json import loads
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft7Validator
+from msgspec.structs import replace
 
 from quotaform.apply.audit import AppendedFile, Applier, AuditFile
 from quotaform.model.entity import Entity

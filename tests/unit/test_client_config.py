@@ -93,7 +93,7 @@ class TestSecrets:
 
 
 def vars_of(config: ClientConfig) -> list[object]:
-    return [getattr(config, name) for name in config.__slots__]
+    return [getattr(config, name) for name in config.__struct_fields__]
 
 
 SECRET = "hunter2"

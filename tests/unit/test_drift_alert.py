@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from jsonschema import Draft7Validator
+from msgspec import structs
 
 from quotaform.drift import alert as drift_alert
 from quotaform.drift.alert import AlertOptions, DriftAlerts, Receiver
@@ -127,11 +128,11 @@ def test_what_the_file_does_not_hold_is_remembered_by_the_process(
 
 
 def test_first_seen_lasts_until_the_cluster_is_in_sync() -> None:
-    later = replace(OTHER, read_at="2026-11-21T00:00:00Z")
+    later = structs.replace(OTHER, read_at="2026-11-21T00:00:00Z")
     state = ClusterState().with_drift(DRIFTED).with_drift(later)
     assert state.first_seen == DRIFTED.read_at
     assert state.with_drift(IN_SYNC).first_seen is None
-    assert state.with_drift(replace(later, cluster_id="another")).first_seen == later.read_at
+    assert state.with_drift(structs.replace(later, cluster_id="another")).first_seen == later.read_at
 
 
 def test_notifications_are_as_their_schema_says() -> None:
@@ -208,7 +209,7 @@ def test_a_guard_that_blocks_the_plan_is_no_finding_of_drift_and_another_cluster
 
 def test_the_heading_names_a_receipt_that_is_the_baseline() -> None:
     receipt = Base(ref="receipts/1.json", commit=None, is_receipt=True)
-    drift = replace(based({ALICE: ONE}, {ALICE: ONE}, {ALICE: ONE}), baseline=receipt)
+    drift = structs.replace(based({ALICE: ONE}, {ALICE: ONE}, {ALICE: ONE}), baseline=receipt)
     assert render_drift(drift).splitlines()[1] == "Baseline  receipt receipts/1.json"
     assert loads(dump_drift(drift))["baseline"] == {"type": "receipt", "ref": "receipts/1.json", "commit": None}
 

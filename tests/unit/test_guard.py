@@ -44,7 +44,12 @@ def leap(*approvals: Approval) -> Plan:
 def test_an_approval_is_part_of_the_plan_id() -> None:
     ids = {
         leap(*approvals).plan_id
-        for approvals in ((), (APPROVAL,), (replace(APPROVAL, cluster="lab*"),), (replace(APPROVAL, action=DELETE),))
+        for approvals in (
+            (),
+            (APPROVAL,),
+            (replace(APPROVAL, cluster="lab*"),),
+            (replace(APPROVAL, action=DELETE),),
+        )
     }
     assert len(ids) == 4
 
@@ -88,7 +93,7 @@ def deletion(**options: Any) -> Plan:
     """A plan that deletes what no file declares."""
     entity = Entity(user="svc-a")
     pruned = {entity: Pruned("in scope and not declared; prune=scope")}
-    header = replace(HEADER, options=PlanOptions(prune=PruneMode.SCOPE, **options))
+    header = structs.replace(HEADER, options=PlanOptions(prune=PruneMode.SCOPE, **options))
     actual = {entity: {PRODUCER: 1.0}}
     return make_plan(removals(pruned, actual), {}, actual, header, pruned=pruned)
 
@@ -127,4 +132,4 @@ def test_a_lint_is_no_part_of_the_plan_id_and_can_be_left_out() -> None:
     facts = Facts(desired=desired, actual={Entity(user=None): {PRODUCER: MIB}}, lints=LintSettings(), today=TODAY)
     linted = with_findings(plan, facts)
     assert ([each.rule for each in linted.findings], linted.plan_id) == (["shadowed-entry"], plan.plan_id)
-    assert findings_of(plan, replace(facts, lints=None)) == ()
+    assert findings_of(plan, structs.replace(facts, lints=None)) == ()

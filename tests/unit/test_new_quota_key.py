@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import date
 from json import loads
 
 import pytest
+from msgspec.structs import replace
 
 from quotaform.cli.option.value import complete_quota_key, complete_value
 from quotaform.cluster.report import render_quotas_text

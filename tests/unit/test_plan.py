@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from quotaform.cluster.gateway import bulk_of, is_same, read_actual
 from quotaform.model.alteration import apply_ops
@@ -39,7 +40,7 @@ def test_what_blocks_comes_first_and_makes_the_plan_not_applyable() -> None:
 
 
 def test_the_plan_id_is_another_on_another_cluster() -> None:
-    here, there = (plan_of({}, {}, header=replace(HEADER, cluster_id=name)) for name in ("one", "another"))
+    here, there = (plan_of({}, {}, header=structs.replace(HEADER, cluster_id=name)) for name in ("one", "another"))
     assert here.plan_id != there.plan_id
 
 

@@ -90,7 +90,7 @@ BASE = Base(ref="origin/main", commit="a91be02")
 BASED = plan_of(
     {ALICE: {PRODUCER: 2.0}, BOB: {PRODUCER: 3.0}, CAROL: {PRODUCER: 1.0}},
     {ALICE: {PRODUCER: 1.0}, BOB: {PRODUCER: 1.0}, CAROL: {PRODUCER: 2.0}},
-    header=replace(PLAN.header, source=structs.replace(PLAN.header.source, base=BASE)),
+    header=structs.replace(PLAN.header, source=structs.replace(PLAN.header.source, base=BASE)),
     base=DeclaredBase(BASE, declare({ALICE: {PRODUCER: 1.0}, BOB: {}, CAROL: {PRODUCER: 1.0}})),
 )
 
@@ -99,7 +99,7 @@ def test_every_option_reads_back_and_only_the_limits_of_guards_are_in_the_plan_i
     limits = GuardLimits(delete=CountLimit(0, 1), protect=(Pattern((("user", "kafka-*"), ("client-id", None))),))
     asked = {"prune": PruneMode.REMOVED, "bootstrap_server": "b:9092"}
     by_default, strict = (
-        replace(PLAN, header=replace(PLAN.header, options=PlanOptions.of(limits=each, **asked)))
+        replace(PLAN, header=structs.replace(PLAN.header, options=PlanOptions.of(limits=each, **asked)))
         for each in (GuardLimits(), limits)
     )
 
@@ -109,7 +109,7 @@ def test_every_option_reads_back_and_only_the_limits_of_guards_are_in_the_plan_i
     assert options["protect"] == [{"user": "kafka-*", "client-id": None}]
     assert load_plan(dumped_plan(guarded(strict)), "plan.json").header.options == strict.header.options
     ids = [
-        replace(PLAN, header=replace(PLAN.header, options=PlanOptions.of(limits=each))).plan_id
+        replace(PLAN, header=structs.replace(PLAN.header, options=PlanOptions.of(limits=each))).plan_id
         for each in (limits, GuardLimits(protect=limits.protect), GuardLimits(change_factor=1000))
     ]
     assert by_default.plan_id == PLAN.plan_id
@@ -127,7 +127,7 @@ def test_a_receipt_as_the_base_reads_back_although_not_all_of_its_values_are_kno
     plan = plan_of(
         {ALICE: {PRODUCER: 2.0}, BOB: {PRODUCER: 3.0}},
         {ALICE: {PRODUCER: 1.0}, BOB: {PRODUCER: 1.0}},
-        header=replace(PLAN.header, source=structs.replace(PLAN.header.source, base=base)),
+        header=structs.replace(PLAN.header, source=structs.replace(PLAN.header.source, base=base)),
         base=DeclaredBase(base, declare({ALICE: {PRODUCER: 1.0}}), frozenset({BOB})),
     )
     assert [change.origin for change in plan.changes] == [Origin.CONFIG, None]
@@ -146,7 +146,7 @@ def test_a_receipt_as_the_base_reads_back_although_not_all_of_its_values_are_kno
     ],
 )
 def test_an_origin_that_does_not_follow_from_the_base_is_refused(base: Base | None, changed: dict[str, Any]) -> None:
-    header = replace(BASED.header, source=structs.replace(BASED.header.source, base=base))
+    header = structs.replace(BASED.header, source=structs.replace(BASED.header.source, base=base))
     plan = replace(BASED, header=header, changes=(structs.replace(BASED.changes[0], **changed), *BASED.changes[1:]))
     with pytest.raises(SavedFileError, match=r"changes\[0\]\.origin does not follow from the base"):
         load_plan(dumped_plan(plan), "plan.json")

@@ -127,8 +127,8 @@ def test_code_quality_tells_issues_apart_and_ranks_them() -> None:
         lambda some: markdown_of("validation", validation(*some)),
         lambda some: "".join(render_plan(replace(plan_of({}, {}), findings=some))),
         lambda some: markdown_of("plan", replace(plan_of({}, {}), findings=some)).partition("Full text")[0],
-        lambda some: render_drift(replace(make_drift(plan_of({}, {})), findings=some)),
-        lambda some: markdown_of("drift", replace(make_drift(plan_of({}, {})), findings=some)),
+        lambda some: render_drift(structs.replace(make_drift(plan_of({}, {})), findings=some)),
+        lambda some: markdown_of("drift", structs.replace(make_drift(plan_of({}, {})), findings=some)),
     ],
 )
 def test_the_warnings_of_one_rule_do_not_bury_the_others(render: Callable[[Sequence[Finding]], str]) -> None:

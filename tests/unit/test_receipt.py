@@ -60,7 +60,7 @@ def test_odd_values_a_base_and_a_start_read_back() -> None:
     assert dumped_receipt(found) == dumped_receipt(odd)
     assert repr(found) == repr(odd.saved())  # NaN is not equal to itself.
     source = structs.replace(PLAN.header.source, base=BASE)
-    based = receipt_of(replace(PLAN, header=replace(PLAN.header, source=source)))
+    based = receipt_of(replace(PLAN, header=structs.replace(PLAN.header, source=source)))
     assert load_receipt(dumped_receipt(based), "r.json").source == ReceiptSource(**structs.asdict(source))
     started = load_receipt(dumped_receipt(STARTED), "r.json")
     assert started == STARTED.saved()
@@ -78,8 +78,8 @@ def test_a_receipt_without_the_values_is_refused() -> None:
 def test_the_start_of_a_started_receipt_says_so_whatever_it_holds() -> None:
     """With a few hundred approvals, the state came so late that nobody looked for it, and the warning was gone."""
     approval = Approval(rule="protect", entity=ALICE, reason="r" * 500, approver="ops", expires=date(2026, 12, 1))
-    started = replace(STARTED, plan=replace(PLAN, approvals=(approval,) * 300))
-    for receipt, expected in ((started, True), (replace(started, is_started=False), False)):
+    started = structs.replace(STARTED, plan=replace(PLAN, approvals=(approval,) * 300))
+    for receipt, expected in ((started, True), (structs.replace(started, is_started=False), False)):
         text = "".join(receipt_lines(receipt))
         assert is_started_head(text.encode()[:HEAD]) is expected
         assert load_receipt(text, "r.json") == receipt.saved()
@@ -127,7 +127,7 @@ def test_two_receipts_of_one_name_are_two_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["x" * 500, "a/../../b", "..", "a\n::error::b", "ä" * 200])
 def test_a_cluster_of_any_name_has_a_receipt_in_the_folder_of_receipts(tmp_path: Path, name: str) -> None:
     """A long name of a cluster made a file name that no file system takes, after everything had been written."""
-    plan = replace(PLAN, header=replace(PLAN.header, cluster_name=name))
+    plan = replace(PLAN, header=structs.replace(PLAN.header, cluster_name=name))
     path = receipt_path(plan.digest, Repository.at(tmp_path / "quotas.d", tmp_path / "quotaform.yaml"))
     assert path.parent == tmp_path / ".quotaform" / "receipts"
     path.parent.mkdir(parents=True)

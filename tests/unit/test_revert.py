@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from msgspec import structs
 
 from quotaform.model.entity import Entity
 from quotaform.model.errors import RevertError, SavedFileError
@@ -51,10 +52,10 @@ def receipt_of(plan: Plan = PLAN, **results: Result) -> SavedReceipt:
 def revert_plan(
     receipt: SavedReceipt, actual: Quotas, files: Desired = WANTED, selection: Selection = ALL, **more: Any
 ) -> Plan:
-    found = replace(find_revert(receipt, actual, selection), **more)
+    found = structs.replace(find_revert(receipt, actual, selection), **more)
     require_revertible(found)
     options = PlanOptions(revert=receipt.plan_id)
-    made = make_plan(found.rows, files, actual, replace(HEADER, options=options), selection=selection)
+    made = make_plan(found.rows, files, actual, structs.replace(HEADER, options=options), selection=selection)
     plan = as_revert(made, found)
     return replace(plan, findings=findings_of(plan, Facts(desired=files, actual=actual, revert=found), [check_revert]))
 

@@ -38,7 +38,7 @@ from tests.strategies import desired, quotas
 GOLDEN = Path(__file__).parents[1] / "golden"
 VALUES = load_schema("quotas")["definitions"]["values"]["properties"]
 NAMES = ("plan", "drift", "receipt", "resolve", "validation", "explain", "fleet-report", "doctor")
-HEADER = replace(
+HEADER = structs.replace(
     builder.HEADER,
     source=structs.replace(builder.HEADER.source, base=Base(ref="origin/main", commit="a91be02")),
     options=PlanOptions(exclude=("user=svc-*",)),

@@ -16,6 +16,7 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from quotaform.cluster.snapshot import SnapshotGateway, dump_snapshot, load_snapshot, read_snapshot
 from quotaform.model.alteration import Alteration
@@ -72,7 +73,7 @@ def test_a_snapshot_reads_back_as_it_was(snapshot: Snapshot) -> None:
     turned = {
         entity: dict(reversed(list(values.items()))) for entity, values in reversed(list(snapshot.quotas.items()))
     }
-    assert dump_snapshot(replace(snapshot, quotas=turned)) == text, "neither order shows"
+    assert dump_snapshot(structs.replace(snapshot, quotas=turned)) == text, "neither order shows"
 
 
 @given(SNAPSHOTS)
@@ -139,7 +140,7 @@ CAPTURED = "2026-11-20T09:12:44Z"
 
 def test_a_plan_file_keeps_its_snapshot() -> None:
     plan = plan_of({ALICE: {PRODUCER: 1.0}}, {})
-    plan = replace(plan, header=replace(HEADER, snapshot=SnapshotFile("a.json", CAPTURED)))
+    plan = replace(plan, header=structs.replace(HEADER, snapshot=SnapshotFile("a.json", CAPTURED)))
     text = dumped_plan(plan)
     assert load_plan(text, "plan.json").header == plan.header
     assert dumped_plan(load_plan(text, "plan.json")) == text
@@ -148,6 +149,6 @@ def test_a_plan_file_keeps_its_snapshot() -> None:
 
 def test_what_a_snapshot_says_of_itself_cannot_forge_a_line() -> None:
     hostile = SnapshotFile("a\n::error::x.json", "now\x1b[31m")
-    text = "".join(render_plan(replace(plan_of({}, {}), header=replace(HEADER, snapshot=hostile))))
+    text = "".join(render_plan(replace(plan_of({}, {}), header=structs.replace(HEADER, snapshot=hostile))))
     assert 'Snapshot "a\\n::error::x.json", captured "now\\u001b[31m", 0 entities in scope' in text
     assert reading_text("", SnapshotFile("", "")) == "Snapshot captured at an unknown time"

@@ -16,12 +16,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from getpass import getuser
 from pathlib import Path
 from re import compile as regex
 from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from msgspec import Struct
 
 from quotaform.model.errors import QuotaformError
 from quotaform.model.quotas import Action
@@ -40,8 +41,7 @@ _LONGEST_VARIABLE: Final = 500
 _ADDRESS: Final = regex(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[!-~]*)?").fullmatch
 
 
-@dataclass(frozen=True, slots=True)
-class Applier:
+class Applier(Struct, frozen=True):
     """Who applies plans."""
 
     name: str  # The user, as the operating system says

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+from msgspec import Struct
 
 from quotaform.model import rule
 from quotaform.model.alteration import apply_ops
@@ -20,8 +21,7 @@ from quotaform.resolve.resolve import AssumedPlan
 _SHOWN: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Freshness:
+class Freshness(Struct, frozen=True):
     """The changes of a plan, sorted by what the cluster holds now."""
 
     pending: tuple[EntityChange, ...]  # The cluster holds `before`: to be made

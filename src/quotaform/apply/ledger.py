@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from msgspec import Struct
+
 from quotaform.apply.audit import AuditFile
 from quotaform.apply.lock import HeldLock, cluster_lock, note_end, note_start, started_receipt
 from quotaform.model.errors import QuotaformError, UsageError
@@ -44,8 +46,7 @@ class ClusterPlan(NamedTuple, Generic[P]):
         return bool(self.digest.changes) and self.digest.is_applyable
 
 
-@dataclass(frozen=True, slots=True)
-class Applied(Generic[R]):
+class Applied(Struct, Generic[R], frozen=True):
     """What an apply did to one cluster, and where that is on record."""
 
     receipt: R  # A `Receipt`, which may be `Kept`

@@ -6,10 +6,11 @@ import os
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
+
+from msgspec import Struct, field
 
 from quotaform.cli.stream import GuardedStream, make_harmless, write_raw
 from quotaform.model.errors import NotApprovedError, QuotaformError
@@ -34,8 +35,7 @@ class Color(StrEnum):
     NEVER = "never"
 
 
-@dataclass(slots=True)
-class Console:
+class Console(Struct):
     """One run's output."""
 
     color: Color = Color.AUTO  # When to colour; AUTO is on a terminal, and not with NO_COLOR (https://no-color.org)

@@ -16,11 +16,12 @@ UpdateMetadata.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from math import isfinite
 from re import search
 from typing import Any, Final, TypeVar
+
+from msgspec import Struct
 
 from quotaform.cluster.wire.message import Described
 from quotaform.model.alteration import (
@@ -51,8 +52,7 @@ _MARKS: Final = (
 """A release, and the API key with the version that came with it (`clients/src/main/resources/common/message`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerRelease:
+class BrokerRelease(Struct, frozen=True):
     """The release of a broker, as far as the requests tell it, and whether it keeps metadata in ZooKeeper."""
 
     number: Number

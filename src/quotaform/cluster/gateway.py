@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Self, TypeVar
+
+from msgspec import Struct
 
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow
 from quotaform.model.entity import Entity, spell_name
@@ -23,8 +24,7 @@ def do_nothing(chunk: Sequence[Alteration]) -> None:
     """Do nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerConfig:
+class BrokerConfig(Struct, frozen=True):
     """One configuration value, broker by broker."""
 
     values: Mapping[int, str | None]  # node id to value; `None` when the broker has none

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Final, Self
 
+from msgspec import Struct
+
 from quotaform.model.alteration import Outcome, Result, reason_of
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import ExitCode
@@ -86,8 +88,7 @@ class ScramUpsertion:
     """What is as good as the password to an attacker; it stays out of `repr`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScramDeletion:
+class ScramDeletion(Struct, frozen=True):
     """Removes the credential of one user for one mechanism."""
 
     user: str
@@ -124,14 +125,13 @@ class ScramRow(Record, kw_only=False):
         return reason_of(self.code, self.message or "")
 
 
-@dataclass(frozen=True, slots=True)
-class ScramResult(Result[ScramRow]):
+class ScramResult(Result[ScramRow], frozen=True):
     """The results of altering credentials.
 
     `interrupt` is the Ctrl-C or SIGTERM that cut the work short, to be raised again once the rows were seen.
     """
 
-    interrupt: BaseException | None = field(default=None, compare=False)
+    interrupt: BaseException | None = None
 
     @property
     def wrote_anything(self) -> bool:

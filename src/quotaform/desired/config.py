@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from quotaform.model import rule
 from quotaform.model.errors import ArgumentError, ClusterChoiceError, InvalidFilesError, UsageError
 from quotaform.model.finding import Location
@@ -172,8 +174,7 @@ _RULES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Referring:
+class Referring(Struct, frozen=True):
     """A text of quotaform.yaml with `${env:NAME}` in it."""
 
     text: str  # as it is written, which is also what messages show

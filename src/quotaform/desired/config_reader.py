@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from re import compile as regex
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from quotaform.desired.config import Cluster, Config, ListedPath, Referring, prune_problem
 from quotaform.desired.match import name_oddness, read_pattern

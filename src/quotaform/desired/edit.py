@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
@@ -28,8 +28,7 @@ class UneditableError(Exception):
     """A value cannot be changed without changing others, or is not written here; the message says why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntryEdit:
+class EntryEdit(Struct, frozen=True, kw_only=True):
     """What is to change of an entry."""
 
     entity: Entity

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import dropwhile, pairwise
 from re import compile as regex
 from typing import Any, Final, NamedTuple
 
 import yaml
+from msgspec import Struct
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 
@@ -46,8 +46,7 @@ class FileText(NamedTuple):
         return lines.replace("\n", self.line_end)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FormattedFile:
+class FormattedFile(Struct, frozen=True, kw_only=True):
     """What became of a file that was to be formatted."""
 
     name: str  # the file in messages

@@ -6,12 +6,14 @@ No entity may be declared for one cluster by two repositories: each would take b
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import date
 from glob import escape
 from itertools import islice
 from threading import Lock
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from quotaform.desired.match import MAX_ENTITIES
 from quotaform.desired.quotas_file import EntryReader, LoadedFile, ParsedFiles, Profiles, read_quotas
@@ -286,8 +288,7 @@ _MOST_CONFLICTS: Final = 1000
 """How many conflicts are looked for, of which fewer are shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """What one repository declares for one cluster; a tombstone and an expired entry claim an entity, too.
 
     `cluster` is the name of the cluster in its quotaform.yaml; `None` without clusters.

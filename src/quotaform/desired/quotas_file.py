@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
 
 from quotaform.desired.match import MAX_ENTITIES, read_match
 from quotaform.desired.schema import quotas as quotas_schema
@@ -220,8 +221,7 @@ def _check_absent(item: dict[str, Any], entity: Entity | None, document: Documen
             document.add(rule.BAD_STATE, text, item, field, at_key=True)
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedFile:
+class LoadedFile(Struct, frozen=True):
     """The content of one file."""
 
     name: str  # the file in messages

@@ -6,11 +6,12 @@ Nothing is read here: a `Tree` can be created from a work tree, a git commit or 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain, islice
 from pathlib import PurePath, PurePosixPath
 from typing import Final
+
+from msgspec import Struct, field
 
 from quotaform.model import rule
 from quotaform.model.entity import spell_name
@@ -38,8 +39,7 @@ class Root(Enum):
     MISSING = "missing"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tree:
+class Tree(Struct, frozen=True, kw_only=True):
     """A quotas directory. Paths are relative to it and have slashes; hidden files and folders are left out."""
 
     name: str  # the directory in messages, as it was given
@@ -66,8 +66,7 @@ class Tree:
         return None if self.files else f"the quotas directory {inert(self.name)} contains no YAML file"
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFile:
+class SourceFile(Struct, frozen=True):
     """The text of one file."""
 
     name: str  # the file in messages

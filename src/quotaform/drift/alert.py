@@ -5,7 +5,6 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
@@ -14,7 +13,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, Self
 
-from msgspec import structs
+from msgspec import Struct, field, structs
+from msgspec.structs import replace
 
 from quotaform import __version__
 from quotaform.drift.drift import Drift
@@ -60,8 +60,7 @@ class MessageFormat(StrEnum):
     SLACK = "slack"
 
 
-@dataclass(frozen=True, slots=True)
-class Receiver:
+class Receiver(Struct, frozen=True):
     """Who receives notifications. It prints without its path, which may hold a token."""
 
     url: Url
@@ -145,8 +144,7 @@ _PAUSE: Final = 60.0
 """For how many seconds a receiver that could not be reached is not tried again, for whatever cluster."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlertOptions:
+class AlertOptions(Struct, frozen=True, kw_only=True):
     """Who is notified of drift, and how."""
 
     receivers: tuple[Receiver, ...] = ()
@@ -156,8 +154,7 @@ class AlertOptions:
     run: str | None = None  # The address of the run's log, if a CI system says it
 
 
-@dataclass(slots=True)
-class DriftAlerts:
+class DriftAlerts(Struct):
     """Notifies receivers of what is new about clusters; threads may share it, and processes its state file.
 
     `warn` is called with what went wrong; nothing of it changes the result of a run.
@@ -305,8 +302,7 @@ def _not_locked(path: Path | None) -> str:
 _LIMIT: Final = 32 * MIB
 
 
-@dataclass(slots=True)
-class MetricStore:
+class MetricStore(Struct):
     """The metrics of clusters; threads may share it."""
 
     path_of: Callable[[str], Path | None]  # The file of a cluster, which several may share; `None`: in memory only
@@ -395,8 +391,7 @@ class MetricStore:
 COMMAND: Final = "drift"
 
 
-@dataclass(frozen=True, slots=True)
-class DriftReporter:
+class DriftReporter(Struct, frozen=True):
     """Writes metrics and notifies receivers."""
 
     metrics: MetricStore

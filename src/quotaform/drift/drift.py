@@ -6,12 +6,12 @@ Which of the two a difference is, follows from the base as it does for plans: `q
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from msgspec import field, structs
+from msgspec import Struct, field, structs
 
 from quotaform.desired.writer import is_out_of_reach
 from quotaform.model import rule
@@ -208,8 +208,7 @@ _FINDINGS: Final = frozenset(
 """What a plan finds that is about the cluster and how it was compared; its guards are about an apply."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drift:
+class Drift(Struct, frozen=True, kw_only=True):
     """All that differs, by address."""
 
     cluster_name: str
@@ -308,8 +307,7 @@ class Drift:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriftDigest:
+class DriftDigest(Struct, frozen=True, kw_only=True):
     """What is kept of drift in a run over many clusters: counts, and nothing of the size of its entities."""
 
     cluster_name: str  # As in the drift

@@ -6,14 +6,14 @@ No metric has a user, a client-id or an address as a label: their number is not 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from quotaform.drift.drift import Drift
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(Struct, frozen=True):
     """One metric, a gauge."""
 
     name: str
@@ -70,8 +70,7 @@ Sample: TypeAlias = tuple[str, tuple[str, ...]]
 Samples: TypeAlias = Mapping[Sample, float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFacts:
+class RunFacts(Struct, frozen=True, kw_only=True):
     """One run of a command on one cluster."""
 
     cluster: str

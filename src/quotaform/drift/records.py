@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
 
-from msgspec import DecodeError, convert, field, structs
+from msgspec import DecodeError, Struct, convert, field, structs
 
 from quotaform.drift.drift import Drift, Drifted, Ignored, Pending
 from quotaform.model.finding import Finding
@@ -162,8 +161,7 @@ class ClusterState(Record):
         return structs.replace(self, notified={**self.notified, receiver: notified})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notification:
+class Notification(Struct, frozen=True, kw_only=True):
     """One notification, whoever receives it."""
 
     event: NotificationEvent

@@ -9,12 +9,16 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cache
 from hashlib import sha256
 from threading import Lock, Semaphore, Thread
 from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from quotaform.drift.alert import DriftReporter, known_drift
 from quotaform.drift.drift import Drift
@@ -144,8 +148,7 @@ LONGEST_BACKOFF: Final = 300.0
 _STALLED_ROUNDS: Final = 3
 
 
-@dataclass(slots=True)
-class ClusterWatch:
+class ClusterWatch(Struct):
     """What is known of one cluster."""
 
     status: str = "waiting"  # `waiting`, `in-sync`, `drift` or `failed`
@@ -156,8 +159,7 @@ class ClusterWatch:
     check: Future[None] | None = None  # The one that runs, or the last one
 
 
-@dataclass(slots=True)
-class Watch:
+class Watch(Struct):
     """Compares clusters until it is interrupted."""
 
     files: WatchedFiles
@@ -171,11 +173,11 @@ class Watch:
     _state: WatchedState | None = None
     _problem: str | None = None
     _metrics_problem: str | None = None
-    _clusters: dict[str, ClusterWatch] = field(default_factory=dict)
-    _checks: list[Future[None]] = field(default_factory=list)
+    _clusters: dict[str, ClusterWatch] = {}
+    _checks: list[Future[None]] = []
     _round_at: float | None = None
-    _slots: Semaphore = field(default_factory=lambda: Semaphore(AT_ONCE))
-    _lock: Lock = field(default_factory=Lock)
+    _slots: Semaphore = msgspec.field(default_factory=lambda: Semaphore(AT_ONCE))
+    _lock: Lock = msgspec.field(default_factory=Lock)
 
     def run(self) -> NoReturn:
         """Make rounds until a `KeyboardInterrupt` comes; checks that run are given up."""

@@ -23,10 +23,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from quotaform.apply.audit import Applier, AuditFile
 from quotaform.apply.ledger import Applied, ClusterPlan, Ledger, ReceiptKeeper, show_nothing
@@ -48,8 +50,7 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanToApply:
+class PlanToApply(Struct, frozen=True, kw_only=True):
     """The plan of one cluster."""
 
     file: str  # By which the bundle finds it
@@ -57,8 +58,7 @@ class PlanToApply:
     receipt: Path  # Where its receipt goes, seen from the driver
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """What a task did to a cluster."""
 
     receipt: Receipt
@@ -71,8 +71,7 @@ class Done:
         return self.receipt.digest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyWork:
+class ApplyWork(Struct, frozen=True, kw_only=True):
     """Applies the plan of a cluster."""
 
     plans: Mapping[str, PlanToApply]

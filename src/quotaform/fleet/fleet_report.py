@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from heapq import nsmallest
@@ -12,7 +11,7 @@ from re import compile as regex
 from re import escape
 from typing import Annotated, Any, Final, Literal
 
-from msgspec import field
+from msgspec import Struct, field
 
 from quotaform.drift.drift import DriftDigest
 from quotaform.model import rule
@@ -322,8 +321,7 @@ def _applied(cluster: str, receipt: ReceiptDigest) -> FleetRow:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """A command whose runs are reported. `read` returns the row of a cluster and its digest."""
 
     read: Callable[[str, Any], FleetRow]

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import chdir, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from io import BytesIO
@@ -28,6 +27,7 @@ from uuid import uuid4
 from weakref import finalize
 from zipfile import ZIP_DEFLATED, ZipFile
 
+from msgspec import Struct
 from pyspark import StorageLevel
 
 from quotaform.fleet.options import environment
@@ -150,8 +150,7 @@ _SENT: Final = (EPOCH_VARIABLE, ALLOWED_HOSTS, ALLOW_LIST)
 """What makes plan files reproducible, and what the operator allows; `${env:NAME}` itself is the executor's."""
 
 
-@dataclass(frozen=True, slots=True)
-class DriverContext:
+class DriverContext(Struct, frozen=True):
     """The driver's process, as far as it matters to executors."""
 
     folder: str | None
@@ -256,8 +255,7 @@ It is pickled into a `Bundle` and must not need anything of the driver's process
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ShippedJob:
+class ShippedJob(Struct, frozen=True):
     """Work that executors can open, with its clusters."""
 
     bundle: ShippedFile
@@ -387,8 +385,7 @@ def _work(
             yield pyarrow.RecordBatch.from_pylist([row], arrow_schema(OUTCOMES))
 
 
-@dataclass(frozen=True, slots=True)
-class ShippedFile:
+class ShippedFile(Struct, frozen=True):
     """A file that executors can open."""
 
     path: str  # Where it is on the driver

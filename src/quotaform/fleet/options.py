@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from re import compile as regex
 from typing import Final, Self
+
+from msgspec import Struct, field
 
 from quotaform.model.errors import ArgumentError, EngineError
 from quotaform.model.server import Server, parse_server
@@ -27,8 +28,7 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _MASTERS: Final = "write local[2], spark://host:7077, yarn or k8s://https://host:443"
 
 
-@dataclass(frozen=True, slots=True)
-class Master:
+class Master(Struct, frozen=True):
     """The URL of a master."""
 
     url: str
@@ -67,8 +67,7 @@ class Master:
         return self.is_local or (bool(self.servers) and all(server.host in _LOOPBACK for server in self.servers))
 
 
-@dataclass(frozen=True, slots=True)
-class Remote:
+class Remote(Struct, frozen=True):
     """The URL of a Spark Connect server."""
 
     url: str  # As Spark takes it; its parameters may hold a token
@@ -116,8 +115,7 @@ _KUBERNETES_SECRET: Final = regex(r"spark\.kubernetes\.(driver|executor)\.secret
 _NAMED: Final = {"spark.master": "{master}", "spark.remote": "{remote}"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionOptions:
+class SessionOptions(Struct, frozen=True, kw_only=True):
     """Where Spark runs; in this process if nothing says anything else."""
 
     master: str | None = None

@@ -7,9 +7,11 @@ plans, and those that all clusters have in common once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
 
 from quotaform.desired.loader import LoadedFiles
 from quotaform.drift.drift import Drift
@@ -46,8 +48,7 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanWork:
+class PlanWork(Struct, frozen=True, kw_only=True):
     """Plans a cluster, or compares it, as its job is for."""
 
     request: PlanRequest
@@ -124,9 +125,9 @@ def _work(
     """Return what executors are to do, and the archive that has the files for it."""
     progress("Reading files", 0, 0)
     bundle = new_bundle(folder)
-    repository = replace(request.repository, keep=bundle.keep)
+    repository = structs.replace(request.repository, keep=bundle.keep)
     files = repository.load(request.config, today(clock), may_be_empty=request.is_guarded)
-    source = read_plan_source(replace(request, repository=repository), files.layout.tree, clock, files)
+    source = read_plan_source(structs.replace(request, repository=repository), files.layout.tree, clock, files)
     return PlanWork(request=request, files=files, source=source, clock=clock, is_drift=is_drift), bundle
 
 
@@ -172,7 +173,7 @@ def _with_radius(outcome: ClusterOutcome[Kept[Plan]], radius: BlastRadius) -> Cl
     """Add what was found to a plan, and its counts to the numbers of it."""
 
     def completed(made: Kept[Plan]) -> Kept[Plan]:
-        digest = replace(made.digest, blast_radius=radius.without_changes())
+        digest = structs.replace(made.digest, blast_radius=radius.without_changes())
         return Kept(digest, lambda: replace(made.load(), actual=None, blast_radius=radius))
 
     return outcome.map(completed)

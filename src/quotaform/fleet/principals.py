@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
@@ -167,8 +167,7 @@ _SHOWN: Final = 3
 """How many rows of each kind of problem are shown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrincipalCounts:
+class PrincipalCounts(Struct, frozen=True, kw_only=True):
     """How many principals there are."""
 
     clients: int  # Users, client-ids and pairs of them, repeated ones included

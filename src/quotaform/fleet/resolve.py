@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
 from pyspark.sql import functions as f
 
 from quotaform.fleet.principals import is_text, load_principals
@@ -39,8 +39,7 @@ TABLE: Final = "table"
 _CSV_OPTIONS: Final = {"header": "true", "quote": '"', "escape": '"', "nullValue": "", "emptyValue": '""'}
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """Where a table is written.
 
     Nothing is ever overwritten, and what is there in part does not look whole: Spark writes files aside, moves them

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Struct
 from pyspark.sql import functions as f
 
 from quotaform.fleet.data_source import SNAPSHOTS, UnreadError, read_failure
@@ -42,8 +42,7 @@ _LONGEST_APPLY: Final = timedelta(days=1)
 """How much sooner than an apply ends its receipt may have got its name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Receipts:
+class Receipts(Struct, frozen=True):
     """A folder of receipts."""
 
     folder: Path  # The folder; one that does not exist has none

@@ -8,11 +8,12 @@ say) is not reported here either, and a cluster with another id than the one tha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pyspark.sql import functions as f
 
 from quotaform.desired.writer import is_out_of_reach
@@ -46,8 +47,7 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
+class Past(Struct, frozen=True):
     """What clusters are compared with."""
 
     location: str  # The history, as it was given
@@ -85,8 +85,7 @@ _AT_ONCE = 100
 """Clusters whose past quotas the driver keeps in memory at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """What a cluster held."""
 
     cluster_id: str
@@ -103,8 +102,7 @@ def held_by_clusters(history: DataFrame, at: datetime, names: Sequence[str]) -> 
             yield row["cluster"], Held(row["cluster_id"], row["read_at"], quotas[row["cluster"]])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryDrift:
+class HistoryDrift(Struct, frozen=True, kw_only=True):
     """Compares a cluster with what it held."""
 
     request: PlanRequest

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from msgspec import Struct
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructField
@@ -123,8 +123,7 @@ def known_snapshots(history: DataFrame) -> DataFrame:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewSnapshot:
+class NewSnapshot(Struct, frozen=True, kw_only=True):
     """A snapshot that a history does not know yet."""
 
     cluster: str

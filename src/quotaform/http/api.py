@@ -10,6 +10,8 @@ from pathlib import Path
 from re import compile as regex
 from typing import Any, Final
 
+from msgspec import Struct
+
 from quotaform.http.client import DEFAULT_LIMITS, Limits, Retry, asked_wait, is_rate_limited, send, send_again
 from quotaform.http.message import MIB, Request, Response, Url
 from quotaform.model.errors import HttpError
@@ -22,8 +24,7 @@ _LONGEST_MESSAGE: Final = 200
 _NEXT: Final = regex(r'<([^<>]*)>\s*;[^,<]*\brel="?next"?')
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transport:
+class Transport(Struct, frozen=True, kw_only=True):
     """How requests are sent."""
 
     retry: Retry

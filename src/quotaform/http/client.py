@@ -43,6 +43,8 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from msgspec import Struct
+
 from quotaform import __version__
 from quotaform.http.message import Request, Response, Url
 from quotaform.model.errors import HttpError, QuotaformError
@@ -93,8 +95,7 @@ _PROXY_REFUSED: Final = "Tunnel connection failed"
 _SAME_METHOD: Final = frozenset({307, 308})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """How long a request may take, in seconds."""
 
     connect: float = 10.0  # to connect to one address of the host, TLS included
@@ -323,8 +324,7 @@ _EPOCH: Final = 1_000_000_000
 """From this on a reset is a time (GitHub, GitLab); below it is a number of seconds (draft-ietf-httpapi-ratelimit)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
+class Retry(Struct, frozen=True, kw_only=True):
     """How often a request is sent, and how time is measured."""
 
     clock: Clock = SYSTEM_CLOCK

@@ -108,8 +108,7 @@ class ResultRow(Protocol):
 RowT = TypeVar("RowT", bound=ResultRow)
 
 
-@dataclass(frozen=True, slots=True)
-class Result(Generic[RowT]):
+class Result(Struct, Generic[RowT], frozen=True):
     """One row per alteration, in the order in which they were given."""
 
     rows: tuple[RowT, ...]
@@ -169,16 +168,14 @@ class AlterRow(Struct, frozen=True):
         return reason_of(self.code, self.message)
 
 
-@dataclass(frozen=True, slots=True)
-class AlterResult(Result[AlterRow]):
+class AlterResult(Result[AlterRow], frozen=True):
     """The results of altering quotas."""
 
     def _failed_entities(self) -> Sequence[Entity]:
         return [row.entity for row in self.failed]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Altered:
+class Altered(Struct, frozen=True, kw_only=True):
     """What an alteration did, or would do."""
 
     entity: Entity  # whose quotas it is about

@@ -11,7 +11,6 @@ org.apache.kafka.controller.ClientQuotaControlManager). quotaform therefore writ
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from json import loads
@@ -19,6 +18,8 @@ from re import compile as regex
 from shlex import quote as quote_for_shell
 from types import NoneType
 from typing import Any, Final, NoReturn
+
+from msgspec import Struct
 
 from quotaform.model.text import quote, require_type
 
@@ -33,8 +34,7 @@ MAX_NAME_BYTES: Final = 32_767
 """The longest name in UTF-8 that Kafka's protocol can carry (a string's length is an INT16)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntityType:
+class EntityType(Struct, frozen=True, kw_only=True):
     """One entity type."""
 
     name: str  # as on the wire

@@ -63,8 +63,7 @@ ALLOW: Final = "--allow"
 """The option that gives one."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Allowance:
+class Allowance(Struct, frozen=True, order=True):
     """The smallest allowance that allows it (--allow RULE or RULE=N).
 
     One that is given for a plan is recorded in it, and covered by its id.

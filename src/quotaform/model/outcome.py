@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
+
+from msgspec import Struct
 
 from quotaform.model.errors import ExitCode, QuotaformError
 
@@ -20,8 +21,7 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterOutcome(Generic[T]):
+class ClusterOutcome(Struct, Generic[T], frozen=True):
     """What was made for one cluster, or why it could not be made."""
 
     cluster: str
@@ -43,8 +43,7 @@ class ClusterOutcome(Generic[T]):
         return ClusterOutcome(self.cluster, function(self.require()))
 
 
-@dataclass(frozen=True, slots=True)
-class Kept(Generic[T]):
+class Kept(Struct, Generic[T], frozen=True):
     """A result that is not in memory, as one of thousands."""
 
     digest: Any  # Its numbers

@@ -25,9 +25,10 @@ In SQL `NULL = NULL` is not true: never join by a column in which the default is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
+
+from msgspec import Struct, field
 
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity, address_of
 from quotaform.model.quota_key import keys_for
@@ -43,8 +44,7 @@ class Match(Enum):
     DEFAULT = "default"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Level:
+class Level(Struct, frozen=True, kw_only=True):
     """One level of precedence."""
 
     number: int  # 1 is asked first
@@ -73,8 +73,7 @@ class Level:
         return tuple(entity_type for entity_type, match in self.matches if match is Match.DEFAULT)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Precedence:
+class Precedence(Struct, frozen=True, kw_only=True):
     """How the quotas of one kind of request are found."""
 
     columns: tuple[str, ...]  # the entity types for which a request has a name, in canonical order

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
 
@@ -33,8 +34,7 @@ Source: kafka.server.ControllerMutationQuotaManager.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Enforcement:
+class Enforcement(Struct, frozen=True, kw_only=True):
     """How brokers enforce a quota key, as far as a replay of recorded rates needs it.
 
     | key | requests wait | what waits | longest delay |
@@ -59,8 +59,7 @@ class Enforcement:
     of each window stays unused. What consumers ask for of a partition, by default."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientMetrics:
+class ClientMetrics(Struct, frozen=True, kw_only=True):
     """How clients measure their own use of a quota key.
 
     Source: KIP-714; org.apache.kafka.clients.producer.internals.SenderMetricsRegistry,
@@ -73,8 +72,7 @@ class ClientMetrics:
     words: tuple[str, ...]  # Prefixes of metric names that only clients of this kind have
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyMetrics:
+class KeyMetrics(Struct, frozen=True, kw_only=True):
     """How brokers, and clients, measure the use of a quota key.
 
     Source: org.apache.kafka.server.quota.ClientQuotaManager, ClientRequestQuotaManager, ControllerMutationQuotaManager;
@@ -91,8 +89,7 @@ class KeyMetrics:
     client: ClientMetrics | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaKey:
+class QuotaKey(Struct, frozen=True, kw_only=True):
     """One quota key."""
 
     name: str  # As on the wire, e.g. `producer_byte_rate`.

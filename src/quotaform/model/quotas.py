@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
@@ -37,8 +36,7 @@ def same_values(one: Values, other: Values) -> bool:
     return one == other or (one.keys() == other.keys() and all(same_value(one[key], other[key]) for key in one))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True, kw_only=True):
     """The quotas of a cluster at one moment."""
 
     cluster_name: str  # what the cluster was called
@@ -52,15 +50,13 @@ class Snapshot:
         return SnapshotDigest(len(self.quotas))
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotDigest:
+class SnapshotDigest(Struct, frozen=True):
     """The numbers of a snapshot."""
 
     entities: int
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotFile:
+class SnapshotFile(Struct, frozen=True):
     """The snapshot that was read instead of a running cluster."""
 
     path: Annotated[str, about("The file, as it was given.", "snapshots/lab.json")]  # empty for one in memory
@@ -193,8 +189,7 @@ class Base(Record, omit_defaults=True):
         return "history" if self.is_history else "receipt" if self.is_receipt else "git"
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredBase:
+class DeclaredBase(Struct, frozen=True):
     """What the base declares for one cluster."""
 
     base: Base  # what the files are compared with

@@ -7,17 +7,18 @@ the row contains the general meaning and remedy, from which `docs/rules.md` is g
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from quotaform.model.errors import ArgumentError
 from quotaform.model.finding import ALLOW, APPROVALS_NAME, RULE_IDS, Allowance, Finding, Location, Severity
 from quotaform.model.text import did_you_mean, quote
 
 
-@dataclass(frozen=True, slots=True)
-class FindingRule:
+class FindingRule(Struct, frozen=True):
     """A rule: one thing that can be found in files, in a plan or on a cluster.
 
     The rows are in `quotaform.model.rule`, and every finding is made from one of them.

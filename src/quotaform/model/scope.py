@@ -10,6 +10,8 @@ from re import Pattern as Regex
 from re import compile as regex
 from typing import Final
 
+from msgspec import Struct
+
 from quotaform.model.entity import DEFAULT_WORD, Entity, Part
 from quotaform.model.text import inert
 
@@ -79,8 +81,7 @@ def escape_glob(name: str) -> str:
     return _SPECIAL.sub(r"[\g<0>]", name)
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Struct, frozen=True):
     """Selects entities by type: every listed type must be present and match; other types are free.
 
     A name is a case-sensitive glob over named entities; `None` matches the default entity only, and a glob

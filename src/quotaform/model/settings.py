@@ -17,6 +17,8 @@ from enum import StrEnum
 from re import compile as regex
 from typing import Annotated, Final
 
+from msgspec import Struct
+
 from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Location
@@ -30,8 +32,7 @@ LEAST_MANAGED: Final = 10
 """From how many managed entities on a share of them counts: 2 of 9 are not a mass change."""
 
 
-@dataclass(frozen=True, slots=True)
-class CountLimit:
+class CountLimit(Struct, frozen=True):
     """A number of entities."""
 
     count: Annotated[Count, about("At most so many.")]
@@ -55,8 +56,8 @@ class CountLimit:
 class GuardLimits:
     """What guards go by."""
 
-    delete: CountLimit = CountLimit(5, 20)  # how many entities a plan may delete
-    update: CountLimit = CountLimit(50, 50)  # how many it may update
+    delete: CountLimit = CountLimit(5, 20)  # noqa: RUF009 - how many entities a plan may delete
+    update: CountLimit = CountLimit(50, 50)  # noqa: RUF009 - how many it may update
     change_factor: int = 10  # by what factor a value may not change
     protect: tuple[Pattern, ...] = ()
     _protected: Scope = field(init=False, compare=False, repr=False)
@@ -267,16 +268,15 @@ def parse_percentile(text: str) -> float:
     return float(found[1])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SizingSettings:
+class SizingSettings(Struct, frozen=True, kw_only=True):
     """How values are sized: `recommend` of quotaform.yaml, and options."""
 
     percentile: float = 99.0  # the percentile of each day on which a value rests, in percent
     # How many of the highest days of each weekday are left out; the last one of a weekday never is
     outlier_days: int = 0
     headroom: float = 1.5  # by how much it is multiplied; 1 or more
-    floors: Values = field(default_factory=dict)  # no value is proposed below these, by quota key
-    caps: Values = field(default_factory=dict)  # no value is proposed above these
+    floors: Values = {}  # no value is proposed below these, by quota key
+    caps: Values = {}  # no value is proposed above these
     min_history_days: float = 14.0  # how many days must be recorded of an entity
     min_samples: int = 100  # how many times with a rate must be recorded of an entity
     unused_after_days: float = 30.0  # after how many days without use the removal of a value is proposed

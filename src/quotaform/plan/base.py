@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from quotaform.git import Commit, GitError, GitObjects, TimeLeft, find_work_tree, merge_base, open_objects
 from quotaform.model import rule
@@ -33,8 +35,7 @@ if TYPE_CHECKING:
     from quotaform.repository.repository import Repository
 
 
-@dataclass(frozen=True, slots=True)
-class Bases:
+class Bases(Struct, frozen=True):
     """What the base is for each cluster; threads may share it, and tasks get it."""
 
     of: Callable[[str], ClusterBase]  # Returns it for the name of a cluster
@@ -90,8 +91,7 @@ def _declared_bases(
     return Bases(declared, (files,))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Declared:
+class _Declared(Struct, frozen=True, kw_only=True):
     """Makes of what was read of a base what it declares for a cluster, and what protects it there."""
 
     base: Base
@@ -174,8 +174,7 @@ _USUAL_REFS: Final = ("origin/main", "origin/master", "main", "master")
 _FETCH: Final = "fetch it (actions/checkout: fetch-depth: 0; git fetch --unshallow), or give another one"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BaseChoice:
+class BaseChoice(Struct, frozen=True, kw_only=True):
     """Which base is meant."""
 
     refs: tuple[str, ...]  # Git revisions or the path of a receipt; the first one that exists

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from heapq import nsmallest
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, Self, TypeAlias, TypedDict
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from quotaform.model.entity import ENTITY_TYPES, KNOWN_TYPES, Entity
 from quotaform.model.precedence import Level, level_of
@@ -237,8 +236,7 @@ def principal_order(principal: Entity) -> tuple[str, ...]:
     return tuple(["" if (name := names.get(kind)) is None else f"+{name}" for kind in ENTITY_TYPES])
 
 
-@dataclass(frozen=True, slots=True)
-class Principals:
+class Principals(Struct, frozen=True):
     """Who really connects to a cluster."""
 
     source: str  # Where the list comes from, as it was given: `scram`, or the path of a file
@@ -378,8 +376,7 @@ def make_blast_radius(
     return radius, () if file is None else _LimitChanges(principals.entities, changed)
 
 
-@dataclass(frozen=True, slots=True)
-class _LimitChanges:
+class _LimitChanges(Struct, frozen=True):
     """The limits of principals that change, by principal and key; computed each time they are gone through."""
 
     principals: Iterable[Entity]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from quotaform.desired.writer import is_removable
 from quotaform.model.alteration import apply_ops
@@ -45,8 +46,7 @@ from quotaform.resolve.effect import Effect, make_effects
 # selection deletes nothing that is undeclared.
 
 
-@dataclass(frozen=True, slots=True)
-class Pruned:
+class Pruned(Struct, frozen=True):
     """Why an entity is deleted that no file declares.
 
     `is_new` says whether it would not be deleted with the mode and the scope of the base.
@@ -60,8 +60,7 @@ class Pruned:
 NOT_PRUNED: Final[Mapping[Entity, Pruned]] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pruning:
+class Pruning(Struct, frozen=True, kw_only=True):
     """What is deleted of a cluster although no file declares it, and what could not be decided."""
 
     mode: PruneMode = PruneMode.REPORT

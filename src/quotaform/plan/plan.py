@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode, OtherClusterError, blocked_word
@@ -112,15 +112,14 @@ class PlanSource(Record):
     base: Annotated[Base | None, about("What the files were compared with, or null.")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanHeader:
+class PlanHeader(Struct, frozen=True, kw_only=True):
     """What a plan was made of."""
 
     cluster_name: str
     cluster_id: str
     created_at: str  # When the cluster or its snapshot was read, ISO 8601 UTC
     source: PlanSource
-    options: PlanOptions = field(default_factory=PlanOptions)
+    options: PlanOptions = PlanOptions()
     snapshot: SnapshotFile | None = None
 
 
@@ -292,8 +291,7 @@ def _id_values(values: Iterable[tuple[str, float]]) -> list[list[Any]]:
     return [[key, json_number(value)] for key, value in values]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanDigest:
+class PlanDigest(Struct, frozen=True, kw_only=True):
     """What is kept of each plan in a run over many clusters: counts, and nothing of the size of its entities."""
 
     cluster_name: str

@@ -11,6 +11,8 @@ from pathlib import Path
 from re import compile as regex
 from typing import TYPE_CHECKING, Final
 
+from msgspec import structs
+
 from quotaform.model import rule
 from quotaform.model.errors import ArgumentError, FileReadError, PlanAgeError, PlanGuardsError, PlanIdError
 from quotaform.model.finding import APPROVALS_NAME, Allowance
@@ -123,5 +125,5 @@ def with_actual(plan: Plan, cluster: Cluster) -> Plan:
     """
     with open_pinned_gateway(cluster) as gateway:
         plan.require_cluster(gateway.cluster_id())
-        header = replace(plan.header, cluster_name=cluster.name)
+        header = structs.replace(plan.header, cluster_name=cluster.name)
         return replace(plan, header=header, actual=gateway.describe())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from re import compile as regex
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
 
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ArgumentError
@@ -33,8 +34,7 @@ ConnectScram = Callable[["Cluster"], "ScramGateway"]
 """Connects to a cluster to ask for its SCRAM credentials."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrincipalList:
+class PrincipalList(Struct, frozen=True, kw_only=True):
     """Whose effective limits a plan is checked for: those of a list, of a table, or the SCRAM users of each cluster."""
 
     known: Principals | None = None  # The principals of a list

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal, Self
 
-from msgspec import field, structs
+from msgspec import Struct, field, structs
 
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode
@@ -122,8 +121,7 @@ class Run(Record):
     actor: Annotated[str | None, about("The CI user who started it, or null.")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
+class Receipt(Struct, frozen=True, kw_only=True):
     """Who applied which plan when, and what became of it."""
 
     plan: Plan
@@ -282,8 +280,7 @@ class SavedReceipt(Record, document=RECEIPT, dict=True, omit_defaults=True):
         return load_declared(self.declared_addresses, (item.entity for item in self.results))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReceiptDigest:
+class ReceiptDigest(Struct, frozen=True, kw_only=True):
     """What is kept of each apply in a run over many clusters: counts, and nothing of the size of its entities."""
 
     cluster_name: str

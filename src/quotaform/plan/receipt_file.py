@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
 from json import dumps
@@ -17,6 +16,8 @@ from pathlib import Path
 from re import Match
 from re import compile as regex
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from quotaform.git import GitError, TimeLeft, find_work_tree, open_objects
 from quotaform.model.entity import Entity
@@ -216,8 +217,7 @@ _START: Final = 4096
 """A receipt names its cluster within this many bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class LastReceipt:
+class LastReceipt(Struct, frozen=True):
     """The newest receipt of a cluster, and what the files declared when the cluster last held all of it."""
 
     path: Path  # That of a revert only if no other apply is known
@@ -228,8 +228,7 @@ class LastReceipt:
     commit: str | None = None  # The commit of that last apply of a whole plan, if it is known
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiptSearch:
+class ReceiptSearch(Struct, frozen=True):
     """What was found in the folder of receipts."""
 
     last: LastReceipt | None  # The newest valid receipt of the cluster, if there is one

@@ -13,10 +13,10 @@ one whose change was refused or never sent.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from quotaform.model.entity import Entity
 from quotaform.model.errors import OtherClusterError, RevertError
@@ -31,16 +31,14 @@ from quotaform.resolve.effect import value_text
 _SHORT_ID: Final = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(Struct, frozen=True):
     """A key that holds neither what the apply wrote nor what was there before."""
 
     row: Change  # What the apply did
     live: float | None  # The value now
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Revert:
+class Revert(Struct, frozen=True, kw_only=True):
     """What there is to do to put back what an apply changed."""
 
     receipt: SavedReceipt

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from quotaform.cluster.gateway import Gateway, bulk_of, read_settled
 from quotaform.desired.loader import Claim, check_claims
@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from quotaform.plan.revert import Revert
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRequest:
+class PlanRequest(Struct, frozen=True, kw_only=True):
     """What to plan."""
 
     repository: Repository
@@ -82,8 +81,7 @@ class PlanRequest:
         return bool(plan.changes) and plan.is_applyable and is_running
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """What was read of a cluster. `principals` is who connects to it, if the plan is to say whose limits change."""
 
     cluster_id: str
@@ -138,7 +136,7 @@ def make_cluster_plan(
 
         made = as_revert(made, revert)
     undeclared = [item.entity for item in made.unmanaged if item.in_scope]
-    facts = replace(
+    facts = structs.replace(
         _facts(request, cluster, reading, desired, source, clock),
         removed=source.removed(cluster.name, undeclared, pruning.receipt.commit if pruning.receipt else None),
         base=base,
@@ -344,14 +342,14 @@ def read_plan_source(request: PlanRequest, tree: Tree, clock: Clock, files: Load
     Raises `BaseError` or `InvalidFilesError`.
     """
     day = today(clock)
-    source = replace(read_source(request.repository, request.config, tree, day), missing=tree.missing)
+    source = structs.replace(read_source(request.repository, request.config, tree, day), missing=tree.missing)
     source = with_claims(source, request, day)
     if request.base is None:
         return source
     from quotaform.plan.base import read_chosen_base
 
     bases = read_chosen_base(request.repository, request.config, request.base, day, similar=files)
-    return replace(source, bases=bases)
+    return structs.replace(source, bases=bases)
 
 
 def with_claims(source: Source, request: PlanRequest, today: date) -> Source:
@@ -363,7 +361,7 @@ def with_claims(source: Source, request: PlanRequest, today: date) -> Source:
         return source
     from quotaform.repository.repository import read_claims
 
-    return replace(source, claims=read_claims(request.repository, request.config, today))
+    return structs.replace(source, claims=read_claims(request.repository, request.config, today))
 
 
 def bulk_of_plan(made: Plan, actual: Quotas) -> int:
@@ -390,7 +388,7 @@ def plan_revert(
     receipt = request.revert
     if receipt is None:
         raise ValueError("no receipt to revert")
-    request = replace(request, base=None, prune=PruneMode.REPORT)
+    request = structs.replace(request, base=None, prune=PruneMode.REPORT)
     steps = Steps(progress)
     invalid = "invalid (quotaform validate shows the problems)"
     desired, source, files_problem = _read_files(request, clock, f"the files are {invalid}")
@@ -413,7 +411,7 @@ def plan_revert(
             desired,
             source=source,
             clock=clock,
-            revert=replace(
+            revert=structs.replace(
                 revert,
                 files_problem=files_problem,
                 claimed=_claimed(claims, cluster, cluster_id),

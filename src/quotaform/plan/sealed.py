@@ -12,9 +12,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from json import loads
 from typing import Any, Final, Generic, TypeVar
+
+from msgspec import Struct
 
 from quotaform.model.errors import SavedFileChangedError, SavedFileError
 from quotaform.model.records.document import (
@@ -38,8 +39,7 @@ WHOLE_LIMIT: Final = 64 * MIB
 """The most bytes of a file that is not to the letter what this version writes, as those of newer versions are not."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SealedFormat(Generic[R]):
+class SealedFormat(Struct, Generic[R], frozen=True, kw_only=True):
     """A kind of documents that end with their digest, and what messages say about its files."""
 
     kind: DocumentKind

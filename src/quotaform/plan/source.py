@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path, PurePosixPath
 from re import compile as regex
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from quotaform.desired.loader import Claim
 from quotaform.git import (
@@ -41,8 +44,7 @@ if TYPE_CHECKING:
     from quotaform.repository.repository import Repository
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """Where the files of a plan come from."""
 
     plan_source: PlanSource  # The directory, its commit and whether the files differ from it, as a plan says it

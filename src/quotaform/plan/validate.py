@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from re import compile as regex
 from typing import TYPE_CHECKING, Annotated, Final
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from quotaform.cluster.scram import ScramGateway
 from quotaform.desired.config import Config
@@ -130,8 +129,7 @@ def validation_report(validation: Validation, *, shows_warnings: bool = True) ->
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValidatedFiles:
+class ValidatedFiles(Struct, frozen=True, kw_only=True):
     """Files that were checked."""
 
     report: Validation

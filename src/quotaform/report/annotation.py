@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from json import dumps
 from typing import Any, Final
+
+from msgspec import Struct
 
 from quotaform.model.errors import QuotaformError
 from quotaform.model.finding import Finding, Severity
@@ -19,8 +20,7 @@ from quotaform.model.text import printable
 from quotaform.report.comment import Place, unchanged_place
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problems:
+class Problems(Struct, frozen=True, kw_only=True):
     """The findings of a result, each with a place in the files if there is one."""
 
     findings: Sequence[Finding]

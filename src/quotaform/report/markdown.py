@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import groupby, islice
 from re import compile as regex
 from typing import Final
+
+from msgspec.structs import replace
 
 from quotaform.model.text import printable
 from quotaform.report.report import Bar, Cell, Column, ColumnKind, Table, cell_text

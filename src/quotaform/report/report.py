@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from msgspec import Struct, field
 
 from quotaform.model.entity import spell_name
 
@@ -29,8 +30,7 @@ class Number(NamedTuple):
     value: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
+class Bar(Struct, frozen=True, kw_only=True):
     """A cell that shows a value as a bar, next to those of other rows; its numbers are in other cells."""
 
     value: float  # From 0 on
@@ -75,8 +75,7 @@ class Column(NamedTuple):
 Columns: TypeAlias = tuple[str | Column, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """A table; the first cell of a row names what it is about."""
 
     caption: str
@@ -91,8 +90,7 @@ class Table:
     counted: str = ""  # The column of which Markdown counts the words, and tells equal rows as one, without such room
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(Struct, frozen=True):
     """Values over time, in order; those between two times are not known."""
 
     times: tuple[datetime, ...] = ()
@@ -123,16 +121,14 @@ def curve_of(points: Sequence[tuple[datetime, float]], step_s: float) -> Curve:
     return Curve(tuple(at for at, _ in points), tuple(value for _, value in points), max(step_s, usual))
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """A time in which something held, from its start to its end."""
 
     start: datetime
     end: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(Struct, frozen=True):
     """A limit: its value, and when it held; `None` for all the time."""
 
     name: str  # Levels of the same name look alike
@@ -141,8 +137,7 @@ class Level:
     end: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plot:
+class Plot(Struct, frozen=True, kw_only=True):
     """Values over time, with limits and times of note."""
 
     caption: str
@@ -156,8 +151,7 @@ class Plot:
     end: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """A table, values over time, and sentences about them."""
 
     table: Table
@@ -166,8 +160,7 @@ class Section:
     notes: tuple[str, ...] = ()  # Below it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     """A result."""
 
     title: str  # What it is about

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from csv import writer
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import unified_diff
 from io import StringIO
 from re import compile as regex
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from quotaform.model.entity import DEFAULT_WORD, spell_name
 from quotaform.model.errors import NotReadError, QuotaformError
@@ -29,8 +30,7 @@ _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 _BY_ACTION = {"create": "green", "update": "yellow", "delete": "red"}
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(Struct, frozen=True):
     """Colours text when `is_coloured`, else returns it as it is."""
 
     is_coloured: bool = False

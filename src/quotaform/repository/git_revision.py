@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from msgspec import Struct, field
 
 from quotaform.git import GitError, GitObjects, ObjectTooLargeError, TreeEntry, blob_id
 from quotaform.model.errors import FileReadError
@@ -29,8 +30,7 @@ class _Found(NamedTuple):
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GitRevision:
+class GitRevision(Struct, frozen=True):
     """The files of a repository at a commit. Links are followed within the commit, and not out of it.
 
     Whatever reads may raise `GitError`.
@@ -89,8 +89,7 @@ class GitRevision:
         return Path(real).relative_to(top).as_posix() if Path(real).is_relative_to(top) else None
 
 
-@dataclass(frozen=True, slots=True)
-class GitFolder:
+class GitFolder(Struct, frozen=True):
     """A folder at a commit; every method may raise `GitError`."""
 
     objects: GitObjects

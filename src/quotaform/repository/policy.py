@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
 
 from quotaform.model import rule
 from quotaform.model.errors import FileReadError
@@ -124,8 +125,7 @@ def _matching(folder: Folder, parent: str, part: str) -> list[str]:
     return [f"{prefix}{name}" for name in sorted(names)]
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedPolicies:
+class LoadedPolicies(Struct, frozen=True):
     """The policies of a repository."""
 
     policies: tuple[Policy, ...] = ()  # those that can be used

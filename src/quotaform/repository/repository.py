@@ -10,11 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from os import PathLike
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
 
 from quotaform.desired.loader import Claim
 from quotaform.git import find_work_tree
@@ -41,8 +43,7 @@ if TYPE_CHECKING:
     from quotaform.model.settings import PruneMode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(Struct, frozen=True, kw_only=True):
     """The clusters that are meant, as the command line says it."""
 
     # Names in quotaform.yaml, or globs over them; may be left out when there is one cluster
@@ -55,14 +56,13 @@ class Target:
     needs_name: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repository:
+class Repository(Struct, frozen=True, kw_only=True):
     """Where the files are."""
 
     directory: Path
     config_path: Path
     needs_config: bool = False  # whether it must exist, because somebody named it
-    # Reads the files; `replace(repository, revision=...)` is the same repository at another state
+    # Reads the files; `structs.replace(repository, revision=...)` is the same repository at another state
     revision: Revision = WORK_TREE
     # Makes what keeps the content of the files of a quotas directory by their paths
     keep: Callable[[], MutableMapping[str, bytes]] = dict
@@ -196,7 +196,7 @@ class Repository:
         may_be_empty = may_be_empty and tree.near is None
         if may_be_empty and tree.looked_at is not None and not self._has_config_here():
             may_be_empty = tree.above is None
-            tree = replace(tree, name=tree.looked_at if may_be_empty else tree.name)
+            tree = structs.replace(tree, name=tree.looked_at if may_be_empty else tree.name)
         return Layout(tree, config.clusters, may_be_empty=may_be_empty)
 
     def load(self, config: Config, today: date, *, may_be_empty: bool = False) -> LoadedFiles:
@@ -341,7 +341,7 @@ def root_trees(repository: Repository, config: Config) -> tuple[Tree, ...]:
             continue
         tree = root.revision.read_tree(root.directory)
         text = b"" if source is None or isinstance(source.text, str) else source.text
-        trees.append(replace(tree, files={**tree.files, CONFIG_NAME: text}))
+        trees.append(structs.replace(tree, files={**tree.files, CONFIG_NAME: text}))
     return tuple(trees)
 
 

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, MutableMapping
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from stat import S_ISDIR
 from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec import Struct
 
 from quotaform.model.errors import FileReadError
 from quotaform.model.text import MIB, inert, nearest
@@ -66,8 +67,7 @@ class Folder(Protocol):
         """Return the content of a file. Raises `FileReadError` if it cannot be read, or has more bytes than a limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class DiskFolder:
+class DiskFolder(Struct, frozen=True):
     """A folder on disk."""
 
     folder: Path
@@ -163,8 +163,7 @@ class Revision(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class WorkTree:
+class WorkTree(Struct, frozen=True):
     """The files as they are on disk. Links are followed within the folder that a file is in, and not out of it.
 
     `named` is what the operator named on the command line, which may be anywhere.

@@ -7,11 +7,11 @@ its expiry). For each key the last one that speaks of it decides.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
+from msgspec import Struct
 from msgspec import field as record_field
 
 from quotaform.model.entity import Entity
@@ -92,8 +92,7 @@ class ExplainedRecord(Record, document=EXPLAIN):
     clusters: Annotated[tuple[Explanation, ...], about("One section per cluster.", min_length=1)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explained:
+class Explained(Struct, frozen=True, kw_only=True):
     """What the files of a directory declare for an entity, cluster by cluster."""
 
     directory: str

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from threading import Lock
 from types import NoneType
 from typing import TYPE_CHECKING, Self, TypeVar
+
+from msgspec import Struct
 
 from quotaform.cluster.gateway import Connected, Gateway
 from quotaform.model.alteration import Alteration, AlterResult
@@ -241,8 +242,7 @@ def _require_held(keys: Sequence[str], quotas: Quotas) -> None:
             raise UnknownKeyError(key, quote(key), f"{hint} The keys are {', '.join(QUOTA_KEYS)}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
+class Described(Struct, frozen=True, kw_only=True):
     """The live quotas of a cluster that a filter and quota keys select."""
 
     cluster_name: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from shlex import quote as quote_for_shell
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity, spell_name
 from quotaform.model.precedence import LEVELS, PRECEDENCES, Level, level_of
@@ -183,8 +184,7 @@ NOT_LIMITED: Final = Resolved()
 """Nothing limits the request, and there is nothing to override."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class QuotaEntry:
+class QuotaEntry(Struct, frozen=True, eq=False):
     """The quotas of one entity on their level of precedence; equal to itself alone."""
 
     level: Level

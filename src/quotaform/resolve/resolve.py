@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Annotated, Final, NamedTuple
+
+from msgspec import Struct
 
 from quotaform.model import rule
 from quotaform.model.entity import CLIENT_ID, DEFAULT_WORD, IP, Entity, address_of, spell_name
@@ -139,8 +140,7 @@ class AssumedPlan(NamedTuple):
     findings: Callable[[Quotas], list[Finding]]  # Returns why the plan cannot be applied as it is
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResolveHeader:
+class ResolveHeader(Struct, frozen=True, kw_only=True):
     """What was resolved against what."""
 
     cluster_name: str  # What messages call the cluster
@@ -193,8 +193,7 @@ def _ordered(found: Mapping[str, Resolved], before: Mapping[str, Resolved]) -> I
     return sorted({**found, **before}, key=key_order)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyCount:
+class KeyCount(Struct, frozen=True, kw_only=True):
     """How many rows of a table are about one quota key."""
 
     key: str
@@ -203,8 +202,7 @@ class KeyCount:
     changed: int | None = None  # With another value than before the plan; `None` without a plan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableReport:
+class TableReport(Struct, frozen=True, kw_only=True):
     """What was written."""
 
     header: ResolveHeader

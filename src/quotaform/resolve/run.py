@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from quotaform.cluster.gateway import Gateway
 from quotaform.model.entity import DEFAULT_WORD, IP, Entity, spell_name
@@ -36,8 +37,7 @@ if TYPE_CHECKING:
     from quotaform.repository.repository import Repository
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResolveRequest:
+class ResolveRequest(Struct, frozen=True, kw_only=True):
     """What to resolve."""
 
     entities: Iterable[Entity]  # Who makes the requests: concrete entities, which are gone through once

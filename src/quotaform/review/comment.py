@@ -5,9 +5,10 @@ is said.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import QuotaformError
@@ -33,8 +34,7 @@ class CommentAction(StrEnum):
     SKIP = "skip"
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """A comment that is to be there."""
 
     name: str  # Where its text comes from, for messages
@@ -47,8 +47,7 @@ class Draft:
         return self.marker.changes == 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Posted:
+class Posted(Struct, frozen=True, kw_only=True):
     """A comment that is there."""
 
     id: int  # Its number on the platform
@@ -58,8 +57,7 @@ class Posted:
     url: str | None = None  # Where it can be read; `None` where the platform does not say
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommentStep:
+class CommentStep(Struct, frozen=True, kw_only=True):
     """What is to be done for a draft, or was."""
 
     draft: Draft

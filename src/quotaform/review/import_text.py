@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from shlex import quote as shell_word
+
+from msgspec import Struct, field
 
 from quotaform.model.finding import Finding
 from quotaform.model.text import inert
@@ -12,8 +13,7 @@ from quotaform.report.finding import render_findings
 from quotaform.report.text import PLAIN, Style, counted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Import:
+class Import(Struct, frozen=True, kw_only=True):
     """The files that would bring a cluster under management."""
 
     files: Mapping[str, str]  # path to content, none of which exists yet
@@ -32,8 +32,7 @@ class Import:
         return not (self.declared or self.out_of_scope or self.left_out or any(self.counts.values()))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Initialization:
+class Initialization(Struct, frozen=True, kw_only=True):
     """The files of a new quota repository."""
 
     files: Mapping[str, str]  # path to content, none of which exists yet

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.resources import files
 from itertools import chain, count
 from os.path import lexists
 from pathlib import Path
 from re import compile as regex
 from typing import Final
+
+from msgspec import Struct, structs
 
 from quotaform.cluster.gateway import Gateway, read_actual
 from quotaform.desired.config import Cluster, Config, choose_cluster
@@ -158,8 +160,7 @@ _EMPTY: Final = "quotas.yaml"
 _PROPERTIES_LINE: Final = f'command_config: "${{env:{PROPERTIES_VARIABLE}}}"'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InitRequest:
+class InitRequest(Struct, frozen=True, kw_only=True):
     """What a new repository is to hold."""
 
     directory: Path
@@ -227,7 +228,7 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
     )
     if is_further:
         workflows = (path for files in CI_FILES.values() for path in files.values() if lexists(directory / path))
-        return replace(made, cluster=cluster.name, added=tuple(added), matrices=tuple(workflows))
+        return structs.replace(made, cluster=cluster.name, added=tuple(added), matrices=tuple(workflows))
     contents = {CONFIG_NAME: config_text}
     if imported is None:
         contents[f"{QUOTAS_NAME}/{_EMPTY}"] = render_quotas({})[0]
@@ -241,7 +242,7 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
     def inside(some: Mapping[str, str]) -> dict[str, str]:
         return {str(directory / path): text for path, text in some.items()}
 
-    return replace(
+    return structs.replace(
         made,
         files=inside(contents) | dict(made.files) | inside(others),
         ignored=missing,

@@ -9,12 +9,14 @@ is asked; where that does not answer either, it is taken to be the token of a jo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
 from re import compile as regex
 from typing import Any, Final
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from quotaform.http.api import Api, Transport
 from quotaform.http.message import Url
@@ -32,8 +34,7 @@ class Platform(StrEnum):
     GITLAB = "gitlab"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class Site(Struct, frozen=True, kw_only=True):
     """What differs between platforms."""
 
     name: str
@@ -111,8 +112,7 @@ SITES: Final = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PullRequest:
+class PullRequest(Struct, frozen=True, kw_only=True):
     """A pull request of GitHub, or a merge request of GitLab."""
 
     platform: Platform

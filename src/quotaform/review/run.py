@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from re import compile as regex
 from typing import Final
+
+from msgspec.structs import replace
 
 from quotaform.http.api import Transport
 from quotaform.http.client import DEFAULT_LIMITS, Limits, Retry

@@ -12,9 +12,10 @@ import re
 import signal
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct, field, structs
 
 from quotaform.model.errors import ArgumentError, SandboxError, UsageError
 from quotaform.model.outcome import Progress, no_progress
@@ -28,8 +29,7 @@ _MAX_BYTES = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DetachedSandbox:
+class DetachedSandbox(Struct, frozen=True, kw_only=True):
     """A running detached sandbox."""
 
     name: str
@@ -142,7 +142,7 @@ def _start(state: BinaryIO, name: str, sandbox: Sandbox, brokers: int, progress:
             jmx={str(number): address for number, address in sandbox.jmx_addresses.items()},
             kafka=str(sandbox.release),
         )
-        state.write(json.dumps(asdict(started)).encode())
+        state.write(json.dumps(structs.asdict(started)).encode())
         state.flush()
         sandbox.detach()
     except BaseException:

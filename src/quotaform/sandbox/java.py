@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from quotaform.model.errors import SandboxError
 from quotaform.system.executable import JavaCommand, Place, find_java_commands, major_version
@@ -16,8 +17,7 @@ MINIMUM: Final = 17
 """Apache Kafka 4 brokers need Java 17 (KIP-1013)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Java:
+class Java(Struct, frozen=True):
     """A `java` command and its version, such as `17.0.15`."""
 
     command: Path
@@ -71,8 +71,7 @@ def java_environment() -> dict[str, str]:
     return {**os.environ, "LC_ALL": "C.UTF-8"}
 
 
-@dataclass(frozen=True, slots=True)
-class Runtime:
+class Runtime(Struct, frozen=True):
     """The JVM and the jars, for one data directory."""
 
     java: Java

@@ -8,9 +8,10 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from quotaform.model.errors import SandboxError
 from quotaform.sandbox.release import NEWEST, Release
@@ -63,8 +64,7 @@ ZOOKEEPER_SESSION_SECONDS = 6
 """After how long ZooKeeper forgets a broker that was killed; until then the broker cannot register again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A broker; with KRaft also a controller: its combined mode (KIP-500)."""
 
     number: int

@@ -20,10 +20,11 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from quotaform.http.client import Limits, Retry, send, send_again
 from quotaform.http.message import MIB, Request, Url
@@ -36,8 +37,7 @@ from quotaform.system.executable import major_version
 VARIABLE: Final = "QUOTAFORM_SANDBOX_KAFKA"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Release:
+class Release(Struct, frozen=True, order=True):
     """A release, such as 3.3.2."""
 
     number: tuple[int, ...]
@@ -103,8 +103,7 @@ _LIMITS: Final = Limits(total=120.0)
 _LARGEST_JAR: Final = 64 * MIB
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Download:
+class Download(Struct, frozen=True, kw_only=True):
     """Jars that are downloaded together from Maven Central, and kept in the user's cache."""
 
     title: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from json import dumps
 from pathlib import Path
+
+from msgspec import Struct
 
 from quotaform.model.errors import SandboxError, UsageError
 from quotaform.sandbox.release import Release
@@ -21,8 +22,7 @@ _NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-pkeyopt", 
 _OF_AUTHORITY = "basicConstraints = critical, CA:true\nkeyUsage = critical, keyCertSign, cRLSign"
 
 
-@dataclass(frozen=True, slots=True)
-class Certificates:
+class Certificates(Struct, frozen=True):
     """The PEM files of a secured sandbox, in one folder.
 
     `NAME.pem` has a private key (`NAME.key`), its certificate (`NAME.crt`) and that of the authority, as Java clients
@@ -125,8 +125,7 @@ SCRAM = ("SCRAM-SHA-512", "SCRAM-SHA-256")
 SUPER_CERTIFICATE = "quota-admin"
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(Struct, frozen=True):
     """A user that a secured sandbox knows."""
 
     name: str

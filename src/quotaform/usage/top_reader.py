@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field
 from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from msgspec import Struct, field
 
 from quotaform.model.errors import QuotaformError
 from quotaform.model.outcome import ClusterOutcome
@@ -45,8 +46,7 @@ def in_thread(work: Callable[[], T]) -> Future[T]:
     return done
 
 
-@dataclass(slots=True)
-class TopReader:
+class TopReader(Struct):
     """Reads who is throttled on a cluster, again and again."""
 
     cluster: str

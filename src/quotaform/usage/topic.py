@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from os import environ
 from re import DOTALL
 from re import compile as regex
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pyspark.errors import PySparkException
 
 from quotaform.cluster.kafka import BrokerGateway
@@ -42,8 +43,7 @@ _INVALID_TOPIC: Final = 17
 _NOT_AUTHORIZED: Final = 29
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
+class Topic(Struct, frozen=True, kw_only=True):
     """A topic."""
 
     name: str  # Its name

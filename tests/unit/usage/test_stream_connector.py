@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.reader import from_properties
@@ -155,4 +155,4 @@ def test_a_broker_that_is_away_for_a_moment_ends_nothing() -> None:
 def test_another_stream_has_its_own_progress(changes: dict[str, object]) -> None:
     """Of another topic, table or format, and of a topic that was recreated."""
     assert REQUEST.progress == replace(REQUEST).progress
-    assert replace(REQUEST, **changes).progress != REQUEST.progress  # type: ignore[arg-type]
+    assert replace(REQUEST, **changes).progress != REQUEST.progress

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field, structs
 
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import Comparison, ManyClusters, Selecting, make_request
@@ -126,8 +128,7 @@ def apply(
         return run.apply_directory(request, takes_all=target.all_clusters)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyRun:
+class ApplyRun(Struct, frozen=True, kw_only=True):
     """One apply, as a person sees it: when stdout is for JSON, what people read goes to stderr."""
 
     console: Console
@@ -220,7 +221,9 @@ class ApplyRun:
         if not takes_all or len(snapshots) == len(request.clusters):
             raise UsageError(f"cluster {snapshots[0]} is a snapshot file, which can be planned but not applied")
         self.console.warn(f"Not applied: {listed(snapshots)}, as a snapshot can only be planned")
-        return replace(request, clusters=tuple(cluster for cluster in request.clusters if cluster.snapshot is None))
+        return structs.replace(
+            request, clusters=tuple(cluster for cluster in request.clusters if cluster.snapshot is None)
+        )
 
     def _require_approved(self, plans: Sequence[ClusterPlan[Any]]) -> None:
         """Make sure that plans which were just made are the approved ones, or that there is nothing to do."""

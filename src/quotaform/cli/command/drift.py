@@ -34,7 +34,7 @@ _URL: Final = OwnSecret.NOTIFY_URL
 _SUFFIX: Final = ".prom"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Alerting:
     """Metrics and notifications."""
 

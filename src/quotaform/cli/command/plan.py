@@ -9,6 +9,8 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
+from msgspec import structs
+
 from quotaform.cli.console import Color, Console
 from quotaform.cli.option.cluster import Comparison, ManyClusters, Selecting, make_request
 from quotaform.cli.option.common import (
@@ -198,9 +200,9 @@ def plan(
         session = engine.place(console, len(names), repository.quota_bytes)
         if principals is not None:
             listed = _read_list(principals, console, files, folder, engine, on_spark=session is not None)
-            request = replace(request, principals=listed)
+            request = structs.replace(request, principals=listed)
         plans = plan_clusters(
-            request if backtest is None else replace(request, keeps_actual=True),
+            request if backtest is None else structs.replace(request, keeps_actual=True),
             engine=session,
             progress=job_progress(console, f"Planning {counted(len(names), 'cluster')}", session),
             warn=console.warn_of,

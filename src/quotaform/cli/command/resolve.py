@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from quotaform.cli.option.cluster import ClustersOption, ConfigOption, ManyClusters
 from quotaform.cli.option.common import DirectoryArgument, SnapshotOption, option, with_options

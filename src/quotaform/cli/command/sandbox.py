@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Final
+
+from msgspec import structs
 
 from quotaform.cli.console import Console, step_console
 from quotaform.cli.option.common import choice, flag, option, with_options
@@ -96,7 +97,7 @@ def status(name: Name = "default", output: Output = "text") -> int:
 
 def _echo(console: Console, sandbox: DetachedSandbox, output: str) -> None:
     if output == "json":
-        console.echo(json.dumps(asdict(sandbox) | {"running": True}, indent=2) + "\n")
+        console.echo(json.dumps(structs.asdict(sandbox) | {"running": True}, indent=2) + "\n")
         return
     # Only the address goes to stdout: it is what a script takes.
     console.echo(f"{sandbox.bootstrap_servers}\n")

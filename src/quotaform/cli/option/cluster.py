@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
+from msgspec import structs
 
 from quotaform.cli.option.common import choice, flag, option
 from quotaform.model.errors import ClusterChoiceError, NoClusterError, UsageError
@@ -117,7 +118,7 @@ class OneCluster(_Choice):
         if self.cluster:
             remedy = f"{quote(self.cluster)} matches more than one, and this command takes one: give its whole name"
         with _options_named(repository, target, remedy):
-            return repository.cluster(repository.config(), replace(target, needs_name=False))
+            return repository.cluster(repository.config(), structs.replace(target, needs_name=False))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,8 +165,10 @@ class ManyClusters(_Choice):
         with _options_named(repository, target, "choose with --cluster, or use --all"):
             config = repository.config() if config is None else config
             if planned is not None and planned in config.clusters and not (self.is_narrow or snapshot):
-                target = replace(target, clusters=(planned,))
-            return repository.clusters(config, replace(target, takes_all=self.all_clusters, needs_name=needs_name))
+                target = structs.replace(target, clusters=(planned,))
+            return repository.clusters(
+                config, structs.replace(target, takes_all=self.all_clusters, needs_name=needs_name)
+            )
 
     def choose_for_plan(self, repository: Repository, file: Path, name: str, *, noun: str = "plan") -> Cluster:
         """Return the cluster that a saved plan is for, or a receipt; the options may say where it is.

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+
+from msgspec.structs import replace
 
 from quotaform.cli.console import Console, share
 from quotaform.cli.option.common import choice, option

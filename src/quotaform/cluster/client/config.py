@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from quotaform.model.server import Server
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientConfig:
+class ClientConfig(Struct, frozen=True, kw_only=True):
     """The settings of a client; what is left out is as in Kafka's own clients.
 
     It holds everything that it needs, PEM texts included, so that it can be sent to another machine.

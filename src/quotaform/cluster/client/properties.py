@@ -23,6 +23,8 @@ from re import Match
 from re import compile as regex
 from typing import Final, TypeVar
 
+from msgspec import Struct
+
 from quotaform.model import rule
 from quotaform.model.errors import FileReadError
 from quotaform.model.finding import Finding, Location
@@ -146,8 +148,7 @@ def provider_folder(path: str | Path, repository: Path | None) -> Path | None:
     return repository if is_within(path, trees[0] if trees else folder) else None
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigProviders:
+class ConfigProviders(Struct, frozen=True):
     """The providers of client properties. What they return is secret; no problem has a path, a key or a value in it.
 
     Files are read `within` a folder, if it is given; relative paths may lead from `folder` instead of the working one.

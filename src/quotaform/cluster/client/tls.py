@@ -17,7 +17,6 @@ import os
 from base64 import encodebytes
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from hashlib import sha1
 from io import BytesIO
 from pathlib import Path
@@ -28,6 +27,8 @@ from sys import platform
 from tempfile import mkstemp
 from typing import Final, NamedTuple
 from warnings import catch_warnings, simplefilter
+
+from msgspec import Struct
 
 from quotaform.cluster.client.properties import ClientProperties, ReportedError, is_word
 from quotaform.model.errors import missing_extra
@@ -65,8 +66,7 @@ class KeyStoreError(StoreError):
     """The client's key or certificate cannot be used."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tls:
+class Tls(Struct, frozen=True, kw_only=True):
     """What is trusted and what is shown."""
 
     ca: str | None = None  # the PEM text of the certificates that are trusted; `None` for those of the system

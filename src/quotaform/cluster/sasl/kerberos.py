@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from ipaddress import ip_address
 from secrets import token_hex
 from socket import gethostbyaddr
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from quotaform.cluster.client.config import Exchange
 from quotaform.cluster.client.properties import ClientProperties
@@ -46,8 +47,7 @@ _ABSENT: Final = frozenset({-1765328243, -1765328203, -1765328189, 39756032 - (1
 """Codes for a ticket cache or keytab that does not exist, or has nothing of the principal."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kerberos:
+class Kerberos(Struct, frozen=True, kw_only=True):
     """Where Kerberos tickets come from. Files are opened when one authenticates, on the machine that does."""
 
     service: str  # the first part of the broker's principal, such as `kafka`

@@ -7,10 +7,11 @@ import os
 import shlex
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from re import compile as regex
 from typing import Final
+
+from msgspec import Struct
 
 from quotaform.cluster.client.config import Exchange
 from quotaform.cluster.client.properties import ClientProperties, is_number
@@ -58,8 +59,7 @@ _NAME: Final = regex(r"(?!auth$)[A-Za-z]+").fullmatch
 _VALUE: Final = regex(r"[\x21-\x7e \t\r\n]+").fullmatch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bearer:
+class Bearer(Struct, frozen=True, kw_only=True):
     """A source of tokens, and what is sent with them."""
 
     source: Source

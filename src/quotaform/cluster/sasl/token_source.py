@@ -9,7 +9,6 @@ import json
 import subprocess
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from re import ASCII
@@ -17,6 +16,8 @@ from re import compile as regex
 from time import time
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
+
+from msgspec import Struct
 
 from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.wire.failure import LoginError
@@ -40,8 +41,7 @@ ALGORITHMS: Final = ("RS256", "ES256")
 """Those of Kafka's client."""
 
 
-@dataclass(frozen=True, slots=True)
-class SecretFile:
+class SecretFile(Struct, frozen=True):
     """A file with a token or a key, which others may replace at any time.
 
     It lies `within` a folder, wherever links lead to, if a repository names it. Messages have only the key of the
@@ -68,8 +68,7 @@ class SecretFile:
             raise LoginError(f"{self.what} cannot be read: {error.reason}", "correct the path, or the file") from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assertion:
+class Assertion(Struct, frozen=True, kw_only=True):
     """A JWT with which a client shows who it is (RFC 7523, KIP-1139, KIP-1258); made and signed for each request.
 
     It expires after `lifetime` seconds, is valid from `leeway` seconds before now, and may have an id (`jti`). The
@@ -123,8 +122,7 @@ class Assertion:
         raise LoginError(f"the key of {name}.file does not fit {self.algorithm}", remedy)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True, kw_only=True):
     """A token endpoint (RFC 6749, section 4.4; RFC 7523): https, or this machine."""
 
     url: Url
@@ -198,8 +196,7 @@ class Endpoint:
         return LoginError(f"{self.what} refused to give a token ({why})", f"check {check}, and the scope")
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """A command of the operator that prints a token, started without a shell.
 
     What it says on its standard error is for the operator's eyes, and in no message: it may hold a secret.
@@ -229,8 +226,7 @@ class Command:
         return done.stdout.decode(errors="replace").strip()
 
 
-@dataclass(frozen=True, slots=True)
-class Unsecured:
+class Unsecured(Struct, frozen=True):
     """Tokens without a signature, for brokers under development; they prove nothing (KIP-255)."""
 
     claims: tuple[tuple[str, str], ...]

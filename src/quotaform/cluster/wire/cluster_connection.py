@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import chain
 from threading import Event, Lock
 from time import monotonic
 from typing import Final
+
+from msgspec.structs import replace
 
 from quotaform.cluster.broker import NEEDS_CLIENT_QUOTAS, BrokerRelease, service_hint
 from quotaform.cluster.client.config import ClientConfig

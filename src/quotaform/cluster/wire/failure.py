@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from binascii import Error as Base64Error
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import IntEnum
 from re import DOTALL, MULTILINE
@@ -19,6 +18,8 @@ from re import compile as regex
 from socket import gaierror
 from ssl import PEM_cert_to_DER_cert, SSLCertVerificationError, SSLEOFError, SSLError, SSLZeroReturnError
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.wire.message import MalformedError
@@ -185,8 +186,7 @@ class Stage(IntEnum):
     """The check that the server is of the cluster connected to before."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Struct, frozen=True, kw_only=True):
     """One attempt at one server that failed."""
 
     server: str

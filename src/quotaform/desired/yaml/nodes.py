@@ -16,12 +16,12 @@ from __future__ import annotations
 from bisect import bisect
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from io import StringIO
 from itertools import dropwhile, pairwise
 from re import compile as regex
 from typing import Any, Final, NamedTuple
 
+from msgspec import Struct, field
 from ruamel.yaml import YAML
 from ruamel.yaml.anchor import Anchor
 from ruamel.yaml.composer import Composer
@@ -48,8 +48,7 @@ _GAP: Final = regex(r"&[^\s,\[\]{}]+(?:\s+(?:#[^\n]*)?)*").match
 _PRELUDE: Final = regex(r"(?:(?:[%#][^\n]*|[ \t]*)\n)*---(?=\s|\Z)").match
 
 
-@dataclass(slots=True)
-class Notes:
+class Notes(Struct):
     """The comments of a node, as lines; an empty line above one is a line, too."""
 
     before: list[str] = field(default_factory=list)  # above a key or an item
@@ -70,8 +69,7 @@ def notes(node: Node) -> Notes:
     return found
 
 
-@dataclass(slots=True)
-class NodeFile:
+class NodeFile(Struct):
     """A file as nodes. `prelude` is what stands above its body, up to `---`; `root` is `None` when that is empty."""
 
     prelude: list[str]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
 from json import JSONEncoder, dumps
@@ -19,10 +18,10 @@ from re import compile as regex
 from typing import Any, Final, Literal, NoReturn, TypeAlias, overload
 
 import msgspec
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentKind:
+class DocumentKind(Struct, frozen=True):
     """One format of JSON documents."""
 
     name: str  # what people call it; `quotaform schema NAME` prints its JSON Schema

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from itertools import chain, starmap
 from typing import Final
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from quotaform.model import rule
 from quotaform.model.entity import Entity, try_address
@@ -21,8 +21,7 @@ from quotaform.model.text import inert, listed
 _MOST_MATCHED: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Lifted:
+class Lifted(Struct, frozen=True):
     """Findings after what is allowed was lifted."""
 
     findings: list[Finding]

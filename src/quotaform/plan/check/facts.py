@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import date
 from posixpath import normpath
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
 
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Approval, Finding
@@ -30,8 +31,7 @@ _PRUNED: Final = {
 """What each mode does."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Safeguards:
+class Safeguards(Struct, frozen=True, kw_only=True):
     """What in a repository protects one cluster."""
 
     limits: GuardLimits = DEFAULT_GUARD_LIMITS
@@ -103,8 +103,7 @@ def safeguards_of(config: Config, cluster: Cluster | None, policy_digests: Mappi
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterBase:
+class ClusterBase(Struct, frozen=True, kw_only=True):
     """What came of reading the base for one cluster."""
 
     declared: DeclaredBase | None = None  # What the base declares; `None` when that is not known
@@ -116,8 +115,7 @@ class ClusterBase:
     approvals: frozenset[Approval] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Removal:
+class Removal(Struct, frozen=True):
     """Where an entity was removed from the files."""
 
     file: str  # The file that declared it, as messages name it
@@ -126,8 +124,7 @@ class Removal:
     is_applied: bool = False  # Whether the files of the last apply did not declare it any more
 
 
-@dataclass(frozen=True, slots=True)
-class NotSearched:
+class NotSearched(Struct, frozen=True):
     """Earlier files that were not searched."""
 
     reason: str
@@ -137,8 +134,7 @@ class NotSearched:
     count: int = 1  # How many files
 
 
-@dataclass(frozen=True, slots=True)
-class RemovalSearch:
+class RemovalSearch(Struct, frozen=True):
     """What a search of earlier files found."""
 
     # Entities that the files declared before and do not declare any more.
@@ -146,8 +142,7 @@ class RemovalSearch:
     not_searched: tuple[NotSearched, ...] = ()  # What was left out of the search although it may declare others
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(Struct, frozen=True, kw_only=True):
     """The facts around a plan."""
 
     desired: Desired

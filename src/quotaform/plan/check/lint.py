@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache, partial
 from re import compile as regex
 from typing import Final, NamedTuple, TypeAlias
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from quotaform.model import rule
 from quotaform.model.entity import CLIENT_ID, USER, Entity, spell_name
@@ -336,8 +336,7 @@ LINTS: Final[tuple[tuple[FindingRule, Lint], ...]] = (
 """Every lint."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Linted:
+class Linted(Struct, frozen=True, kw_only=True):
     """What lints found."""
 
     findings: tuple[Finding, ...]  # The first findings of each lint that nothing ignores

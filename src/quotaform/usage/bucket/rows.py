@@ -18,10 +18,10 @@ when the same clients were recorded by an earlier version, too, the larger of th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from quotaform.model.quota_key import QUOTA_WINDOW_S
@@ -53,8 +53,7 @@ _LONGEST_WINDOW_S: Final = 1e9
 """Longer windows count as so long, as microseconds have 64 bits."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BucketRows:
+class BucketRows(Struct, frozen=True, kw_only=True, eq=False):
     """What was recorded of one bucket on one broker, a row per time, of all series together."""
 
     at: Integers  # Microseconds since 1970, each once

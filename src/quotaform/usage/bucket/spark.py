@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from itertools import chain
@@ -21,6 +20,7 @@ from sys import float_info
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy
+from msgspec import Struct
 from pyspark.sql import functions as f
 
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -219,8 +219,7 @@ def _series_rows(find: Find, clusters: Clusters, series: Series) -> Iterator[tup
             yield (*series, None if series.key in CLUSTER_KEYS else series.broker, *found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RecordedBucket:
+class RecordedBucket(Struct, frozen=True, kw_only=True, eq=False):
     """What was recorded of one bucket on a broker."""
 
     cluster: str | None

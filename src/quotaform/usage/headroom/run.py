@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import nsmallest
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy
+from msgspec import Struct, field
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, StringType, StructField
 
@@ -142,8 +142,7 @@ def _rank(rates: Floats, share: float) -> float | None:
     return float(rates[ceil(share * len(rates)) - 1]) if len(rates) else None
 
 
-@dataclass(slots=True)
-class Limited:
+class Limited(Struct):
     """What limited some of what was recorded."""
 
     spans: dict[tuple[str | None, str], tuple[datetime, datetime, float]] = field(default_factory=dict)
@@ -223,8 +222,7 @@ MOST_CLUSTERS: Final = 100
 """How many clusters without known quotas are named."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeadroomRequest:
+class HeadroomRequest(Struct, frozen=True, kw_only=True):
     """What is compared."""
 
     usage: str
@@ -237,8 +235,7 @@ class HeadroomRequest:
     most: int = 20  # How many buckets, neighbours and values are brought to the driver
 
 
-@dataclass(frozen=True, slots=True)
-class HeadroomResult:
+class HeadroomResult(Struct, frozen=True):
     """What was found."""
 
     report: Headroom  # What of it is printed
@@ -363,8 +360,7 @@ def _is_noisy(row: Mapping[str, Any]) -> bool:
     return row["members"] > 1 and row["top_member_share"] is not None and row["top_member_share"] > NOISY_SHARE
 
 
-@dataclass(slots=True)
-class _First:
+class _First(Struct):
     """The first of rows that come in no order: what was throttled longest, then what is closest to its limit."""
 
     most: int

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from json import loads
 from pathlib import Path
 from typing import Final
 
-from msgspec import convert
+from msgspec import Struct, convert
 
 from quotaform.desired.shape import check_shape
 from quotaform.desired.tree import SourceFile, decode, shown_path
@@ -69,8 +68,7 @@ _TOO_MUCH: Final = frozenset({413, 422, 500, 503, 504})
 """The statuses of a query that loads too many samples, or takes too long."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RangeQuery:
+class RangeQuery(Struct, frozen=True, kw_only=True):
     """What is asked for."""
 
     server: Prometheus

@@ -5,13 +5,13 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy
 import pyarrow
+from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 from pyarrow import compute
@@ -212,8 +212,7 @@ def _time(column: Column, kind: DataType) -> tuple[Column, TimeUnit | None]:
     return _number(column, kind), None
 
 
-@dataclass(frozen=True, slots=True)
-class TableReader:
+class TableReader(Struct, frozen=True):
     """Reads the rows of a table; runs on an executor."""
 
     name: str

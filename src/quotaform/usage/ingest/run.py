@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
@@ -74,8 +74,7 @@ def _csv(spark: SparkSession, name: str) -> DataFrame:
 _MOST_SHOWN: Final = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IngestRequest:
+class IngestRequest(Struct, frozen=True, kw_only=True):
     """What to ingest."""
 
     sources: Sequence[str]  # Files, directories, globs and URLs

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from math import floor
 from typing import Final, Self
+
+from msgspec import Struct
 
 from quotaform.model.moment import duration_text, spell_second
 from quotaform.model.quota_key import QuotaKey
@@ -27,8 +28,7 @@ STANDS_OUT: Final = 1.5
 """A day stands out if its percentile is above others by this factor."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BusiestDay:
+class BusiestDay(Struct, frozen=True, kw_only=True):
     """The day with the highest percentile of those that count."""
 
     basis: float  # The percentile of the day
@@ -111,8 +111,7 @@ HOUR_S: Final = 3600
 HOURS_OF_DAY: Final = 24
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerRecorded:
+class BrokerRecorded(Struct, frozen=True):
     """When a quota key was recorded on a broker. An hour (UTC) is recorded if a sample of the key is in it."""
 
     first: datetime  # The first sample
@@ -120,8 +119,7 @@ class BrokerRecorded:
     begin: datetime  # When the window of the first sample began
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class Recorded(Struct, frozen=True, kw_only=True):
     """When a quota key was recorded on a cluster."""
 
     last: datetime  # The last sample, of any broker
@@ -130,8 +128,7 @@ class Recorded:
     that measured otherwise."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BucketDemand:
+class BucketDemand(Struct, frozen=True, kw_only=True):
     """What a bucket used of one broker, or of the whole cluster if the limit is one of the cluster."""
 
     bucket: str  # Its address
@@ -154,8 +151,7 @@ class BucketDemand:
         return 0.0 if self.busiest is None else self.busiest.basis
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(Struct, frozen=True):
     """What the buckets used that one value limits."""
 
     every: Sequence[BucketDemand]  # All that was measured of them
@@ -202,8 +198,7 @@ _MOST_TIME: Final = timedelta(hours=48)
 """From here on, times are given in days."""
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(Struct, frozen=True):
     """What is recorded of a quota key."""
 
     key: QuotaKey

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path, PurePosixPath
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from quotaform.desired.config import Config
 from quotaform.desired.edit import EntryEdit, FileEdit, UneditableError
@@ -89,8 +91,7 @@ _MOST_ROUNDS: Final = 4
 """What is wrong is left out first, then all changes of its cluster, then all, until the files say what they should."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditedFile:
+class EditedFile(Struct, frozen=True, kw_only=True):
     """A file that follows proposals."""
 
     path: Path
@@ -99,8 +100,7 @@ class EditedFile:
     after: str  # What it is to contain
 
 
-@dataclass(frozen=True, slots=True)
-class EditedFiles:
+class EditedFiles(Struct, frozen=True):
     """Files that follow proposals."""
 
     files: tuple[EditedFile, ...]  # Those that change

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date
 from decimal import ROUND_CEILING, Decimal
 from enum import StrEnum
@@ -14,6 +13,7 @@ from re import compile as regex
 from typing import Annotated, Final, Self, TypeAlias
 
 import msgspec
+from msgspec import field
 
 from quotaform.model.entity import Entity
 from quotaform.model.quota_key import QuotaKey, key_order
@@ -58,8 +58,7 @@ class Action(StrEnum):
 PROPOSED: Final = (Action.CREATE, Action.UPDATE, Action.DELETE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecommendSettings(SizingSettings):
+class RecommendSettings(SizingSettings, frozen=True, kw_only=True):
     """How the values of clusters are sized, and of which entities."""
 
     has_creates: bool = False  # Whether values are proposed for those that a default limits, or nothing
@@ -67,7 +66,7 @@ class RecommendSettings(SizingSettings):
     """By cluster, what the limits of all buckets on a broker may sum up to, by quota key; of the whole cluster for keys
     whose limit is one of the cluster."""
     scope: Scope = FULL_SCOPE  # Entities that are managed
-    selection: Selection = Selection()  # noqa: RUF009
+    selection: Selection = Selection()
     """Entities that were asked for."""
 
 

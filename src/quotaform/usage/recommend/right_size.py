@@ -21,10 +21,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
@@ -98,8 +97,7 @@ def _with_fallbacks(found: Sequence[Recommendation], quotas: Quotas) -> Iterator
         yield structs.replace(each, note="; ".join(filter(None, (note, each.note))))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Case:
+class _Case(Struct, frozen=True, kw_only=True):
     """A value to be sized, or one that may be created."""
 
     entity: Entity

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import replace
 from datetime import date, datetime
 from functools import partial
 from itertools import pairwise
@@ -16,7 +16,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy
-from msgspec import structs
+from msgspec import Struct, structs
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, LongType, StructField
 
@@ -69,8 +69,7 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config
 
 
-@dataclass(frozen=True, slots=True)
-class ProposedPlans:
+class ProposedPlans(Struct, frozen=True):
     """The plans of proposals."""
 
     plans: tuple[Plan, ...] = ()
@@ -126,8 +125,7 @@ _MOST_TASKS: Final = 200
 """In how many tasks clusters are sized."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecommendRequest:
+class RecommendRequest(Struct, frozen=True, kw_only=True):
     """What to size, by what, and what to do with it."""
 
     usage: str  # The usage table
@@ -148,8 +146,7 @@ def require_files(request: RecommendRequest, clock: Clock = SYSTEM_CLOCK) -> Non
             loaded.desired(cluster.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Recommended:
+class Recommended(Struct, frozen=True):
     """What is proposed."""
 
     report: Recommendations  # What of it is printed
@@ -292,7 +289,9 @@ _USED: Final = (
     *struct("samples throttled long"),
     StructField("hours", ArrayType(LongType())),
 )
-_OF_DEMAND: Final = tuple(field.name for field in fields(BucketDemand) if field.name not in ("busiest", "hours"))
+_OF_DEMAND: Final = tuple(
+    field.name for field in structs.fields(BucketDemand) if field.name not in ("busiest", "hours")
+)
 
 BUCKET_USE: Final = struct(
     "cluster key bucket broker entity_key string",
@@ -354,7 +353,7 @@ def _used(percentile: float, outlier_days: int, rows: BucketRows) -> dict[str, A
     busiest = busiest_day(bases, outlier_days)
     used = at[rate > 0]
     return {
-        "busiest": [None if busiest is None else asdict(busiest)],
+        "busiest": [None if busiest is None else structs.asdict(busiest)],
         "samples": numpy.count_nonzero(~numpy.isnan(rate)),
         "throttled": numpy.count_nonzero(rows.is_newly_throttled & ~numpy.isnan(rate)),
         "hours": [(day[begins] << HOURS_OF_DAY | numpy.bitwise_or.reduceat(1 << hour, begins)).tolist()],

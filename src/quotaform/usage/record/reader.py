@@ -12,6 +12,8 @@ from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from time import monotonic, time
 from typing import TYPE_CHECKING, Final, Self
 
+from msgspec import Struct
+
 from quotaform.http.client import Limits, send
 from quotaform.http.message import Request, Response, Url
 from quotaform.model.entity import IP
@@ -319,8 +321,7 @@ _TENANT_HEADERS: Final = ("X-Scope-OrgID", "THANOS-TENANT")
 """What Mimir, Cortex and Thanos read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prometheus:
+class Prometheus(Struct, frozen=True):
     """A Prometheus, and what is sent to it with each request."""
 
     url: Url  # Its URL, without `/api`

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from io import BytesIO
@@ -16,6 +15,8 @@ from re import compile as regex
 from threading import Event, RLock, Thread
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
+
+from msgspec import Struct, field
 
 from quotaform.model.errors import ArgumentError, EngineError, NothingReadError, QuotaformError, missing_extra
 from quotaform.model.outcome import ClusterOutcome
@@ -53,8 +54,7 @@ _ENDING_SECONDS: Final = 2.0
 """How long answers that are under way are waited for at the end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordRequest:
+class RecordRequest(Struct, frozen=True, kw_only=True):
     """What is recorded."""
 
     usage: str  # The directory of the table, as it was given
@@ -68,8 +68,7 @@ class RecordRequest:
     """Called now and then with the seconds that have passed, and the rows so far."""
 
 
-@dataclass(slots=True)
-class _Source:
+class _Source(Struct):
     """A source, and what became of it so far; `lock` is held by whoever looks at that, or changes it."""
 
     cluster: str

@@ -35,11 +35,11 @@ org.apache.kafka.server.quota.QuotaUtils.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import isnan, nan
 from typing import Final
 
 import numpy
+from msgspec import Struct
 
 from quotaform.model.quota_key import QUOTA_WINDOW_S, Enforcement
 from quotaform.usage.bucket.rows import Booleans, Floats, Integers
@@ -154,8 +154,7 @@ _WIDEST: Final = 1.35 * QUOTA_WINDOW_S
 """How far apart samples of an interleaved recording may be, as those of real recordings are not quite regular."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Demand:
+class Demand(Struct, frozen=True, eq=False):
     """What was asked of a bucket on a broker, in the order of time; not empty."""
 
     at: Integers  # Microseconds since 1970, each once
@@ -175,16 +174,14 @@ def _pace(at: Integers) -> float:
     return min(float(at[-1] - at[0]) / 1e6 / (len(at) - 1), number * 60 / len(at))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Wait:
+class Wait(Struct, frozen=True, eq=False):
     """How long requests would have waited, by time, in seconds."""
 
     waited: Floats  # Of the step up to a time, those in which requests waited
     delay: Floats  # How long what was asked for in it waited at most
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Replay:
+class Replay(Struct, frozen=True, eq=False):
     """What would have happened to a bucket on a broker, by time."""
 
     step_s: Floats  # How many seconds up to a time it stands for
@@ -233,8 +230,7 @@ def divided(number: Floats, by: Floats | float) -> Floats:
         return numpy.where(by == 0.0, numpy.nan, number / by)
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Steps:
+class _Steps(Struct, frozen=True, eq=False, kw_only=True):
     """How long each sample stands for, and which of the interleaved recordings it belongs to."""
 
     at: Integers
@@ -308,8 +304,7 @@ def _latest(values: Floats, places: int) -> Floats:
     return found
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Backlog:
+class _Backlog(Struct, frozen=True, eq=False):
     """The backlog at the beginning of each step, before its recorded part, and at its end."""
 
     start: Floats

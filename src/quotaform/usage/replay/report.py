@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
+
+from msgspec import Struct
 
 from quotaform.model.entity import spell_name
 from quotaform.model.text import inert, listed
@@ -110,8 +111,7 @@ def _plots(found: Backtest, cluster: ClusterBacktest, buckets: Buckets, replays:
             yield from _replay_plots(drawn, slots, replays.step_s)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplaySlot:
+class ReplaySlot(Struct, frozen=True, kw_only=True):
     """What would have happened to a bucket in a slot of time."""
 
     at: datetime  # The time of the last sample in it
@@ -121,8 +121,7 @@ class ReplaySlot:
     may_wait: Span | None = None  # The same by the upper bound
 
 
-@dataclass(frozen=True, slots=True)
-class Replays:
+class Replays(Struct, frozen=True):
     """What would have happened to `drawn_buckets` over time."""
 
     slots: Sequence[Sequence[ReplaySlot]] = ()  # Of each of them

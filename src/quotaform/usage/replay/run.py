@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 
@@ -36,8 +37,7 @@ if TYPE_CHECKING:
 _MOST_UNKNOWN = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BacktestRequest:
+class BacktestRequest(Struct, frozen=True, kw_only=True):
     """What to test."""
 
     usage: str  # The usage table

@@ -12,13 +12,13 @@ The model of what brokers do is that of `quotaform.usage.replay.replay`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial, reduce
 from math import ceil
 from operator import and_
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy
+from msgspec import Struct
 from pyspark.sql import functions as f
 
 from quotaform.fleet.table import make_table
@@ -76,8 +76,7 @@ IS_LIMITED: Final = "least_limit IS NOT NULL OR before_limit IS NOT NULL"
 """Whether a limit holds for a series, before or after."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ReplayedBucket:
+class ReplayedBucket(Struct, frozen=True, eq=False):
     """What was recorded of a bucket on a broker, and what would have happened to it, by time."""
 
     demand: Demand

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 import pyarrow
+from msgspec import Struct, field
 from pyarrow import compute, parquet
 from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, NumericType, StringType, StructType, TimestampType
@@ -136,8 +136,7 @@ def _fits(kind: DataType, wanted: DataType) -> bool:
 _MOST_NAMED = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Clusters:
+class Clusters(Struct, frozen=True):
     """Whose usage counts, and by which names."""
 
     names: frozenset[str | None] | None = None  # All of them if `None`
@@ -151,8 +150,7 @@ class Clusters:
 EVERY_CLUSTER: Final = Clusters()
 
 
-@dataclass(frozen=True, slots=True)
-class PlainFiles:
+class PlainFiles(Struct, frozen=True):
     """Parquet files of usage that tasks read by themselves: to be handed each row by Spark is most of the work."""
 
     folder: Path
@@ -327,8 +325,7 @@ def require_recorded(
 _REQUIRED: Final = ("cluster", "entity_key", "entity", "key", "value")
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaSource:
+class QuotaSource(Struct, frozen=True):
     """Where the quotas are."""
 
     clusters: tuple[Cluster, ...] = ()  # The clusters to read; none if `table` is given

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from quotaform.cli.option.cluster import ManyClusters, Selecting, make_request
 from quotaform.cli.option.common import Period, SnapshotOption, UsageOption, argument, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
@@ -89,7 +91,7 @@ def _plans(
     from quotaform.api import plan_clusters
 
     request = make_request(target, target.repository(source), Selecting(), snapshot=snapshot, is_guarded=False)
-    request = replace(request, keeps_actual=True, has_lints=False)
+    request = structs.replace(request, keeps_actual=True, has_lints=False)
     return list(plan_clusters(request, progress=console.progress))
 
 

@@ -13,6 +13,8 @@ from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from msgspec import structs
+
 from quotaform.cli.option.cluster import CommandConfigOption, ConfigOption, complete_cluster
 from quotaform.cli.option.common import REQUIRED, argument, choice, flag, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
@@ -50,7 +52,7 @@ def _label(kind: str, what: str, first: str | None = None) -> Any:
     return option(f"--{kind}-label LABEL", f"Label with {what} [default: {first or kind}, ...]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RecordedOrigin:
     """What counts for metrics that do not say where they are from, and how labels are called."""
 
@@ -71,7 +73,7 @@ class RecordedOrigin:
         return Origin(self.cluster, self.broker, given)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PrometheusRange:
     """A Prometheus, and what is asked of it."""
 
@@ -99,7 +101,7 @@ class PrometheusRange:
         return make_range_query(server, self.query or (DEFAULT_QUERY,), self.since, self.until, self.step)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TopicSource:
     """A topic, and how it is read."""
 
@@ -248,7 +250,7 @@ def ingest(
             folder = stack.enter_context(TemporaryDirectory(prefix="quotaform-"))
             asking = f"Asking {range_query.server.shown}"
             save_answers(range_query, Path(folder), lambda done, total: console.progress(asking, done, total))
-            ingest_request = replace(ingest_request, sources=[folder], shown=range_query.server.url.origin)
+            ingest_request = structs.replace(ingest_request, sources=[folder], shown=range_query.server.url.origin)
         spark, progress = stack.enter_context(spark_job(console, "Ingesting", session))
         result = ingest_recordings(spark, ingest_request, progress=progress)
     return _end(console, files, result)

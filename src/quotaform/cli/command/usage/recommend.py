@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from quotaform.usage.recommend.run import Recommended
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Sizing:
     """How quotas are sized; what is not given is as `recommend` of quotaform.yaml says."""
 

@@ -22,7 +22,7 @@ from quotaform.model.entity import spell_name
 from quotaform.model.errors import ApplyRunningError, FileReadError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.scope import Selection
-from quotaform.model.text import inert
+from quotaform.model.text import inert, option_of
 from quotaform.plan.plan import PlanOptions
 from quotaform.repository.repository import Repository
 from quotaform.system.files import read_bytes, require_no_way_out, take_lock
@@ -173,6 +173,6 @@ def started_warnings(
             path = path.relative_to(Path.cwd())
         yield (
             f"the apply to cluster {spell_name(outcome.cluster)} of {receipt.started_at} did not finish. Keep its "
-            "receipt. Apply again to complete it, or undo what it changed: quotaform plan --revert "
+            f"receipt. Apply again to complete it, or undo what it changed: quotaform plan {option_of('revert')} "
             f"{inert(str(path))}"
         )

@@ -19,6 +19,7 @@ from quotaform.model.settings import (
     PruneMode,
     SizingSettings,
 )
+from quotaform.model.text import option_of
 from quotaform.model.units import UNLIMITED, describe_key, unit_spellings
 
 _NUMBER: Final = r"(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?"
@@ -206,12 +207,13 @@ def config() -> tuple[Node, dict[str, Node]]:
                 examples=[[{"user": "<default>"}, {"user": "kafka-*"}]],
             ),
             "guards": closed(
-                "The limits of a plan that can be applied without --allow.",
+                f"The limits of a plan that can be applied without {option_of('allow')}.",
                 {
                     "delete": _count_limit("Deleted entities", DEFAULT_GUARD_LIMITS.delete),
                     "update": _count_limit("Updated entities", DEFAULT_GUARD_LIMITS.update),
                     "change_factor": _whole(
-                        "A value that changes by this factor or more, up or down, requires --allow change-factor.",
+                        "A value that changes by this factor or more, up or down, requires "
+                        f"{option_of('allow')} change-factor.",
                         2,
                         1_000_000,
                         DEFAULT_GUARD_LIMITS.change_factor,
@@ -220,7 +222,8 @@ def config() -> tuple[Node, dict[str, Node]]:
             ),
             "prune": choice(
                 "What happens to live entities in scope that no file declares. report: they are listed. removed: those "
-                "that the base (--base, or the last receipt) declares are deleted. scope: all of them are deleted.",
+                f"that the base ({option_of('base')}, or the last receipt) declares are deleted. scope: all of them "
+                "are deleted.",
                 PruneMode,
             )
             | {"default": "report"},
@@ -321,7 +324,7 @@ def _lint_ignore() -> Node:
 
 def _count_limit(what: str, default: CountLimit) -> Node:
     return closed(
-        f"{what}: more than this requires --allow.",
+        f"{what}: more than this requires {option_of('allow')}.",
         {
             "count": _whole(f"{what}, at most.", 0, 1_000_000, default.count),
             "percent": _whole(

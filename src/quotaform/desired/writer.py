@@ -30,7 +30,7 @@ from quotaform.model.finding import Finding, Severity
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
 from quotaform.model.quotas import Desired, Quotas, Values
 from quotaform.model.rule import FindingRule
-from quotaform.model.text import quote
+from quotaform.model.text import option_of, quote
 from quotaform.model.units import UNLIMITED, is_writable, plain, readable, spell_value
 
 SCHEMA: Final = "../schemas/quotas.schema.json"
@@ -184,7 +184,7 @@ def _name_problems(entity: Entity) -> list[tuple[FindingRule, str]]:
         elif entity_type == IP:
             problem = ip_problem(name)
             if problem:
-                remove = f"quotaform alter {quote_for_shell(entity.address)} --delete KEY"
+                remove = f"quotaform alter {quote_for_shell(entity.address)} {option_of('delete')} KEY"
                 text = f"{problem}. It is left unchanged; remove it with {remove} and declare the address"
                 problems.append((rule.IP_NAME, text))
         elif not is_sendable(name):

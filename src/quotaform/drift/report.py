@@ -15,7 +15,7 @@ from quotaform.model.entity import spell_name
 from quotaform.model.finding import Finding, Location
 from quotaform.model.outcome import ClusterOutcome, values_of
 from quotaform.model.quotas import Base, Change
-from quotaform.model.text import inert, listed
+from quotaform.model.text import inert, listed, option_of
 from quotaform.plan.page import value_bar, value_cell
 from quotaform.plan.report import NOTHING_SELECTED
 from quotaform.report.annotation import Problems
@@ -89,7 +89,8 @@ def drift_line(drift: Drift) -> str:
 
 def _baseline_line(base: Base | None) -> str:
     if base is None:
-        return "Compared with the files; without --baseline, changes that are not applied yet count as drift."
+        without = f"without {option_of('baseline')}, changes that are not applied yet count as drift"
+        return f"Compared with the files; {without}."
     commit = f" @ {inert(base.commit)[:7]}" if base.commit else ""
     return f"Baseline  {'' if base.type == 'git' else f'{base.type} '}{inert(base.ref)}{commit}"
 

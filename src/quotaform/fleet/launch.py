@@ -20,7 +20,7 @@ from warnings import catch_warnings, simplefilter
 
 from quotaform.fleet.options import Master, SessionOptions, environment
 from quotaform.model.errors import EngineError
-from quotaform.model.text import inert
+from quotaform.model.text import inert, option_of
 from quotaform.model.variable import OwnSecret
 from quotaform.system.process import held_signals
 
@@ -82,7 +82,7 @@ _REMEDIES: Final = (
     ),
     (
         re.compile(r"OutOfMemoryError|exceeds max allowed|maxResultSize|Java heap space"),
-        "give Spark more memory: --spark-conf spark.driver.memory=4g or spark.executor.memory=4g",
+        f"give Spark more memory: {option_of('spark_conf')} spark.driver.memory=4g or spark.executor.memory=4g",
     ),
 )
 
@@ -254,7 +254,7 @@ def _not_started(master: Master, output: IO[str], text: str) -> EngineError:
         return EngineError(f"Spark did not start: {why}; check the JDK and the memory.")
     return EngineError(
         f"Spark did not start on {inert(master.url)}: {why}; check that it is a Spark {version} master that accepts "
-        "applications of this machine, and --spark-conf."
+        f"applications of this machine, and {option_of('spark_conf')}."
     )
 
 
@@ -277,7 +277,7 @@ def _require_executor(master: Master, session: SparkSession, output: IO[str]) ->
             raise EngineError(
                 f"{inert(master.url)} started no executor within {patience:.0f} s: its workers are busy, or none has "
                 f"{memory} of memory and {cores} core(s) free; wait, or ask for less with "
-                "--spark-conf spark.executor.memory=512m."
+                f"{option_of('spark_conf')} spark.executor.memory=512m."
             )
         sleep(_POLL)
 
@@ -311,7 +311,7 @@ def _require_answer(master: Master) -> None:
     if reasons:
         raise EngineError(
             f"The Spark master {inert(master.url)} does not answer ({', '.join(reasons)}); check that it runs and that "
-            "this machine may connect to it, or correct --master."
+            f"this machine may connect to it, or correct {option_of('master')}."
         )
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from quotaform.fleet.fleet_report import COMMANDS, FleetReport, FleetRow, FleetStatus
 from quotaform.model.entity import spell_name
-from quotaform.model.text import inert, listed
+from quotaform.model.text import inert, listed, option_of
 from quotaform.plan.blast_radius import LimitDirection, RadiusCounts
 from quotaform.plan.report import TITLE, affected_text, direction_text, source_text
 from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Number, Report, Section, Table
@@ -21,7 +21,7 @@ _FEW_ROWS: Final = 20
 """In a table of no more clusters than this, those with the most differences are easy to see."""
 _LONGEST_NAME: Final = 40
 _LONGEST_ERROR: Final = 500
-_HINT: Final = "--report json=report.json writes all of them"
+_HINT: Final = f"{option_of('report')} json=report.json writes all of them"
 
 _WORDS: Final = {FleetStatus.CHANGE: "to change", FleetStatus.DRIFT: "with drift"}
 _SEVERE: Final = frozenset(list(FleetStatus)[: list(FleetStatus).index(FleetStatus.CHANGE)])

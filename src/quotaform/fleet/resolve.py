@@ -15,7 +15,7 @@ from quotaform.model.entity import Entity, spell_name
 from quotaform.model.errors import ArgumentError
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
-from quotaform.model.text import inert
+from quotaform.model.text import inert, option_of
 from quotaform.repository.gateway import open_pinned_gateway
 from quotaform.resolve.request_file import RequestFile, nameless_note, unreadable
 from quotaform.resolve.resolve import AssumedPlan, KeyCount, ResolveHeader, ResolveOptions, TableReport
@@ -162,7 +162,9 @@ def few_principals(spark: SparkSession, name: str, cluster: str, warn: Callable[
 def _require_few(name: str, total: int) -> None:
     if total > MOST_PRINTED:
         raise unreadable(
-            name, f"{total:,} principals are more than the {MOST_PRINTED:,} that are printed; add --out parquet=FOLDER"
+            name,
+            f"{total:,} principals are more than the {MOST_PRINTED:,} that are printed; add {option_of('out')} "
+            "parquet=FOLDER",
         )
 
 

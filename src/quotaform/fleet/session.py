@@ -25,7 +25,7 @@ from quotaform.fleet.launch import TABLE_CONFIG, classic_session, engine_error, 
 from quotaform.fleet.options import LOCAL, LOCAL_SESSION, Master, Remote, SessionOptions, environment
 from quotaform.model.errors import ArgumentError, EngineError, missing_extra
 from quotaform.model.outcome import Progress, no_progress
-from quotaform.model.text import inert
+from quotaform.model.text import inert, option_of
 from quotaform.model.variable import OwnSecret
 from quotaform.repository.cluster_work import repeated
 from quotaform.system.executable import JavaCommand, Place, find_java_commands, major_version
@@ -91,7 +91,7 @@ def _require_answer(remote: Remote) -> None:
     except FutureTimeoutError:
         raise EngineError(
             f"The Spark Connect server {inert(remote.shown)} does not answer; check that it runs and that this machine "
-            "may connect to it, and whether it needs ;use_ssl=true, or correct --remote."
+            f"may connect to it, and whether it needs ;use_ssl=true, or correct {option_of('remote')}."
         ) from None
     finally:
         channel.close()
@@ -130,7 +130,7 @@ def _apply(conf: Mapping[str, str], session: SparkSession) -> None:
         except PySparkException as error:
             raise EngineError(
                 f"The Spark Connect server does not change {inert(name)} for a session; set it where the server is "
-                "started, or leave --spark-conf out."
+                f"started, or leave {option_of('spark_conf')} out."
             ) from error
 
 

@@ -19,7 +19,7 @@ from quotaform.history.history import (
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.moment import spell_second
 from quotaform.model.records.record import builtins
-from quotaform.model.text import inert
+from quotaform.model.text import inert, option_of
 from quotaform.report.report import Curve, Level, Number, Plot, Report, Section, Table
 from quotaform.report.text import PLAIN, Style, counted, minute_text, short_limit_text
 from quotaform.resolve.effect import value_text
@@ -46,7 +46,7 @@ def _append_lines(result: AppendDocument, style: Style) -> Iterator[str]:
         name = spell_name(each.cluster or "")
         yield f"  {name:<{width}}  {at}  {counted(each.values, 'value')}  {_APPENDED.get(each.status, each.status)}"
     if len(read) > _MOST_SNAPSHOTS:
-        yield f"  ... and {len(read) - _MOST_SNAPSHOTS:,} more (all: --format json)"
+        yield f"  ... and {len(read) - _MOST_SNAPSHOTS:,} more (all: {option_of('format')} json)"
     yield ""
     counts = ", ".join(f"{count:,} {status}" for status, count in builtins(result.summary).items())
     yield style.paint(f"Snapshots: {counts}.", "bold")
@@ -73,7 +73,7 @@ def _history_lines(found: EntityHistory, style: Style) -> Iterator[str]:
         yield f"No snapshot has {' or '.join(found.entities) or 'any quotas'}."
     elif found.total > len(found.rows):
         yield ""
-        yield f"The first {len(found.rows):,} of {found.total:,} rows (all: --out parquet=DIR)."
+        yield f"The first {len(found.rows):,} of {found.total:,} rows (all: {option_of('out')} parquet=DIR)."
 
 
 def _row_text(row: HistoryRow) -> str:
@@ -111,10 +111,10 @@ def _difference_lines(found: HistoryDifference, style: Style) -> Iterator[str]:
         for each in unknown[:_MOST_UNKNOWN]:
             yield f"  {spell_name(each.cluster):<{width}}  first snapshot of {spell_second(each.first_at)}"
         if len(unknown) > _MOST_UNKNOWN:
-            yield f"  ... and {len(unknown) - _MOST_UNKNOWN:,} more (all: --format json)"
+            yield f"  ... and {len(unknown) - _MOST_UNKNOWN:,} more (all: {option_of('format')} json)"
     yield ""
     if found.summary.total > len(found.rows):
-        yield f"The first {len(found.rows):,} of {found.summary.total:,} changes (all: --out parquet=DIR)."
+        yield f"The first {len(found.rows):,} of {found.summary.total:,} changes (all: {option_of('out')} parquet=DIR)."
     left_out = f"; {counted(len(unknown), 'cluster')} not compared" if unknown else ""
     yield style.paint(f"{_difference_total(found.summary)}{left_out}.", "bold")
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 from quotaform.fleet.table import located, located_exactly
 from quotaform.history.spark import READINGS
 from quotaform.model.errors import ArgumentError, HistoryError
-from quotaform.model.text import quote
+from quotaform.model.text import option_of, quote
 from quotaform.system.files import reason_of, sync_folder, sync_tree
 from quotaform.system.staging import remove_dead, staged_folder
 
@@ -44,7 +44,8 @@ def require_history(location: str, *, is_read: bool) -> None:
             f"{DELTA}{location}",
         )
     if appends_of(location)[1] == 0 and is_read:
-        raise HistoryError(location, "there is none", "make it with quotaform history append, or correct --history")
+        remedy = f"make it with quotaform history append, or correct {option_of('history')}"
+        raise HistoryError(location, "there is none", remedy)
 
 
 def open_history(spark: SparkSession, location: str) -> HistoryTable:
@@ -280,7 +281,7 @@ class DeltaHistory:
         return HistoryError(
             self.name,
             "the Spark session has no Delta Lake",
-            "give its package and its two settings with --spark-conf, see docs/history.md",
+            f"give its package and its two settings with {option_of('spark_conf')}, see docs/history.md",
         )
 
 

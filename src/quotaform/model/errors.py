@@ -24,7 +24,7 @@ from re import compile as regex
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from quotaform.model.moment import duration_text
-from quotaform.model.text import printable
+from quotaform.model.text import option_of, printable
 
 if TYPE_CHECKING:
     from quotaform.model.entity import Entity
@@ -121,6 +121,7 @@ def _restored(kind: type[QuotaformError], args: tuple[Any, ...], attributes: Map
 
 
 _SHOWN: Final = 20
+_NEW_PLAN: Final = f"Make a new plan (quotaform plan {option_of('out')} plan.json) and review it."
 
 
 def _first(lines: Iterable[str], total: int) -> list[str]:
@@ -330,9 +331,8 @@ class PlanBlockedError(BlockedError):
         lines = [line for group in groups.values() for line in self._lines(group, approvable)]
         if any(len(group) > self.shown for group in groups.values()):
             lines.append("quotaform plan shows all of them, and quotaform show those of a saved plan.")
-        options = " ".join(
-            dict.fromkeys(what for _, what in groups if what is not None and what.startswith("--allow "))
-        )
+        allowances = (finding.allowance.option for finding in self.findings if finding.allowance is not None)
+        options = " ".join(dict.fromkeys(allowances))
         if options:
             approvals = "approvals, or " if any(_is_either(each, approvable) for each in self.findings) else ""
             lines.append(f"Correct the files, or plan again and allow what is meant: {approvals}{options}")
@@ -437,7 +437,7 @@ class PlanGuardsError(StaleError):
         super().__init__(
             "the plan was checked with other guards than those of this repository, so nothing was written:",
             *[f"  {problem}" for problem in self.problems],
-            "Make a new plan (quotaform plan --out plan.json) and review it.",
+            _NEW_PLAN,
         )
 
 
@@ -461,7 +461,7 @@ class RevertError(StaleError):
         super().__init__(
             "the apply cannot be reverted, so nothing is planned:",
             *_first((f"  {entity.address}: {key} {why}" for (entity, key), why in problems.items()), len(problems)),
-            "Leave these entities out with --exclude, or declare the values that they are to have.",
+            f"Leave these entities out with {option_of('exclude')}, or declare the values that they are to have.",
         )
 
 
@@ -476,7 +476,7 @@ class StaleEntitiesError(StaleError):
             f"{'entity' if len(differences) == 1 else 'entities'}, so nothing was written:",
             *lines,
             *_more(len(differences)),
-            "Make a new plan (quotaform plan --out plan.json) and review it.",
+            _NEW_PLAN,
         )
 
 

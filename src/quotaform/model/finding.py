@@ -15,7 +15,7 @@ from quotaform.model.entity import Entity, spell_name, try_address
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.records.record import Count, Double, Record, about, written
 from quotaform.model.scope import escape_glob
-from quotaform.model.text import inert, printable
+from quotaform.model.text import inert, option_of, printable
 from quotaform.model.units import render_value, spell_value
 
 Position: TypeAlias = int
@@ -59,10 +59,6 @@ class Location(Struct, frozen=True):
         return f"{file}:{self.line}:{self.column}" if self.column else f"{file}:{self.line}"
 
 
-ALLOW: Final = "--allow"
-"""The option that gives one."""
-
-
 class Allowance(Struct, frozen=True, order=True):
     """The smallest allowance that allows it (--allow RULE or RULE=N).
 
@@ -100,7 +96,7 @@ class Allowance(Struct, frozen=True, order=True):
     @property
     def option(self) -> str:
         """The option that gives it."""
-        return f"{ALLOW} {self}"
+        return f"{option_of('allow')} {self}"
 
     def __str__(self) -> str:
         return self.rule if self.number is None else f"{self.rule}={self.number}"
@@ -139,7 +135,8 @@ class Finding(Record, omit_defaults=True):
         Double | None, about("The value or effective limit that an approval may be for; omitted if none.")
     ] = None
     allowed_by: Annotated[
-        str | None, about("The option or the approval that allows it; omitted otherwise.", "--allow delete=8")
+        str | None,
+        about("The option or the approval that allows it; omitted otherwise.", Allowance("delete", 8).option),
     ] = None
     location: Annotated[Location | None, about("A location in the files, or null.")] = written(default=None)
 

@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from quotaform.model.errors import ArgumentError
-from quotaform.model.finding import ALLOW, APPROVALS_NAME, RULE_IDS, Allowance, Finding, Location, Severity
-from quotaform.model.text import did_you_mean, quote
+from quotaform.model.finding import APPROVALS_NAME, RULE_IDS, Allowance, Finding, Location, Severity
+from quotaform.model.text import did_you_mean, option_of, quote
 
 
 class FindingRule(Struct, frozen=True):
@@ -38,7 +38,7 @@ class FindingRule(Struct, frozen=True):
     def override(self) -> str | None:
         """What lifts the block, in words; `None` if nothing does."""
         if self.is_allowable:
-            return f"{ALLOW} {self.id}{'=N' if self.takes_number else ''}"
+            return f"{option_of('allow')} {self.id}{'=N' if self.takes_number else ''}"
         return f"an approval in {APPROVALS_NAME}" if self.is_approvable else None
 
     def finding(
@@ -90,7 +90,7 @@ _liftable: Final = partial(_allowable, is_approvable=True)
 
 # Reading files.
 MISSING_CONFIG: Final = _error(
-    "The given quotaform.yaml does not exist.", "Create it, or give another path with `--config`."
+    "The given quotaform.yaml does not exist.", f"Create it, or give another path with `{option_of('config')}`."
 )
 UNREADABLE: Final = _error("A file or directory cannot be read.", "Check that it exists and is readable.")
 NOT_UTF8: Final = _error("A file is not UTF-8 text.", "Save the file as UTF-8.")
@@ -99,7 +99,7 @@ EMPTY_DIRECTORY: Final = _error(
 )
 NOTHING_DECLARED: Final = _warning(
     "The files are valid but declare nothing for a cluster; `empty` blocks a plan for it.",
-    "Declare its entities; if none should be declared, plan with `--allow empty`.",
+    f"Declare its entities; if none should be declared, plan with `{option_of('allow')} empty`.",
 )
 UNKNOWN_CLUSTER: Final = _error(
     "A subdirectory of the quotas directory is not named after a cluster, so it is not read.",
@@ -329,7 +329,7 @@ EMPTY_NAME: Final = _warning(
 )
 IP_NAME: Final = _warning(
     "An ip is not an IP address in its canonical form.",
-    "Use the canonical address; remove a live entry with `quotaform alter --delete`.",
+    f"Use the canonical address; remove a live entry with `quotaform alter {option_of('delete')}`.",
 )
 IP_ALIAS: Final = _warning(
     "Several entities, or an entity and the request, spell the same address differently, but an address has one limit.",
@@ -407,7 +407,7 @@ GUARDS_LOOSENED: Final = _allowable(
     "this is unknown.",
     "Make these changes separately first, or make the base readable; allow it if it is intended.",
 )
-UNUSED_ALLOWANCE: Final = _note("An `--allow` option had no effect.", "Remove the option.")
+UNUSED_ALLOWANCE: Final = _note(f"An `{option_of('allow')}` option had no effect.", "Remove the option.")
 UNUSED_APPROVAL: Final = _note(
     "An approval had no effect: there is no finding of its rule for its entity.",
     "Remove it if the change has been applied; otherwise correct the rule or the address.",
@@ -427,7 +427,7 @@ EXPIRED_APPROVAL: Final = _warning(
     "An approval has expired and has no effect.", "Remove it, or ask for a new approval."
 )
 NO_MATCH: Final = _warning(
-    "A `--select` pattern matches no entity.",
+    f"A `{option_of('select')}` pattern matches no entity.",
     "Correct the pattern; patterns begin with an entity type, as in `user=svc-*`.",
 )
 UNKNOWN_COMMIT: Final = _warning(
@@ -442,7 +442,7 @@ NO_LONGER_DECLARED: Final = _warning(
 HISTORY_NOT_SEARCHED: Final = _note(
     "Not all earlier files were searched for entities that are no longer declared: the clone is shallow, or a limit "
     "was reached (500 commits, 64 MiB read, 3 seconds, 2 MiB per file, 4 MiB parsed).",
-    "Review the undeclared entities with `--show-unmanaged`; in a shallow clone, fetch the history.",
+    f"Review the undeclared entities with `{option_of('show_unmanaged')}`; in a shallow clone, fetch the history.",
 )
 REVERT_DIFFERS: Final = _warning(
     "The files declare other values than those that a revert restores, or their values are unknown.",
@@ -456,7 +456,7 @@ REVERT_LEAVES: Final = _note(
 REVERT_UNMANAGED: Final = _allowable(
     "A revert changes entities that are out of scope or that another quota repository declares, or it is unknown what "
     "the other repositories declare.",
-    "Leave the entities out with `--exclude`; allow it if it is intended.",
+    f"Leave the entities out with `{option_of('exclude')}`; allow it if it is intended.",
 )
 REVERT_POLICY: Final = _warning(
     "A revert restores a value that violates a policy, or the policies are invalid.",
@@ -492,11 +492,12 @@ BASELINE_VALUES_UNKNOWN: Final = _note(
 # The base that the files are compared with, and what is pruned.
 BASE_UNREADABLE: Final = _warning(
     "The base from the CI system could not be read, so the changes of the plan have no origin.",
-    "Fetch the history (`fetch-depth: 0`), set another base with `--base`, or use `--no-base`.",
+    f"Fetch the history (`fetch-depth: 0`), set another base with `{option_of('base')}`, or use "
+    f"`{option_of('no_base')}`.",
 )
 BASE_INVALID: Final = _warning(
     "The files at the base are invalid, so the changes of the plan have no origin.",
-    "Use a base with valid files, or `--no-base`.",
+    f"Use a base with valid files, or `{option_of('no_base')}`.",
 )
 BASE_EMPTY: Final = _note(
     "The base declares nothing for the cluster, so every change has the origin `config`.",
@@ -515,15 +516,16 @@ CLUSTER_REMOVED: Final = _warning(
 PRUNE_UNKNOWN: Final = _blocking(
     "With `prune: removed`, it is unknown which live entities the files declared before, because there is neither a "
     "base nor a receipt of this cluster, or the files changed more since than the receipts show.",
-    "Set a git revision or a receipt with `--base`, or use `prune: report`.",
+    f"Set a git revision or a receipt with `{option_of('base')}`, or use `prune: report`.",
 )
 RECEIPT_IGNORED: Final = _warning(
     "A receipt next to quotaform.yaml is not used as that of the last apply, because it is committed to git, where "
     "anybody who can change the files could have written it, or is dated in the future.",
-    "Remove it from git and add `.quotaform/` to `.gitignore`; to use it anyway, pass it with `--base`.",
+    f"Remove it from git and add `.quotaform/` to `.gitignore`; to use it anyway, pass it with `{option_of('base')}`.",
 )
 NOT_PRUNED: Final = _note(
-    "A plan with `--select` or `--exclude` deletes no undeclared entities, whatever the prune mode.",
+    f"A plan with `{option_of('select')}` or `{option_of('exclude')}` deletes no undeclared entities, whatever the "
+    "prune mode.",
     "Plan without a selection.",
 )
 
@@ -563,11 +565,12 @@ QUOTA_CALLBACK_UNCHECKED: Final = _note(
     "Grant the principal DescribeConfigs on the cluster.",
 )
 PLAN_BLOCKED: Final = _warning(
-    "The plan given with `--plan` is blocked and cannot be applied.",
+    f"The plan given with `{option_of('plan')}` is blocked and cannot be applied.",
     "Resolve its blocking findings and make a new plan.",
 )
 PLAN_STALE: Final = _warning(
-    "The cluster has changed since the plan given with `--plan` was made, so it cannot be applied.", "Make a new plan."
+    f"The cluster has changed since the plan given with `{option_of('plan')}` was made, so it cannot be applied.",
+    "Make a new plan.",
 )
 
 globals().update(

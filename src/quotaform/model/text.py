@@ -144,6 +144,15 @@ def _fold(word: str) -> str:
     return word.lower().replace("-", "_")
 
 
+def option_of(argument: str) -> str:
+    """Return the option of the command line that gives an argument; how options are spelled is known only here.
+
+    >>> option_of("spark_conf")
+    '--spark-conf'
+    """
+    return f"--{argument.replace('_', '-')}"
+
+
 def require_type(value: object, kinds: type[Any] | tuple[type[Any], ...], argument: str, expected: str) -> None:
     """Make sure that an argument has one of some types; a bool is not a number.
 

@@ -22,7 +22,7 @@ from quotaform.model import rule
 from quotaform.model.errors import ArgumentError, BaseError, InvalidFilesError, UsageError
 from quotaform.model.finding import Approval, Finding, Severity
 from quotaform.model.quotas import Base, Cause, DeclaredBase
-from quotaform.model.text import inert, nearest, quote
+from quotaform.model.text import inert, nearest, option_of, quote
 from quotaform.plan.check.facts import ClusterBase, safeguards_of
 from quotaform.plan.receipt_file import is_receipt, read_receipt_base
 from quotaform.repository.git_revision import GitRevision
@@ -219,7 +219,8 @@ def read_chosen_base(
     except BaseError as error:
         if choice.found_in is None:
             raise
-        text = f"{error} (from {choice.found_in}; --base gives another one, --no-base uses none)"
+        remedy = f"{option_of('base')} gives another one, {option_of('no_base')} uses none"
+        text = f"{error} (from {choice.found_in}; {remedy})"
         found = ClusterBase(findings=(rule.BASE_UNREADABLE.finding(text),), safeguards_problem=str(error))
         return Bases(partial(_same_base, found))
 

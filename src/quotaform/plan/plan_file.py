@@ -17,7 +17,7 @@ from quotaform.model import rule
 from quotaform.model.errors import ArgumentError, FileReadError, PlanAgeError, PlanGuardsError, PlanIdError
 from quotaform.model.finding import APPROVALS_NAME, Allowance
 from quotaform.model.quotas import Cause
-from quotaform.model.text import listed, quote
+from quotaform.model.text import listed, option_of, quote
 from quotaform.plan.plan import Plan
 from quotaform.plan.records import load_plan
 from quotaform.repository.gateway import open_pinned_gateway
@@ -55,7 +55,7 @@ def load_plan_file(path: Path) -> Plan:
     except FileReadError as error:
         if not error.is_missing:
             raise
-        reason = f"{error.reason}; quotaform plan --out plan.json saves a plan"
+        reason = f"{error.reason}; quotaform plan {option_of('out')} plan.json saves a plan"
         raise FileReadError(error.path, reason, is_missing=True) from error
     return load_plan(content, str(path))
 

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ArgumentError
-from quotaform.model.text import inert
+from quotaform.model.text import inert, option_of
 from quotaform.plan.blast_radius import Principals
 from quotaform.system.files import REQUESTS_LIMIT
 
@@ -106,7 +106,8 @@ def _read_list(text: str, files: Mapping[str, str], *, on_spark: bool) -> Princi
             if on_spark and text != _STDIN:
                 return None
             raise rows.error(
-                f"it lists more than {MOST_PRINCIPALS:,} principals, too many for one process; add --engine spark"
+                f"it lists more than {MOST_PRINCIPALS:,} principals, too many for one process; "
+                f"add {option_of('engine')} spark"
             )
     if not entities:
         raise rows.error("it lists no principals; write one per line after the names of the columns")

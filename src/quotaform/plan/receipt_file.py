@@ -23,7 +23,7 @@ from quotaform.git import GitError, TimeLeft, find_work_tree, open_objects
 from quotaform.model.entity import Entity
 from quotaform.model.errors import BaseError, FileReadError, QuotaformError, SavedFileChangedError, SavedFileError
 from quotaform.model.quotas import Action, Base, DeclaredBase, Desired, Entry
-from quotaform.model.text import inert
+from quotaform.model.text import inert, option_of
 from quotaform.plan.check.facts import ClusterBase
 from quotaform.plan.receipt import Receipt, ReceiptSource, SavedReceipt, load_receipt, receipt_lines
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
@@ -185,9 +185,10 @@ def last_receipt_base(
     else:
         base = Base(ref=str(found.last.path), commit=found.last.commit, is_receipt=True)
         return DeclaredBase(base, {}, found.last.declared), "", ignored
-    remedy = "give the git revision that was applied last: --base REF"
+    remedy = f"give the git revision that was applied last: {option_of('base')} REF"
     if find_work_tree(repository.directory) is None:
-        remedy = "give the receipt of the last apply (--base RECEIPT), or plan with --prune report"
+        receipt = f"give the receipt of the last apply ({option_of('base')} RECEIPT)"
+        remedy = f"{receipt}, or plan with {option_of('prune')} report"
     return None, f"{why}; {remedy}", ignored
 
 

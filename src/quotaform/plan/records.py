@@ -46,6 +46,7 @@ from quotaform.model.records.record import (
     written,
 )
 from quotaform.model.scope import count_problem
+from quotaform.model.text import option_of
 from quotaform.plan.backtest import ClusterBacktest
 from quotaform.plan.blast_radius import (
     BlastRadius,
@@ -358,7 +359,7 @@ _FORMAT: Final = SealedFormat(
     record=PlanRecord,
     lists=PLAN_LISTS,
     noun="plan",
-    command="quotaform plan --out",
+    command=f"quotaform plan {option_of('out')}",
     remedy="make a new plan",
 )
 

@@ -19,7 +19,7 @@ from quotaform.model.finding import Severity
 from quotaform.model.outcome import ClusterOutcome, values_of
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Action, Base, Cause, Change
-from quotaform.model.text import inert
+from quotaform.model.text import inert, option_of
 from quotaform.model.units import UNLIMITED, is_unlimited
 from quotaform.plan.backtest import backtest_section
 from quotaform.plan.blast_radius import (
@@ -70,7 +70,7 @@ def radius_section(radius: BlastRadius | None) -> Iterator[Section]:
     if radius.file is not None:
         more = f"all changes of limits ({number:,}): {inert(radius.file)}"
     elif left := number - len(radius.largest):
-        more = f"and {counted(left, 'more change')} (list: --principals-out FILE)"
+        more = f"and {counted(left, 'more change')} (list: {option_of('principals_out')} FILE)"
     rows = tuple(
         (
             each.principal.address, spell_name(each.key), _limit(each.key, each.before),
@@ -214,7 +214,7 @@ def _note(change: EntityChange) -> str:
 
 NO_CHANGES: Final = "No changes. Your infrastructure matches the configuration."
 NOTHING_TO_REVERT: Final = "Nothing is left to put back."
-NOTHING_SELECTED: Final = "Nothing was compared: --select and --exclude leave no entity."
+NOTHING_SELECTED: Final = f"Nothing was compared: {option_of('select')} and {option_of('exclude')} leave no entity."
 _HEADLINES: Final = {
     Action.CREATE: "will be created",
     Action.UPDATE: "will be updated in-place",
@@ -379,7 +379,8 @@ def _unchanged_lines(change: EntityChange, width: int, shows_unchanged: bool) ->
 def _unmanaged_lines(unmanaged: tuple[Unmanaged, ...], shows_unmanaged: bool) -> Iterator[str]:
     if not unmanaged:
         return
-    yield f"{unmanaged_text(unmanaged)}{'' if shows_unmanaged else ' (list: --show-unmanaged)'}."
+    hint = "" if shows_unmanaged else f" (list: {option_of('show_unmanaged')})"
+    yield f"{unmanaged_text(unmanaged)}{hint}."
     if shows_unmanaged:
         for item in unmanaged:
             values = ", ".join(
@@ -508,7 +509,7 @@ def _deletes(plan: Plan, style: Style) -> Iterator[str]:
     for change in deleted[:MOST_DELETES]:
         yield f"  # {style.paint(change.entity.address, 'bold')} will be destroyed"
     if len(deleted) > MOST_DELETES:
-        yield f"  # and {len(deleted) - MOST_DELETES:,} more entities (list: without --summary)"
+        yield f"  # and {len(deleted) - MOST_DELETES:,} more entities (list: without {option_of('summary')})"
     if deleted:
         yield ""
 
@@ -522,7 +523,7 @@ def _blocks(plan: Plan, style: Style) -> Iterator[str]:
     yield from render_findings(shown, style, most=MOST_BLOCKS, most_others=FEW)
     others = len(plan.findings) - len(shown)
     if others:
-        yield f"{counted(others, 'other finding')} (list: without --summary)."
+        yield f"{counted(others, 'other finding')} (list: without {option_of('summary')})."
     if plan.findings:
         yield ""
 

@@ -21,6 +21,7 @@ from quotaform.model.outcome import ClusterOutcome, Kept, Progress, loaded, no_p
 from quotaform.model.quotas import Change, Desired, Quotas, SnapshotFile
 from quotaform.model.scope import ALL, Selection
 from quotaform.model.settings import DEFAULT_GUARD_LIMITS, PruneMode
+from quotaform.model.text import option_of
 from quotaform.plan.blast_radius import make_blast_radius
 from quotaform.plan.check.approval import is_of_cluster
 from quotaform.plan.check.check import CHECKS, with_findings
@@ -233,7 +234,7 @@ def make_pruning(
         declared, problem, ignored = last_receipt_base(request.repository, reading.cluster_id, clock, others)
         receipt = None if declared is None else declared.base
     elif declared is None and mode is PruneMode.REMOVED:
-        problem = "the base cannot be used, see above; give another one with --base"
+        problem = f"the base cannot be used, see above; give another one with {option_of('base')}"
     return Pruning(
         mode=mode,
         pruned=prune(candidates, mode, declared, partial(_was_pruned, request.prune, base.safeguards)),

@@ -11,7 +11,6 @@ from msgspec import structs
 
 from quotaform.model import rule
 from quotaform.model.finding import (
-    ALLOW,
     APPROVALS_NAME,
     DELETE,
     Finding,
@@ -20,7 +19,7 @@ from quotaform.model.finding import (
     bound_values,
     escaped_address,
 )
-from quotaform.model.text import inert
+from quotaform.model.text import inert, option_of
 from quotaform.report.markdown import by_prefix, code, details, fenced, words
 from quotaform.report.report import Table
 from quotaform.report.text import PLAIN, Style, counted
@@ -109,7 +108,7 @@ def first_of_each_rule(problems: Iterable[Finding]) -> list[Finding]:
         else:
             more.setdefault(each.rule, []).append(each)
     for some in more.values():
-        text = f"and {len(some):,} more (list: --format json)"
+        text = f"and {len(some):,} more (list: {option_of('format')} json)"
         shown.append(structs.replace(some[0], message=text, address=None, key=None, location=None))
     return shown
 
@@ -194,7 +193,7 @@ def _text_group_lines(group: FindingGroup, width: int, style: Style, most: int) 
     lines = group.lines
     yield from (f"{begin}{_text_line(line)}{end}" for line in lines[:most])
     if len(lines) > most:
-        yield f"{begin}and {len(lines) - most:,} more (list: --format json)"
+        yield f"{begin}and {len(lines) - most:,} more (list: {option_of('format')} json)"
 
 
 def _text_line(line: Line) -> str:
@@ -212,11 +211,11 @@ def render_removed(findings: Iterable[Finding], style: Style = PLAIN) -> Iterato
     for finding in removed[:_MOST_REMOVED]:
         yield f"    {style.paint(finding.address or '', _COLOURS[finding.severity])}: {finding.message}"
     if len(removed) > _MOST_REMOVED:
-        yield f"    and {len(removed) - _MOST_REMOVED:,} more (list: --format json)"
+        yield f"    and {len(removed) - _MOST_REMOVED:,} more (list: {option_of('format')} json)"
     yield ""
 
 
-_LABEL: Final = f"In quotaform's CI workflows, the label `quotas-allow:RULE` gives `{ALLOW} RULE`."
+_LABEL: Final = f"In quotaform's CI workflows, the label `quotas-allow:RULE` gives `{option_of('allow')} RULE`."
 _MOST_RULES: Final = 30
 _LONGEST_MESSAGE: Final = 600
 _SHORT_MESSAGE: Final = 150
@@ -294,7 +293,7 @@ def _markdown_permission(group: FindingGroup) -> str:
     if group.permission is None:
         return ""
     word, what, is_approvable = group.permission
-    text = code(what) if what.startswith(ALLOW) else words(what)
+    text = code(what) if what.startswith(option_of("allow")) else words(what)
     return f". {word}: {f'{words(APPROVAL)}, or {text} (all)' if is_approvable else text}"
 
 
@@ -346,5 +345,5 @@ def note_items(findings: Iterable[Finding]) -> list[str]:
             else:
                 items[-1] += f"{line}\n"
         if len(group.lines) > FEW:
-            items[-1] = f"{items[-1][:-1]} (list: `--format json`)\n"
+            items[-1] = f"{items[-1][:-1]} (list: `{option_of('format')} json`)\n"
     return items

@@ -15,7 +15,7 @@ from quotaform.model import rule
 from quotaform.model.errors import ClusterIdError, InvalidFilesError
 from quotaform.model.quotas import check_pinned_id
 from quotaform.model.server import ALLOWED_HOSTS, HiddenServer, Server, parse_server, parse_servers
-from quotaform.model.text import quote
+from quotaform.model.text import option_of, quote
 from quotaform.system.files import trusted_folder
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def require_allowed_metrics(
     if not problems and has_login and ALLOWED_HOSTS not in environment:
         problems = [
             f"{servers[-1]} would be sent the login for Prometheus that the environment holds; give the URL with "
-            f"--prometheus, or list the host in {ALLOWED_HOSTS}"
+            f"{option_of('prometheus')}, or list the host in {ALLOWED_HOSTS}"
         ]
     _refuse(problems, metrics.location)
 

@@ -8,7 +8,7 @@ from shlex import quote as shell_word
 from msgspec import Struct, field
 
 from quotaform.model.finding import Finding
-from quotaform.model.text import inert
+from quotaform.model.text import inert, option_of
 from quotaform.report.finding import render_findings
 from quotaform.report.text import PLAIN, Style, counted
 
@@ -132,6 +132,7 @@ def _init_lines(made: Initialization, style: Style, *, is_dry_run: bool) -> Iter
     for name, value in made.environment.items():
         yield f"{indent}export {name}={inert(shell_word(value))}   # CI sets it"
     yield "  quotaform validate"
-    yield f"  quotaform plan{f' --cluster {made.cluster}' if made.cluster else ''}"
+    of_cluster = f" {option_of('cluster')} {made.cluster}" if made.cluster else ""
+    yield f"  quotaform plan{of_cluster}"
     yield "  git add . && git commit"
     yield from (f"  follow the first lines of {inert(path)}" for path in workflows)

@@ -31,6 +31,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Entry, Values, same_values
 from quotaform.model.records.schema import render_schema
 from quotaform.model.server import parse_servers
+from quotaform.model.text import option_of
 from quotaform.repository.gateway import open_gateway
 from quotaform.repository.repository import Repository
 from quotaform.repository.revision import CONFIG_NAME, QUOTAS_NAME
@@ -188,7 +189,7 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
     if request.cluster in known:
         raise QuotaformError(
             f"{request.cluster} is already in {repository.config_path}, so nothing was written; quotaform import "
-            f"--cluster {request.cluster} writes the quotas that no file declares yet"
+            f"{option_of('cluster')} {request.cluster} writes the quotas that no file declares yet"
         )
     if not is_further:
         require_nothing_there(directory, request.ci)

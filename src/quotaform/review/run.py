@@ -13,7 +13,7 @@ from quotaform.http.api import Transport
 from quotaform.http.client import DEFAULT_LIMITS, Limits, Retry
 from quotaform.http.message import Url
 from quotaform.model.errors import ArgumentError, HttpError, QuotaformError, StaleError, UsageError
-from quotaform.model.text import MIB, Secret, quote
+from quotaform.model.text import MIB, Secret, option_of, quote
 from quotaform.model.variable import OwnSecret
 from quotaform.report.comment import Marker, read_marker
 from quotaform.review.ci import at, read_event
@@ -106,7 +106,7 @@ def _github_number(environ: Mapping[str, str]) -> tuple[int | None, str | None]:
     try:
         event = read_event(environ)
     except QuotaformError as error:
-        raise QuotaformError(f"{error}; give --pull-request") from None
+        raise QuotaformError(f"{error}; give {option_of('pull_request')}") from None
     if at(event, "pull_request"):
         commit = at(event, "pull_request", "head", "sha")
         return _number(at(event, "pull_request", "number")), commit if isinstance(commit, str) else None
@@ -149,9 +149,9 @@ def read_drafts(paths: Sequence[Path]) -> tuple[Draft, ...]:
         marker = read_marker(body)
         if marker is None:
             markdown = path.with_suffix(".md")  # Never over a plan that was given by mistake.
-            remedy = f"write it with plan --out markdown={markdown}"
+            remedy = f"write it with plan {option_of('out')} markdown={markdown}"
             if markdown != path:
-                remedy = f"give what plan --out markdown={markdown} writes"
+                remedy = f"give what plan {option_of('out')} markdown={markdown} writes"
             raise QuotaformError(f"{path} does not begin with the marker of a comment; {remedy}")
         if marker in drafts:
             raise UsageError(

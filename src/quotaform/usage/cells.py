@@ -6,12 +6,12 @@ from typing import Final
 
 from quotaform.model.entity import spell_name
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.text import inert
+from quotaform.model.text import inert, option_of
 from quotaform.model.units import is_unlimited
 from quotaform.report.report import Column, ColumnKind, Number
 from quotaform.report.text import rate_text, short_limit_text, span_text
 
-ALL_ROWS: Final = "All of them: --out parquet=DIR."
+ALL_ROWS: Final = f"All of them: {option_of('out')} parquet=DIR."
 BUCKET_COLUMNS: Final = tuple(Column(name, ColumnKind.NAME) for name in ("bucket", "cluster", "broker", "key"))
 
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from quotaform.model.entity import IP, canonical_ip, desanitize
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.text import quote
+from quotaform.model.text import option_of, quote
 from quotaform.usage.metric_name import LABELS, MetricName, Origin, first_label, fold, key_of_type, read_metric_name
 from quotaform.usage.sample import Attribute, DropReason, Series, broker_window_s
 
@@ -160,8 +160,8 @@ def _hidden_name(user: str | None, client_id: str | None, labels: Mapping[str, s
             if any(hint in fold(label) for hint in hints):
                 return (
                     f"it has no user and no client-id, but a label {quote(label)}; if that names one of them, give it "
-                    "with --user-label or --client-id-label of usage ingest, or call it user or client_id in the "
-                    "exporter"
+                    f"with {option_of('user_label')} or {option_of('client_id_label')} of usage ingest, "
+                    "or call it user or client_id in the exporter"
                 )
     elif origin.labels[kind := missing[0]] == LABELS[kind]:
         what = kind.replace("_", "-")
@@ -215,7 +215,7 @@ _OTHER_UNIT: Final = (
 )
 _NO_TYPE: Final = (
     "neither the name nor a label says of which quota it is; let the rules of the exporter keep the type of the "
-    "MBean in a label quota_type, or name the label with --type-label"
+    f"MBean in a label quota_type, or name the label with {option_of('type_label')}"
 )
 
 

@@ -37,7 +37,7 @@ from quotaform.model.errors import (
     QuotaformError,
     StreamError,
 )
-from quotaform.model.text import MIB, inert, quote
+from quotaform.model.text import MIB, inert, option_of, quote
 from quotaform.system.files import sync_folder, sync_tree, take_lock
 from quotaform.system.staging import remove_dead, staged_folder
 from quotaform.usage.ingest.ingest import Streamed
@@ -224,7 +224,8 @@ def _locked(request: StreamRequest) -> Iterator[None]:
     descriptor = os.open(request.progress, os.O_RDONLY)
     try:
         if not take_lock(descriptor):
-            problem, remedy = "another process streams with it", "wait for its end, or give another --checkpoint"
+            problem = "another process streams with it"
+            remedy = f"wait for its end, or give another {option_of('checkpoint')}"
             raise StreamError(request.checkpoint, problem, remedy)
         yield
     finally:
@@ -384,11 +385,11 @@ def stream_failure(checkpoint: str, topic: str, text: str) -> QuotaformError:
             f"records of the topic {topic} are gone that were not read yet, because they were older than the topic "
             "keeps them, were deleted, or the topic was recreated "
             f"({inert((lost[1] or lost[2]).removesuffix('.'))})",
-            f"give another --checkpoint, {_ANEW}",
+            f"give another {option_of('checkpoint')}, {_ANEW}",
         )
     causes = _CAUSES(text)
     why = causes[-1] if causes else _AROUND.sub("", cause(text))
     if _DAMAGED.search(text):
         problem = f"what Spark has written into it is damaged, or of another version ({inert(why)})"
-        return StreamError(checkpoint, problem, f"restore it, or give another --checkpoint, {_ANEW}")
+        return StreamError(checkpoint, problem, f"restore it, or give another {option_of('checkpoint')}, {_ANEW}")
     return engine_error(text, why=why, again=AGAIN)

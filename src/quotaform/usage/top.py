@@ -28,7 +28,7 @@ from quotaform.model.quotas import Quotas
 from quotaform.model.records.document import TOP, indented
 from quotaform.model.records.field import Address, Names, QuotaKeyName, SourceName
 from quotaform.model.records.record import Count, Moment, Record, about, builtins
-from quotaform.model.text import inert
+from quotaform.model.text import inert, option_of
 from quotaform.model.units import is_unlimited
 from quotaform.report.text import PLAIN, Style, counted, rate_text, short_limit_text
 from quotaform.resolve.index import QuotaIndex
@@ -260,9 +260,10 @@ def _headline(top: Top, width: int) -> str:
 def _nothing(top: Top, shows_all: bool) -> list[str]:
     if not top.buckets:
         return [] if top.unread else ["No bucket was measured."]
+    shown = f"{option_of('all_buckets')} shows them"
     if not top.has_limits:
-        return ["No bucket is throttled; whether one is close to its limit is not known (--all-buckets shows them)."]
-    return [] if shows_all else ["All buckets are below their limits (--all-buckets shows them)."]
+        return [f"No bucket is throttled; whether one is close to its limit is not known ({shown})."]
+    return [] if shows_all else [f"All buckets are below their limits ({shown})."]
 
 
 def _blocks(buckets: Sequence[TopBucket], style: Style, width: int, *, has_limits: bool) -> Iterator[list[str]]:

@@ -25,7 +25,7 @@ from quotaform.model.errors import (
     UsageError,
 )
 from quotaform.model.server import Server, parse_servers
-from quotaform.model.text import inert, quote
+from quotaform.model.text import inert, option_of, quote
 from quotaform.repository.gateway import connection_of
 
 if TYPE_CHECKING:
@@ -161,7 +161,8 @@ def unresolved(error: EngineError) -> EngineError:
         return error
     return EngineError(
         f"Spark cannot get the package {package()}, by which it reads topics; allow this machine to connect to a Maven "
-        "repository, name one in spark.jars.repositories, or give the files: --spark-conf spark.jars=PATH,..."
+        f"repository, name one in spark.jars.repositories, or give the files: {option_of('spark_conf')} "
+        "spark.jars=PATH,..."
     )
 
 

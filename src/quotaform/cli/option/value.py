@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.model.entity import ENTITY_TYPES, USER, meant_type
 from quotaform.model.errors import ArgumentError, QuotaformError, UsageError
-from quotaform.model.text import inert, nearest
+from quotaform.model.text import inert, nearest, option_of
 
 if TYPE_CHECKING:
     import typer
@@ -156,15 +156,6 @@ def _meant_option(option: str, context: Any) -> str:
         if "select" in known:
             return f"; did you mean --select {address}?"
     return ""
-
-
-def option_of(argument: str) -> str:
-    """Return the option that gives an argument of a use case.
-
-    >>> option_of("spark_conf")
-    '--spark-conf'
-    """
-    return f"--{argument.replace('_', '-')}"
 
 
 def name_options(error: QuotaformError) -> None:

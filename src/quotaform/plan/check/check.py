@@ -20,7 +20,7 @@ from quotaform.model.finding_list import MAX_PROBLEMS
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import STATE_ABSENT, Cause, Desired, Entry, check_pinned_id, same_value
 from quotaform.model.settings import PruneMode
-from quotaform.model.text import inert, listed, quote
+from quotaform.model.text import inert, listed, option_of, quote
 from quotaform.plan.change import EntityChange
 from quotaform.plan.check.approval import lift
 from quotaform.plan.check.facts import Facts
@@ -39,7 +39,7 @@ def check_cluster_id(plan: Plan, facts: Facts) -> Iterator[Finding]:
 def check_selection(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Warn of each `--select` pattern that matches neither a declared nor a live entity."""
     for glob in facts.selection.without_match(chain(facts.desired, facts.actual)):
-        yield rule.NO_MATCH.finding(f"--select {quote(glob)} matches no entity")
+        yield rule.NO_MATCH.finding(f"{option_of('select')} {quote(glob)} matches no entity")
 
 
 def check_source(plan: Plan, facts: Facts) -> Iterator[Finding]:
@@ -124,7 +124,8 @@ def check_unmanaged_revert(plan: Plan, facts: Facts) -> Iterator[Finding]:
         if addresses:
             are = "is" if len(addresses) == 1 else "are"
             yield rule.REVERT_UNMANAGED.finding(
-                f"{listed(addresses, _SHOWN)} {are} {what}; leave out with --exclude what should stay as it is"
+                f"{listed(addresses, _SHOWN)} {are} {what}; "
+                f"leave out with {option_of('exclude')} what should stay as it is"
             )
     if revert.claims_problem is not None:
         yield rule.REVERT_UNMANAGED.finding(
@@ -177,7 +178,7 @@ def check_prune(plan: Plan, facts: Facts) -> Iterator[Finding]:
     if not plan.is_complete:
         yield rule.NOT_PRUNED.finding(
             f"no file declares {undeclared}, and none is deleted although prune={pruning.mode}: the plan covers a part "
-            "only (--select, --exclude)"
+            f"only ({option_of('select')}, {option_of('exclude')})"
         )
     elif pruning.problem is not None:
         yield rule.PRUNE_UNKNOWN.finding(
@@ -188,7 +189,7 @@ def check_prune(plan: Plan, facts: Facts) -> Iterator[Finding]:
         yield rule.PRUNE_UNKNOWN.finding(
             f"prune=removed, but the last receipt ({inert(pruning.receipt.ref)}) does not declare "
             f"{listed(forgotten, _SHOWN)}, removed from the files since; give the git revision that was applied last: "
-            "--base REF"
+            f"{option_of('base')} REF"
         )
 
 

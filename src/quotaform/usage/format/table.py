@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from quotaform.model.entity import desanitize
 from quotaform.model.moment import read_moment
 from quotaform.model.records.schema import Node, boolean, choice, closed, mapping, text, titled
-from quotaform.model.text import listed, quote
+from quotaform.model.text import listed, option_of, quote
 from quotaform.usage.format.text import LATEST, Result, as_items, make_sample, read_number, read_time
 from quotaform.usage.metric import OTHER_LABELS, Measure, check_series, may_name, names_of, read_metric
 from quotaform.usage.metric_name import LABELS, Origin, fold, key_of_type
@@ -179,7 +179,7 @@ def guess_mapping(columns: Iterable[str]) -> TableMapping | str:
     if {*_CHUNK_COLUMNS} & by_fold.keys():
         return (
             "its samples are encoded in chunks, as stores of Prometheus keep them; ask the store by its HTTP API, "
-            "with --prometheus ADDRESS"
+            f"with {option_of('prometheus')} ADDRESS"
         )
     if any(read_number(column) is not None for column in by_fold.values()):
         return (

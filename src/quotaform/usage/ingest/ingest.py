@@ -13,7 +13,7 @@ from quotaform.model.errors import ExitCode
 from quotaform.model.moment import spell_moment
 from quotaform.model.records.document import USAGE_INGEST, USAGE_STREAM
 from quotaform.model.records.record import Count, Moment, Record, about
-from quotaform.model.text import inert, listed
+from quotaform.model.text import inert, listed, option_of
 from quotaform.report.text import PLAIN, Style, counted
 from quotaform.usage.sample import DroppedSamples, DropReason, by_reason, reason_text
 
@@ -108,7 +108,7 @@ class Ingested(Record, document=USAGE_INGEST):
             )
         found = f"the recordings have no samples for the table among the {self.summary.read:,} that were read"
         if self.dropped.get("broker_total"):
-            options = "give --user-label, --client-id-label or --ip-label"
+            options = f"give {option_of('user_label')}, {option_of('client_id_label')} or {option_of('ip_label')}"
             return f"{found}; if labels with other names say who it was, {options}"
         return f"{found}; the quarantine table has the reasons" if self.summary.quarantined else found
 
@@ -165,7 +165,8 @@ class Streamed(Record, document=USAGE_STREAM):
             yield f"{bad} could not be read; see the quarantine table {inert(self.quarantine)}", True
         if self.late_records:
             late = counted(self.late_records, "record")
-            yield f"{late} left out: the clock of this machine went back; give another --checkpoint to read them", True
+            remedy = f"give another {option_of('checkpoint')} to read them"
+            yield f"{late} left out: the clock of this machine went back; {remedy}", True
         if not counts.written and self.failure() is None:
             found = f"there are no samples for the table among the {counts.read:,} that were read"
             none = f"the topic {inert(self.topic)} had no records that were not read before"
@@ -174,7 +175,7 @@ class Streamed(Record, document=USAGE_STREAM):
     def failure(self) -> str | None:
         """Return why nothing could be read."""
         if self.summary.quarantined and not self.summary.written:
-            return "no record could be read; see whether --input-format is that of the topic"
+            return f"no record could be read; see whether {option_of('input_format')} is that of the topic"
         return None
 
 

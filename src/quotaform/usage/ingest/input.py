@@ -24,7 +24,7 @@ from quotaform.http.message import Response
 from quotaform.model import rule
 from quotaform.model.errors import ArgumentError, HttpError, InvalidFilesError, MetricsError
 from quotaform.model.finding import Finding
-from quotaform.model.text import MIB, quote
+from quotaform.model.text import MIB, option_of, quote
 from quotaform.system.files import read_bytes
 from quotaform.usage.format.table import TableMapping, mapping_problem, usage_mapping
 from quotaform.usage.record.reader import QUERY, Prometheus
@@ -142,7 +142,8 @@ def _refusal(response: Response) -> str:
     except ValueError:
         answer = None
     if isinstance(answer, dict) and isinstance(answer.get("error"), str):
-        return f"answered with status {response.status}: {quote(answer['error'], 200)}; correct --query or --step"
+        said = f"answered with status {response.status}: {quote(answer['error'], 200)}"
+        return f"{said}; correct {option_of('query')} or {option_of('step')}"
     return f"answered with status {response.status}; check the URL"
 
 

@@ -18,6 +18,7 @@ from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.table import bad_table, located, read_table, reason_of, require_columns
 from quotaform.model.errors import InvalidFilesError
 from quotaform.model.outcome import Progress, no_progress
+from quotaform.model.text import option_of
 from quotaform.repository.cluster_work import repeated
 from quotaform.usage.format.table import TableMapping, guess_mapping
 from quotaform.usage.format.text import TABLE
@@ -56,7 +57,7 @@ def read_parsed_table(
     parts = read_parts(spark, source.name) if is_usage else [table]
     chosen = guess_mapping(parts[0].columns) if mapping is None else mapping
     if isinstance(chosen, str):
-        raise bad_table(source.name, f"cannot be read: {chosen} (--mapping FILE)")
+        raise bad_table(source.name, f"cannot be read: {chosen} ({option_of('mapping')} FILE)")
     for part in parts:
         require_columns(source.name, part, sorted(chosen.names))
     return [parsed_table(part, source.name, source.kind, chosen, origin) for part in parts]

@@ -40,7 +40,7 @@ from quotaform.fleet.table import (
     require_table,
 )
 from quotaform.model.errors import FileReadError, QuotaformError, UsageError
-from quotaform.model.text import MIB, inert, quote
+from quotaform.model.text import MIB, inert, option_of, quote
 from quotaform.resolve.spark_quotas import struct
 from quotaform.usage.format import FORMATS
 from quotaform.usage.format.text import HEAD_BYTES, TABLE, csv_separator, detect_format
@@ -238,11 +238,17 @@ _OPENERS: Final[dict[bytes, Callable[[IO[bytes]], Any]]] = {
 _BROKEN: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
 _UNKNOWN: Final = (
     "the file is of no format that is known: neither an answer of Prometheus, metrics of an exporter, CSV of JmxTool, "
-    "JSON of OpenTelemetry, nor a table; name it with --input-format if it is one of these, or write its values into a "
-    "table (docs/usage-recordings.md#tables)"
+    f"JSON of OpenTelemetry, nor a table; name it with {option_of('input_format')} if it is one of these, or write its "
+    "values into a table (docs/usage-recordings.md#tables)"
 )
-_IS_TABLE: Final = "the file is a table; give --input-format table, and --mapping if its columns have other names"
-_NO_CLUSTER: Final = "no label of the metrics names the cluster; give --cluster NAME, or the label with --cluster-label"
+_IS_TABLE: Final = (
+    f"the file is a table; give {option_of('input_format')} table, and {option_of('mapping')} if its columns have "
+    "other names"
+)
+_NO_CLUSTER: Final = (
+    f"no label of the metrics names the cluster; give {option_of('cluster')} NAME, or the label with "
+    f"{option_of('cluster_label')}"
+)
 
 
 def items_of(recording: Recording, format_name: str | None, origin: Origin) -> Iterator[Item]:

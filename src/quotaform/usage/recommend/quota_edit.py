@@ -26,7 +26,7 @@ from quotaform.model.errors import QuotaformError
 from quotaform.model.finding import Position, Severity
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Desired, Entry, Values, same_value
-from quotaform.model.text import quote
+from quotaform.model.text import option_of, quote
 from quotaform.model.units import is_decimal, is_writable, render_value
 from quotaform.repository.repository import Repository, read_claims
 from quotaform.system.files import write_text_atomically
@@ -135,7 +135,8 @@ def edit_quotas(
             break
         blocked |= dict.fromkeys(wrong, _ENTANGLED)
     else:
-        raise QuotaformError("the quota files cannot be changed as proposed; use --diff with --select for single ones")
+        remedy = f"use {option_of('diff')} with {option_of('select')} for single ones"
+        raise QuotaformError(f"the quota files cannot be changed as proposed; {remedy}")
     edited = tuple(
         EditedFile(path=repository.directory / path, name=file.name, before=file.before, after=after)
         for path, (file, after) in files.items()

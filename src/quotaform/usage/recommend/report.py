@@ -8,7 +8,7 @@ from typing import Final
 from quotaform.model.entity import spell_name
 from quotaform.model.moment import spell_second
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.text import inert
+from quotaform.model.text import inert, option_of
 from quotaform.model.units import is_decimal, is_unlimited, render_value
 from quotaform.plan.backtest import note_lines, total_text
 from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Columns, Number, Report, Section, Table
@@ -125,7 +125,7 @@ def backtest_lines(report: Recommendations) -> Iterator[str]:
         cluster = spell_name(each.cluster)
         yield from (f"Backtest of {cluster}: {text}" for text in (total_text(each), *note_lines(each)))
     if found.unwritten:
-        place = " (list: --diff)" if report.edit is None else ""
+        place = f" (list: {option_of('diff')})" if report.edit is None else ""
         yield f"Not in the backtest: {counted(found.unwritten, 'proposal')} not written into the files{place}."
     if found.others and found.clusters:
         others = counted(found.others, "other entity", "other entities")
@@ -139,4 +139,4 @@ def unwritten_lines(report: Recommendations) -> Iterator[str]:
         cluster = f"{spell_name(each.cluster)} " if len(report.clusters) > 1 else ""
         yield f"Not written into the files: {cluster}{inert(each.entity.address)} {inert(each.key)}: {each.reason}"
     if (left := len(unwritten) - _MOST_UNWRITTEN) > 0:
-        yield f"And {left:,} more not written into the files (all: --format json)"
+        yield f"And {left:,} more not written into the files (all: {option_of('format')} json)"

@@ -25,9 +25,11 @@ from datetime import datetime
 
 from msgspec import Struct, structs
 
+from quotaform.model import rule
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
 from quotaform.model.quotas import Quotas
+from quotaform.model.text import option_of
 from quotaform.model.units import is_decimal, is_unlimited, render_measured, render_value
 from quotaform.resolve.effect import make_effects
 from quotaform.usage.recommend.demand import (
@@ -91,7 +93,8 @@ def _with_fallbacks(found: Sequence[Recommendation], quotas: Quotas) -> Iterator
     effects = make_effects(quotas, planned, [(each.entity, [each.key]) for each in removed])
     yield from (each for each in found if each.action is not Action.DELETE)
     for each, (effect,) in zip(removed, effects, strict=True):
-        note, value, source = "then nothing limits it: plan requires --allow to-unlimited", *effect.after[:2]
+        note = f"then nothing limits it: plan requires {rule.TO_UNLIMITED.override}"
+        value, source = effect.after[:2]
         if value is not None and source is not None:
             note = f"then {render_value(QUOTA_KEYS[each.key], value)} of {source.address} applies"
         yield structs.replace(each, note="; ".join(filter(None, (note, each.note))))
@@ -338,7 +341,8 @@ class _KeySizer:
         if busiest.stands_out and busiest.next_basis is not None:
             # The last day of a weekday is never left out.
             can_be_left_out = busiest.weekday_days >= settings.outlier_days + 2
-            option = f" (--outlier-days {settings.outlier_days + 1} leaves it out)" if can_be_left_out else ""
+            days = f"{option_of('outlier_days')} {settings.outlier_days + 1}"
+            option = f" ({days} leaves it out)" if can_be_left_out else ""
             notes.append(f"that day stands out: at most {measured(busiest.next_basis)} on all others{option}")
         days = f"{time_text(self.history.seconds(demand))}{'' if busiest.outlier is None else ' without outliers'}"
         basis = " ".join(filter(None, (measured(demand.basis), busiest.text)))

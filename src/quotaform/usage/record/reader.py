@@ -22,7 +22,7 @@ from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.server import parse_server
 from quotaform.model.settings import MetricsSource, SourceKind
-from quotaform.model.text import Secret, inert, quote
+from quotaform.model.text import Secret, inert, option_of, quote
 from quotaform.model.variable import OwnSecret
 from quotaform.usage.format.jmxtool import parse_jmxtool
 from quotaform.usage.format.prometheus import parse_exposition, parse_prometheus
@@ -422,5 +422,5 @@ class PrometheusReader(Reader):
             raise MetricsError(
                 self.shown,
                 f"has series of the clusters {names} and none of {quote(self.cluster)}; choose with "
-                "--label NAME=VALUE, or metrics.labels in quotaform.yaml",
+                f"{option_of('label')} NAME=VALUE, or metrics.labels in quotaform.yaml",
             )

@@ -12,7 +12,7 @@ from quotaform.model.errors import ExitCode, QuotaformError
 from quotaform.model.moment import duration_text, spell_moment
 from quotaform.model.records.document import USAGE_RECORD
 from quotaform.model.records.record import Count, Moment, Record, about
-from quotaform.model.text import inert
+from quotaform.model.text import inert, option_of
 from quotaform.report.text import PLAIN, Style, counted
 from quotaform.usage.sample import (
     Dropped,
@@ -108,7 +108,8 @@ def read_rows(items: Iterable[Item]) -> ReadRows:
 NO_BUCKET = (
     "there are no metrics of client quotas yet: a broker measures clients only after a quota with the same key was set "
     "since it started; to measure all clients and limit none, set a very large default: quotaform alter "
-    "'user=<default>' --add producer_byte_rate=1TiB/s (or 'client-id=<default>' if clients do not authenticate)"
+    f"'user=<default>' {option_of('add')} producer_byte_rate=1TiB/s (or 'client-id=<default>' if clients do not "
+    "authenticate)"
 )
 """Source: org.apache.kafka.server.quota.ClientQuotaManager, quotasEnabled."""
 
@@ -192,7 +193,7 @@ def _source_lines(each: RecordedSource, style: Style) -> Iterator[str]:
     for gap in each.gaps[:_MOST_GAPS]:
         yield f"    {style.paint('gap', 'yellow')} {_gap_text(gap)}"
     if len(each.gaps) > _MOST_GAPS:
-        yield f"    ... and {len(each.gaps) - _MOST_GAPS:,} more gaps (all: --format json)"
+        yield f"    ... and {len(each.gaps) - _MOST_GAPS:,} more gaps (all: {option_of('format')} json)"
     if each.remark is not None:
         yield f"    {style.paint('no rows:', 'yellow')} {inert(each.remark.partition(';')[0])}"
     if each.rejected:

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from quotaform.model.entity import spell_name
-from quotaform.model.text import inert, listed
+from quotaform.model.text import inert, listed, option_of
 from quotaform.plan.backtest import (
     Backtest,
     BucketBacktest,
@@ -77,7 +77,7 @@ def backtest_table(cluster: str, caption: str, found: Buckets, *, is_folded: boo
     """Return the time throttled of buckets."""
     longest = max((max(row.throttled_s.high, row.recorded_throttled_s) for row in found.rows), default=0.0) or 1.0
     rows = tuple(_row(cluster, row, longest) for row in found.rows)
-    hint = "More: usage backtest with --top; all of them: --out parquet=DIR."
+    hint = f"More: usage backtest with {option_of('top')}; all of them: {option_of('out')} parquet=DIR."
     return Table(caption, _COLUMNS, rows, total=found.affected, hint=hint, is_folded=is_folded)
 
 

@@ -331,8 +331,7 @@ class PlanBlockedError(BlockedError):
         lines = [line for group in groups.values() for line in self._lines(group, approvable)]
         if any(len(group) > self.shown for group in groups.values()):
             lines.append("quotaform plan shows all of them, and quotaform show those of a saved plan.")
-        allowances = (finding.allowance.option for finding in self.findings if finding.allowance is not None)
-        options = " ".join(dict.fromkeys(allowances))
+        options = " ".join(dict.fromkeys(what for _, what in groups if what and what.startswith(option_of("allow"))))
         if options:
             approvals = "approvals, or " if any(_is_either(each, approvable) for each in self.findings) else ""
             lines.append(f"Correct the files, or plan again and allow what is meant: {approvals}{options}")

@@ -29,7 +29,7 @@ from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Quotas, SnapshotFile
 from quotaform.model.text import inert
 from quotaform.model.units import plain, render_value
-from quotaform.report.text import PLAIN, Style, cluster_line, counted, csv_cell, reading_text
+from quotaform.report.text import PLAIN, Style, aligned, cluster_line, counted, csv_cell, reading_text
 
 
 def render_quotas_text(
@@ -163,11 +163,8 @@ def _scram_lines(users: Sequence[ScramUser], cluster_name: str, style: Style) ->
         for credential in found.credentials
     ]
     if rows:
-        widths = [max(map(len, column)) for column in zip(_HEADINGS, *rows, strict=True)]
-        yield style.paint(_line(_HEADINGS, widths), "bold")
-        for row in rows:
-            yield _line(row, widths)
-        yield ""
+        head, *lines = aligned([_HEADINGS, *rows])
+        yield from (style.paint(head, "bold"), *lines, "")
     for found in users:
         if found.error:
             is_without = found.error.code == RESOURCE_NOT_FOUND
@@ -180,15 +177,9 @@ def _scram_lines(users: Sequence[ScramUser], cluster_name: str, style: Style) ->
         yield f"{inert(cluster_name)} has no SCRAM credentials."
 
 
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
-
-
 def render_scram_result(result: ScramResult, style: Style = PLAIN) -> str:
     """Return what became of each credential, one per line, and their numbers."""
-    rows = [(spell_name(row.user), row.mechanism) for row in result]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)] if rows else []
-    lines = [f"{_line(cells, widths)}  {_render_outcome(row, style)}" for cells, row in zip(rows, result, strict=True)]
+    lines = aligned([(spell_name(row.user), row.mechanism, _render_outcome(row, style)) for row in result])
     done = [row for row in result if row.outcome is Outcome.OK]
     is_upsert = any(row.iterations is not None for row in result)
     lines.append(f"{counted(len(done), 'credential')} {'set' if is_upsert else 'deleted'}{_count_failures(result)}.")

@@ -21,7 +21,7 @@ from quotaform.model.moment import spell_second
 from quotaform.model.records.record import builtins
 from quotaform.model.text import inert, option_of
 from quotaform.report.report import Curve, Level, Number, Plot, Report, Section, Table
-from quotaform.report.text import PLAIN, Style, counted, minute_text, short_limit_text
+from quotaform.report.text import PLAIN, Style, aligned, counted, minute_text, short_limit_text
 from quotaform.resolve.effect import value_text
 
 _MOST_SNAPSHOTS = 50
@@ -40,11 +40,12 @@ def render_append(result: AppendDocument, style: Style = PLAIN) -> str:
 def _append_lines(result: AppendDocument, style: Style) -> Iterator[str]:
     yield f"History  {style.paint(inert(result.table), 'bold')}"
     read = [each for each in result.snapshots if each.status != "failed"]
-    width = max((len(spell_name(each.cluster or "")) for each in read[:_MOST_SNAPSHOTS]), default=0)
+    rows = []
     for each in read[:_MOST_SNAPSHOTS]:
         at = "" if each.read_at is None else spell_second(each.read_at)
-        name = spell_name(each.cluster or "")
-        yield f"  {name:<{width}}  {at}  {counted(each.values, 'value')}  {_APPENDED.get(each.status, each.status)}"
+        told = f"{at}  {counted(each.values, 'value')}  {_APPENDED.get(each.status, each.status)}"
+        rows.append((spell_name(each.cluster or ""), told))
+    yield from (f"  {line}" for line in aligned(rows))
     if len(read) > _MOST_SNAPSHOTS:
         yield f"  ... and {len(read) - _MOST_SNAPSHOTS:,} more (all: {option_of('format')} json)"
     yield ""
@@ -107,9 +108,9 @@ def _difference_lines(found: HistoryDifference, style: Style) -> Iterator[str]:
     if unknown:
         yield ""
         yield f"Not compared, since there is no snapshot at or before {spell_second(found.since)}:"
-        width = max(len(spell_name(each.cluster)) for each in unknown[:_MOST_UNKNOWN])
-        for each in unknown[:_MOST_UNKNOWN]:
-            yield f"  {spell_name(each.cluster):<{width}}  first snapshot of {spell_second(each.first_at)}"
+        shown = unknown[:_MOST_UNKNOWN]
+        first = [(spell_name(each.cluster), f"first snapshot of {spell_second(each.first_at)}") for each in shown]
+        yield from (f"  {line}" for line in aligned(first))
         if len(unknown) > _MOST_UNKNOWN:
             yield f"  ... and {len(unknown) - _MOST_UNKNOWN:,} more (all: {option_of('format')} json)"
     yield ""

@@ -9,7 +9,7 @@ from quotaform.report.finding import render_findings
 from quotaform.report.html import render_html
 from quotaform.report.markdown import shown_columns
 from quotaform.report.report import Coloured, ColumnKind, Report, Table, cell_text
-from quotaform.report.text import PLAIN, Style
+from quotaform.report.text import PLAIN, Style, aligned
 
 _MOST_ROWS = 500
 _MOST_FOLDED = 30
@@ -53,21 +53,13 @@ def text_lines(report: Report, style: Style = PLAIN) -> Iterator[str]:
 def _table_lines(found: Table, style: Style) -> Iterator[str]:
     columns, rows = shown_columns(found, _MOST_FOLDED if found.is_folded else _MOST_ROWS)
     in_line = [place for place, column in enumerate(columns) if column.kind is not ColumnKind.DETAIL]
-    widths = [
-        max(len(text) for text in (column.name, *(cell_text(row[place]) for row in rows)))
-        for place, column in enumerate(columns)
-    ]
-
-    def line(texts: list[str]) -> str:
-        padded = [text.ljust(widths[place]) for place, text in zip(in_line, texts, strict=True)]
-        return f"  {'  '.join(padded).rstrip()}"
-
-    yield style.paint(line([columns[place].name.upper() for place in in_line]), "dim")
-    for row in rows:
-        cells = [row[place] for place in in_line]
-        colour = next((cell.colour for cell in cells if isinstance(cell, Coloured) and cell.colour), None)
-        text = line([cell_text(cell) for cell in cells])
-        yield style.paint(text, colour) if colour else text
+    cells = [[row[place] for place in in_line] for row in rows]
+    titles = [columns[place].name.upper() for place in in_line]
+    head, *lines = aligned([titles, *([*map(cell_text, row)] for row in cells)])
+    yield style.paint(f"  {head}", "dim")
+    for row, shown, line in zip(rows, cells, lines, strict=True):
+        colour = next((cell.colour for cell in shown if isinstance(cell, Coloured) and cell.colour), None)
+        yield style.paint(f"  {line}", colour) if colour else f"  {line}"
         if found.is_folded:
             continue
         below = [cell_text(row[place]) for place, column in enumerate(columns) if column.kind is ColumnKind.DETAIL]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from csv import writer
 from datetime import UTC, datetime, timedelta
 from difflib import unified_diff
@@ -54,6 +54,19 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
     ('1 entity', '2,000 keys')
     """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def aligned(rows: Collection[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """Return rows of cells as lines whose columns are as wide as their longest cells; those in `right` end there.
+
+    >>> aligned([("NAME", "N"), ("a", "12")], right={1})
+    ['NAME   N', 'a     12']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(f"{cell:{'>' if at in right else '<'}{widths[at]}}" for at, cell in enumerate(row)).rstrip()
+        for row in rows
+    ]
 
 
 def cluster_line(cluster: str, style: Style = PLAIN) -> str:

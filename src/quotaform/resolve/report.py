@@ -12,7 +12,7 @@ from quotaform.model.text import inert
 from quotaform.model.units import UNLIMITED, is_unlimited, plain
 from quotaform.report.finding import render_findings
 from quotaform.report.report import Cell, Number, Report, Section, Table
-from quotaform.report.text import PLAIN, Style, counted, csv_lines, reading_text
+from quotaform.report.text import PLAIN, Style, aligned, counted, csv_lines, reading_text
 from quotaform.resolve.effect import differs_text, size_and_direction, value_text
 from quotaform.resolve.explain import Explained, ExplainedKey, ExplainedText, Explanation, Giver, Step
 from quotaform.resolve.request import NOT_LIMITED, Effective, Resolved, shared_by
@@ -263,11 +263,9 @@ def _key_lines(explained: ExplainedKey, style: Style) -> Iterator[str]:
     verb = "is" if explained.value is None else "="
     yield f"    {style.paint(f'{explained.key} {verb} {value_text(explained.key, explained.value)}', 'bold')}"
     rows = [_step_cells(explained.key, step) for step in explained.steps]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for number, (value, layer, giver, location) in enumerate(rows, start=1):
-        mark = "*" if number == len(rows) else " "
-        line = f"{mark} {value:<{widths[0]}}  {layer:<{widths[1]}}  {giver:<{widths[2]}}  {location}"
-        yield f"      {line if number == len(rows) else style.paint(line, 'dim')}"
+    *overridden, last = aligned(rows)
+    yield from (f"      {style.paint(f'  {line}', 'dim')}" for line in overridden)
+    yield f"      * {last}"
 
 
 def _step_cells(key: str, step: Step) -> tuple[str, str, str, str]:

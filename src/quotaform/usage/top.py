@@ -30,7 +30,7 @@ from quotaform.model.records.field import Address, Names, QuotaKeyName, SourceNa
 from quotaform.model.records.record import Count, Moment, Record, about, builtins
 from quotaform.model.text import inert, option_of
 from quotaform.model.units import is_unlimited
-from quotaform.report.text import PLAIN, Style, counted, rate_text, short_limit_text
+from quotaform.report.text import PLAIN, Style, aligned, counted, rate_text, short_limit_text
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.request import NOT_LIMITED, request_of, shared_by
 from quotaform.resolve.resolve import Resolver
@@ -201,8 +201,7 @@ def dump_top(top: Top, *, limit: int | None = None, shows_all: bool = False) -> 
 
 
 _TITLES: Final = ("BROKER", "BUCKET", "KEY", "RATE", "LIMIT", "%", "THROTTLE")
-_RIGHT: Final = frozenset({"RATE", "LIMIT", "%", "THROTTLE"})
-_GAP: Final = "  "
+_RIGHT: Final = frozenset({3, 4, 5, 6})
 _LEAST_BUCKET: Final = 12
 _WIDE: Final = 1000
 _WIDE_HEAD: Final = 100
@@ -268,17 +267,16 @@ def _nothing(top: Top, shows_all: bool) -> list[str]:
 
 def _blocks(buckets: Sequence[TopBucket], style: Style, width: int, *, has_limits: bool) -> Iterator[list[str]]:
     """Yield the lines of the titles, and those of each bucket."""
-    rows = [_cells(bucket) for bucket in buckets]
-    widths = [max(len(row[column]) for row in [_TITLES, *rows]) for column in range(len(_TITLES))]
-    others = sum(widths) - widths[1] + len(_GAP) * (len(_TITLES) - 1)
-    widths[1] = max(_LEAST_BUCKET, min(widths[1], width - others))
-    yield [style.paint(_cut(_row(_TITLES, widths), width), "dim")]
-    for bucket, cells in zip(buckets, rows, strict=True):
-        line = _cut(_row(cells, widths), width)
+    rows = [_TITLES, *map(_cells, buckets)]
+    over = max(0, max(map(len, aligned(rows, _RIGHT))) - width)
+    room = max(_LEAST_BUCKET, max(len(cells[1]) for cells in rows) - over)
+    head, *lines = aligned([(cells[0], _cut(cells[1], room).ljust(room), *cells[2:]) for cells in rows], _RIGHT)
+    yield [style.paint(_cut(head, width), "dim")]
+    for bucket, line in zip(buckets, lines, strict=True):
         colour = _COLOURS.get(bucket.state)
-        block = [style.paint(line, colour) if colour else line]
+        block = [style.paint(_cut(line, width), colour) if colour else _cut(line, width)]
         if bucket.state is BucketState.THROTTLED:
-            full = f"{cells[1]}: " if len(cells[1]) > widths[1] else ""
+            full = f"{bucket.address}: " if len(bucket.address) > room else ""
             block.append(_cut(f"    {full}{_reason(bucket, has_limits=has_limits)}", width))
         yield block
 
@@ -303,14 +301,6 @@ def _reason(bucket: TopBucket, *, has_limits: bool) -> str:
         return "no quota limits it any more: it was removed a moment ago"
     by = f"by the quota of {bucket.source} ({bucket.source_name})"
     return f"{by}, shared by {bucket.shared_by}"
-
-
-def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
-    parts = [
-        _cut(cell, width).rjust(width) if title in _RIGHT else _cut(cell, width).ljust(width)
-        for cell, width, title in zip(cells, widths, _TITLES, strict=True)
-    ]
-    return _GAP.join(parts).rstrip()
 
 
 def _cut(text: str, width: int) -> str:

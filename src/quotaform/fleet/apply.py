@@ -23,12 +23,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from quotaform.apply.audit import Applier, AuditFile
 from quotaform.apply.ledger import Applied, ClusterPlan, Ledger, ReceiptKeeper, show_nothing
@@ -233,4 +233,4 @@ def _kept(cluster: Cluster, outcome: ClusterOutcome[Kept[Done]], entered: ExitSt
         return ClusterOutcome(cluster.name, error=error)
     late = applied.late if done.late is None else (*applied.late, done.late)
     receipt = Kept(kept.digest, lambda: kept.load().receipt)
-    return ClusterOutcome(cluster.name, replace(applied, receipt=receipt, late=late))
+    return ClusterOutcome(cluster.name, structs.replace(applied, receipt=receipt, late=late))

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, Final, Literal
 
 import yaml
+from msgspec import structs
 
-from quotaform.drift.drift import DriftDigest
+from quotaform.drift.drift import DriftClass, Drifted, DriftedKey, Pending, make_drift
 from quotaform.fleet.fleet_report import FleetReport, make_fleet_report
+from quotaform.model.entity import Entity
 from quotaform.model.errors import ConnectError, InvalidFilesError, NotReadError, PlanBlockedError
 from quotaform.model.finding import Finding
 from quotaform.model.outcome import ClusterOutcome
+from quotaform.model.quotas import Action, Entry, SnapshotFile
+from quotaform.model.rule import CLUSTER_ID
 from quotaform.plan.blast_radius import LimitCount, LimitDirection, RadiusCounts
-from quotaform.plan.plan import PlanDigest, PlanOptions
-from quotaform.plan.receipt import ReceiptDigest
+from quotaform.plan.plan import Plan, Unmanaged
+from quotaform.plan.receipt import Result
+from tests.builder import HEADER, PRODUCER, plan_of, receipt_of, result_of
 
-_NONE = dict.fromkeys(
-    ("create", "update", "delete", "no_op", "loosen", "tighten", "mixed", "to_unlimited", "blocked"), 0
-)
+READ_AT: Final = "2026-11-21T19:36:59Z"
 
 
 def radius(affected: int, **principals: int) -> RadiusCounts:
@@ -29,6 +34,19 @@ def radius(affected: int, **principals: int) -> RadiusCounts:
     return RadiusCounts(source="clients.csv", principals=4, affected=affected, counts=counts)
 
 
+def plan_with(cluster: str, create: int = 0, update: int = 0, delete: int = 0) -> Plan:
+    """A plan with so many changes of each kind."""
+    created, updated, deleted = (
+        [Entity(user=f"{name}{number}") for number in range(count)]
+        for name, count in (("create", create), ("update", update), ("delete", delete))
+    )
+    wanted = {entity: Entry(entity=entity, values={PRODUCER: 1.0}) for entity in (*created, *updated)}
+    wanted |= {entity: Entry(entity=entity, values={}) for entity in deleted}
+    live = {entity: {PRODUCER: 2.0} for entity in (*updated, *deleted)}
+    header = structs.replace(HEADER, cluster_name=cluster, cluster_id=f"id-{cluster}", created_at=READ_AT)
+    return plan_of(wanted, live, header=header)
+
+
 def planned(
     cluster: str,
     rules: Sequence[str] = (),
@@ -36,60 +54,43 @@ def planned(
     blast_radius: RadiusCounts | None = None,
     **counts: int,
 ) -> ClusterOutcome[Any]:
-    """What a plan amounts to."""
-    digest = PlanDigest(
-        cluster_name=cluster,
-        cluster_id=f"id-{cluster}",
-        plan_id=f"sha256:{0:064}",
-        read_at=captured_at or "2026-11-21T19:36:59Z",
-        is_snapshot=bool(captured_at),
-        summary={**_NONE, "no_op": 2_000, **counts},
-        changes=sum(counts.values()),
-        rows=sum(counts.values()),
-        commit=None,
-        allowances=(),
-        undeclared=3,
-        is_applyable=not rules,
-        has_entities=True,
-        blocking=tuple(rules),
-        blast_radius=blast_radius,
-    )
-    return ClusterOutcome(cluster, digest)
+    """A plan of a cluster that has 2,000 entities as they are declared, and three that are not."""
+    plan = plan_with(cluster, **counts)
+    digest = replace(
+        plan,
+        header=structs.replace(plan.header, snapshot=SnapshotFile("lab.json", captured_at) if captured_at else None),
+        unchanged=2_000,
+        unmanaged=tuple(Unmanaged(entity=Entity(user=name), values={}, in_scope=True) for name in "abc"),
+        findings=tuple(Finding(rule=rule, message="", blocking=True) for rule in rules),
+    ).digest
+    return ClusterOutcome(cluster, structs.replace(digest, row=structs.replace(digest.row, blast_radius=blast_radius)))
 
 
-def compared(cluster: str, status: str = "drift", **counts: int) -> ClusterOutcome[Any]:
-    """What drift amounts to."""
-    digest = DriftDigest(
-        cluster_name=cluster,
-        cluster_id=f"id-{cluster}",
-        read_at="2026-11-21T19:36:59Z",
-        is_snapshot=False,
-        status=status,
-        summary={"modified": 0, "missing": 0, "unexpected": 0, **counts},
-        in_sync=2_000,
-        pending=1,
-        ignored=0,
-        is_complete=True,
-        has_entities=True,
-        fingerprint=f"sha256:{0:064}",
-    )
-    return ClusterOutcome(cluster, digest)
+def compared(cluster: str, *, is_known: bool = True, **counts: int) -> ClusterOutcome[Any]:
+    """What drift amounts to on a cluster that has 2,000 entities as they are declared."""
+    drift = make_drift(plan_with(cluster))
+    [key] = (DriftedKey(key=PRODUCER, desired=1.0, actual=2.0),)
+    entities = [
+        Drifted(entity=Entity(user=f"u{number}"), drift_class=DriftClass(name), keys=(key,))
+        for name, count in counts.items()
+        for number in range(count)
+    ]
+    pending = Pending(entity=Entity(user="pending"), action=Action.UPDATE, keys=(key,))
+    findings = () if is_known else (CLUSTER_ID.finding("it is another one"),)
+    found = structs.replace(drift, entities=tuple(entities), in_sync=2_000, pending=(pending,), findings=findings)
+    return ClusterOutcome(cluster, found.digest)
 
 
 def applied(
-    cluster: str, tally: dict[str, int], interrupted_by: str | None = None, **counts: int
+    cluster: str, others: Mapping[str, int] = MappingProxyType({}), interrupted_by: str | None = None, **counts: int
 ) -> ClusterOutcome[Any]:
-    """What an apply amounts to."""
-    digest = ReceiptDigest(
-        cluster_name=cluster,
-        cluster_id=f"id-{cluster}",
-        plan_id=f"sha256:{0:064}",
-        tally=tally,
-        applied={"create": 0, "update": 0, "delete": 0, **counts},
-        options=PlanOptions(),
-        interrupted_by=interrupted_by,
-    )
-    return ClusterOutcome(cluster, digest)
+    """What an apply amounts to: how many entities were changed, and what became of others."""
+    plan = plan_with(cluster, **counts)
+    results = [result_of(change) for change in plan.changes]
+    for name, count in others.items():
+        results += [result_of(change, Result(name)) for change in plan_with(cluster, update=count).changes]
+    receipt = receipt_of(plan, results=tuple(results), interrupted_by=interrupted_by)
+    return ClusterOutcome(cluster, receipt.digest)
 
 
 def down(cluster: str, server: str) -> ClusterOutcome[Any]:

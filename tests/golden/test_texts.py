@@ -242,7 +242,7 @@ def of_receipt(text: str) -> Lines:
     entities = [result_of(each, result) for each, result in zip(plan.changes, results, strict=False)]
     receipt = replace(receipt_of(plan), results=tuple(entities), interrupted_by=interrupted_by)
     done = receipt.digest
-    yield f"complete {done.is_complete}, wrote {done.wrote_anything}, created {done.applied['create']}"
+    yield f"complete {receipt.is_complete}, wrote {done.wrote_anything}, created {done.counts['create']}"
     yield f"exit code {done.exit_code}"
     yield from filter(None, render_receipt(receipt).splitlines())
     yield from (f"markdown: {line}" for line in markdown_of("receipt", receipt).splitlines() if "**" in line)

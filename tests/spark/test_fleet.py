@@ -20,7 +20,7 @@ from quotaform.fleet.plan import plan as plan_on_spark
 from quotaform.fleet.snapshot import take_snapshots as take_snapshots_on_spark
 from quotaform.model.entity import Entity
 from quotaform.model.errors import EngineError, QuotaformError
-from quotaform.model.outcome import Kept, digest_of, loaded
+from quotaform.model.outcome import Kept, loaded
 from quotaform.model.quotas import Quotas
 from quotaform.model.settings import PruneMode
 from quotaform.plan.base import BaseChoice
@@ -110,7 +110,7 @@ def texts(outcomes: Iterable[ClusterOutcome[Any]], dump: Callable[[Any], str]) -
     def text(outcome: ClusterOutcome[Any]) -> str:
         try:
             made = outcome.require()
-            return f"{digest_of(made)}\n{dump(loaded(made))}"
+            return f"{getattr(made, 'digest', None)}\n{dump(loaded(made))}"
         except QuotaformError as error:
             return f"{type(error).__name__} {error.exit_code} {error}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import stat
 import sys
@@ -30,7 +31,6 @@ PLAN = plan_of(
     {ALICE: {PRODUCER: 1.0}},
     allowances=(Allowance("delete", 3),),
 )
-DIGEST = PLAN.digest
 RECEIPT = Receipt(
     plan=PLAN,
     results=(
@@ -48,10 +48,11 @@ def told(run: Run | None) -> list[str]:
     with TemporaryDirectory() as folder:
         path = Path(folder, "audit.jsonl")
         log = AuditFile(path, Clock(), Applier("ann", run))
-        log.start(DIGEST)
+        log.start(PLAN)
         for receipt in (RECEIPT, replace(RECEIPT, interrupted_by="SIGTERM")):
             assert log.finish(receipt) is None
-        with pytest.raises(NotApprovedError), log.refusals([replace(DIGEST, cluster_name="other")]):
+        other = dataclasses.replace(PLAN, header=replace(PLAN.header, cluster_name="other"))
+        with pytest.raises(NotApprovedError), log.refusals([other]):
             raise NotApprovedError(["other"])
         log.close()
         return path.read_text().splitlines(keepends=True)
@@ -116,7 +117,7 @@ def test_a_refusal_is_noted_once_and_with_its_reason(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     log = AuditFile(path)
     for error in (NotApprovedError(["lab"]), KeyboardInterrupt()):
-        with pytest.raises(type(error)), log.refusals([DIGEST]):
+        with pytest.raises(type(error)), log.refusals([PLAN]):
             raise error
     log.close()
     assert [(line["event"], line["outcome"], line["reason"]) for line in read(path)] == [
@@ -127,9 +128,9 @@ def test_a_refusal_is_noted_once_and_with_its_reason(tmp_path: Path) -> None:
 def test_what_was_done_is_not_refused_afterwards(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     log = AuditFile(path)
-    log.start(DIGEST)
+    log.start(PLAN)
     log.finish(RECEIPT)
-    with pytest.raises(KeyboardInterrupt), log.refusals([DIGEST]):
+    with pytest.raises(KeyboardInterrupt), log.refusals([PLAN]):
         raise KeyboardInterrupt
     assert [line["event"] for line in read(path)] == ["start", "change", "change", "change", "end"]
     assert stat.S_ISREG(path.stat().st_mode)
@@ -139,6 +140,6 @@ def test_what_was_done_is_not_refused_afterwards(tmp_path: Path) -> None:
 def test_a_full_disk_stops_an_apply_that_has_not_begun_and_is_told_of_one_that_is_done() -> None:
     log = AuditFile(Path("/dev/full"))
     with pytest.raises(QuotaformError, match="/dev/full cannot be written: No space left on device; nothing was"):
-        log.start(DIGEST)
+        log.start(PLAN)
     problem = log.finish(RECEIPT)
     assert "what was done is in the receipt" in str(problem)

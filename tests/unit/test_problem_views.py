@@ -17,13 +17,14 @@ from msgspec import structs
 
 from quotaform.drift.drift import make_drift
 from quotaform.drift.report import render_drift
-from quotaform.fleet.fleet_report import MOST_LARGEST, FleetReport, FleetStatus, make_fleet_report
+from quotaform.fleet.fleet_report import MOST_LARGEST, FleetReport, make_fleet_report
 from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterIdError, PlanBlockedError, QuotaformError
 from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.rule import RULES
+from quotaform.plan.digest import FleetStatus
 from quotaform.plan.report import render_plan
 from quotaform.plan.validate import DeclaredEntities, Validation, render_validation
 from quotaform.report.format import render

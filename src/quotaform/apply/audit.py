@@ -25,13 +25,14 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from msgspec import Struct
 
 from quotaform.model.errors import QuotaformError
+from quotaform.model.outcome import Kept, loaded
 from quotaform.model.quotas import Action
 from quotaform.model.records.document import AUDIT, json_line, json_number
 from quotaform.model.records.field import Address, ClusterRecord, Names, QuotaKeyName
 from quotaform.model.records.record import UNSET, Count, Digest, Record, Timestamp, UnsetType, Value, about
 from quotaform.model.records.schema import Node, document_of
-from quotaform.plan.plan import PlanDigest
-from quotaform.plan.receipt import Receipt, Result, Run
+from quotaform.plan.plan import Plan
+from quotaform.plan.receipt import Receipt, Result, Run, counted_results
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.system.files import require_no_way_out
 from quotaform.system.process import signal_name
@@ -186,24 +187,27 @@ class AuditFile:
             raise QuotaformError(f"{self._problem(error)}; nothing was done: name another file") from error
 
     @contextmanager
-    def refusals(self, plans: Iterable[PlanDigest]) -> Iterator[None]:
+    def refusals(self, plans: Iterable[Plan | Kept[Plan]]) -> Iterator[None]:
         """Note of each plan which has no end yet that it is refused, if that is how this block ends."""
         try:
             yield
         except (QuotaformError, KeyboardInterrupt) as error:
             reason = str(error) if isinstance(error, QuotaformError) else f"interrupted by {signal_name(error)}"
-            for plan in plans:
-                if plan.cluster_name not in self._ended:
+            for plan in () if self._file is None else map(loaded, plans):
+                if plan.header.cluster_name not in self._ended:
                     end = {"outcome": AuditOutcome.REFUSED, "reason": _cut(reason), "summary": None}
                     self._end(plan, [("end", timestamp(self._clock), end)])
             raise
 
-    def start(self, plan: PlanDigest) -> None:
+    def start(self, given: Plan | Kept[Plan]) -> None:
         """Note that a plan is going to be applied.
 
         Raises `QuotaformError` if that cannot be written, so that nothing must be applied.
         """
-        start = {"changes": plan.rows, "allowances": list(plan.allowances)}
+        if self._file is None:
+            return
+        plan = loaded(given)
+        start = {"changes": len(plan.rows), "allowances": list(map(str, plan.allowances))}
         try:
             self._append(plan, [("start", timestamp(self._clock), start)])
         except OSError as error:
@@ -211,31 +215,32 @@ class AuditFile:
 
     def finish(self, receipt: Receipt) -> QuotaformError | None:
         """Note what was done to each key, and the outcome; return why that could not be written: it stays done."""
-        return self._end(receipt.plan.digest, _ended(receipt))
+        return self._end(receipt.plan, _ended(receipt))
 
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
             self._file.close()
 
-    def _end(self, plan: PlanDigest, lines: Iterable[_Line]) -> QuotaformError | None:
-        self._ended.add(plan.cluster_name)
+    def _end(self, plan: Plan, lines: Iterable[_Line]) -> QuotaformError | None:
+        self._ended.add(plan.header.cluster_name)
         try:
             self._append(plan, lines)
         except OSError as error:
             return QuotaformError(f"{self._problem(error)}; what was done is in the receipt")
         return None
 
-    def _append(self, plan: PlanDigest, lines: Iterable[_Line]) -> None:
+    def _append(self, plan: Plan, lines: Iterable[_Line]) -> None:
         if self._file is None:
             return
+        header = plan.header
         records = (
             AuditRecord(
                 event=event,
                 time=time,
-                cluster=ClusterRecord(name=plan.cluster_name, id=plan.cluster_id),
+                cluster=ClusterRecord(name=header.cluster_name, id=header.cluster_id),
                 plan_id=plan.plan_id,
-                commit=plan.commit,
+                commit=header.source.commit,
                 applied_by=self._applier.name,
                 run=self._applier.run,
                 **fields,
@@ -270,11 +275,10 @@ def _ended(receipt: Receipt) -> Iterator[_Line]:
                     "message": _cut(item.message or ""),
                 },
             )
-    tally = receipt.digest.tally
     end = {
         "outcome": AuditOutcome.COMPLETE if receipt.is_complete else AuditOutcome.INCOMPLETE,
         "reason": _cut(f"interrupted by {receipt.interruption}") if receipt.interruption else None,
-        "summary": {result: tally.get(result, 0) for result in Result},
+        "summary": counted_results(receipt.results),
     }
     yield "end", receipt.finished_at, end
 

@@ -15,14 +15,14 @@ from quotaform.apply.audit import AuditFile
 from quotaform.apply.lock import HeldLock, cluster_lock, note_end, note_start, started_receipt
 from quotaform.model.errors import QuotaformError, UsageError
 from quotaform.model.outcome import digest_of
-from quotaform.plan.receipt import Receipt, ReceiptDigest
+from quotaform.plan.digest import ClusterDigest, FleetStatus
+from quotaform.plan.receipt import Receipt
 from quotaform.plan.receipt_file import receipt_path, write_receipt
 from quotaform.repository.repository import Repository
 from quotaform.system.files import require_writable
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
-    from quotaform.plan.plan import PlanDigest
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -35,15 +35,15 @@ class ClusterPlan(NamedTuple, Generic[P]):
     plan: P
 
     @property
-    def digest(self) -> PlanDigest:
+    def digest(self) -> ClusterDigest:
         """The numbers of the plan, without its changes."""
-        made: PlanDigest = digest_of(self.plan)
+        made: ClusterDigest = digest_of(self.plan)
         return made
 
     @property
     def is_written(self) -> bool:
         """Whether there is something to write, and nothing blocks it."""
-        return bool(self.digest.changes) and self.digest.is_applyable
+        return self.digest.row.status is FleetStatus.CHANGE
 
 
 class Applied(Struct, Generic[R], frozen=True):
@@ -55,9 +55,9 @@ class Applied(Struct, Generic[R], frozen=True):
     late: tuple[QuotaformError, ...] = ()  # What failed when all was done: noting it in the audit log, disconnecting
 
     @property
-    def digest(self) -> ReceiptDigest:
+    def digest(self) -> ClusterDigest:
         """The numbers of the receipt, without its entities."""
-        made: ReceiptDigest = digest_of(self.receipt)
+        made: ClusterDigest = digest_of(self.receipt)
         return made
 
 
@@ -134,9 +134,9 @@ class ClusterLedger(ReceiptKeeper):
     def keep(self, receipt: Receipt) -> None:
         """Write the receipt of what was done, and to the audit log that it has ended; raise nothing."""
         ReceiptKeeper.keep(self, receipt)
-        done = receipt.digest
-        if self.unsaved is None and done.is_complete:
-            note_end(self.lock, self.repository, done.cluster_id, done.options)
+        header = receipt.plan.header
+        if self.unsaved is None and receipt.is_complete:
+            note_end(self.lock, self.repository, header.cluster_id, header.options)
         if (unaudited := self.audit.finish(receipt)) is not None:
             self.late = (unaudited,)
 
@@ -196,12 +196,13 @@ class Ledger:
         cluster, plan, record = each.cluster, each.digest, self.of(each.cluster)
         # A plan without changes settles what an apply that was killed had begun.
         is_locked = each.is_written or (
-            plan.is_applyable and started_receipt(self._repository, cluster.name, plan.cluster_id) is not None
+            plan.row.status is FleetStatus.UNCHANGED
+            and started_receipt(self._repository, cluster.name, plan.cluster_id) is not None
         )
         folder, nothing = self._repository.config_path.parent, nullcontext(HeldLock(None))
         lock = cluster_lock(folder, cluster.name, plan.cluster_id) if is_locked else nothing
-        with self.audit.refusals([plan]), lock as record.lock:
+        with self.audit.refusals([each.plan]), lock as record.lock:
             if each.is_written:
                 note_start(record.lock, self._repository, plan.cluster_id, record.path)
-            self.audit.start(plan)
+            self.audit.start(each.plan)
             yield

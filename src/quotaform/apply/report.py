@@ -11,8 +11,9 @@ from quotaform.model.outcome import ClusterOutcome, values_of
 from quotaform.model.quotas import Action
 from quotaform.model.rule import FindingRule
 from quotaform.model.text import inert
+from quotaform.plan.digest import ClusterDigest, FleetStatus
 from quotaform.plan.page import MARKER, change_sections
-from quotaform.plan.receipt import Receipt, ReceiptDigest, Result
+from quotaform.plan.receipt import Receipt, Result
 from quotaform.report.comment import Marker
 from quotaform.report.report import Report
 from quotaform.report.text import PLAIN, Style, clusters_line, counted
@@ -109,10 +110,10 @@ def _lines(receipt: Receipt, style: Style) -> Iterator[str]:
     )
 
 
-def resources_line(receipts: Sequence[ReceiptDigest], *, is_complete: bool) -> str:
+def resources_line(receipts: Sequence[ClusterDigest], *, is_complete: bool) -> str:
     """Return how many entities were created, updated and deleted, in Terraform's words, and how many were not."""
     added, changed, destroyed = (
-        sum(receipt.applied[action] for receipt in receipts) for action in (Action.CREATE, Action.UPDATE, Action.DELETE)
+        sum(receipt.counts[action] for receipt in receipts) for action in (Action.CREATE, Action.UPDATE, Action.DELETE)
     )
     tally: Counter[str] = Counter()
     for receipt in receipts:
@@ -125,10 +126,10 @@ def resources_line(receipts: Sequence[ReceiptDigest], *, is_complete: bool) -> s
     )
 
 
-def render_receipt_total(outcomes: Sequence[ClusterOutcome[ReceiptDigest]], style: Style = PLAIN) -> str:
+def render_receipt_total(outcomes: Sequence[ClusterOutcome[ClusterDigest]], style: Style = PLAIN) -> str:
     """Return what was applied to all clusters together, and which are not as planned."""
     receipts = values_of(outcomes)
-    complete = sum(receipt.is_complete for receipt in receipts)
+    complete = sum(receipt.row.status is not FleetStatus.INCOMPLETE for receipt in receipts)
     is_complete = complete == len(outcomes)
     return (
         f"{clusters_line(outcomes, f'{complete} complete', len(receipts) - complete, 'incomplete')}\n"
@@ -154,7 +155,7 @@ def render_dry_run(outcomes: Sequence[ClusterOutcome[Freshness]], style: Style =
 def receipt_report(receipt: Receipt) -> Report:
     """Return what became of each entity, what failed first, and what the plan said."""
     header, done = receipt.plan.header, receipt.digest
-    added, changed, destroyed = (done.applied[each] for each in (Action.CREATE, Action.UPDATE, Action.DELETE))
+    added, changed, destroyed = (done.counts[each] for each in (Action.CREATE, Action.UPDATE, Action.DELETE))
     if not receipt.results:
         state = "no changes"
     elif receipt.is_complete:

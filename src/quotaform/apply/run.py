@@ -168,7 +168,7 @@ def require_approved(
 
     Raises `UsageError` if there is an expected id and not one plan, and `PlanIdError` if it is another one.
     """
-    with audit.refusals([each.digest for each in plans]):
+    with audit.refusals([each.plan for each in plans]):
         if expect_plan_id is not None:
             if len(plans) != 1:
                 raise ArgumentError("{expect_plan_id}: it is the id of one plan; apply the clusters one by one")

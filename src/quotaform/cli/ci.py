@@ -160,7 +160,7 @@ def end_step(code: int) -> str | None:
         totals.update(getattr(each, "counts", {}))
     outputs = {"exitcode": str(code), "reason": _reason(code, noted)} | {name: str(n) for name, n in totals.items()}
     for name in ("plan_id", "fingerprint"):
-        if found := [getattr(each, name) for each in noted if hasattr(each, name)]:
+        if found := [value for each in noted if (value := getattr(each, name, ""))]:
             outputs[name] = "\n".join(found)
     try:
         path = Path(os.environ["GITHUB_OUTPUT"])

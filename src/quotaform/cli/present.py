@@ -256,7 +256,7 @@ class Results:
         self._write_files(outcomes)
         self._write_reports(found)
         if request is not None:
-            running = [each for each in found if each.value is not None and not each.value.is_snapshot]
+            running = [each for each in found if each.value is not None and not each.value.row.is_snapshot]
             warn_of_started(self.console, request.repository, running, request.revert)
         self._ci.report(self.console, self._subject, outcomes)
         pieces = self._printed(

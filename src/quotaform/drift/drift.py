@@ -5,7 +5,7 @@ Which of the two a difference is, follows from the base as it does for plans: `q
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import date
 from enum import StrEnum
@@ -16,7 +16,6 @@ from msgspec import Struct, field, structs
 from quotaform.desired.writer import is_out_of_reach
 from quotaform.model import rule
 from quotaform.model.entity import Entity
-from quotaform.model.errors import ExitCode
 from quotaform.model.finding import Finding, Location, by_severity
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Action, Base, Cause, Change, DeclaredBase, SnapshotFile, Values, same_value
@@ -25,6 +24,7 @@ from quotaform.model.records.field import Address, QuotaKeyName
 from quotaform.model.records.record import UNSET, Double, Record, UnsetType, about, derived
 from quotaform.model.settings import Ignore, check_ignores
 from quotaform.plan.change import EntityChange, Origin, key_origin
+from quotaform.plan.digest import ClusterDigest, FleetRow, FleetStatus
 from quotaform.plan.plan import Plan, PlanOptions, Unmanaged
 
 # One entity that differs from what was agreed: drift, or a change of the files that is pending.
@@ -289,61 +289,26 @@ class Drift(Struct, frozen=True, kw_only=True):
         return digest([self.cluster_id, rows])
 
     @property
-    def digest(self) -> DriftDigest:
+    def digest(self) -> ClusterDigest:
         """What is left of it where drift of many clusters is counted."""
-        return DriftDigest(
-            cluster_name=self.cluster_name,
+        counts = {**self.summary, "pending": len(self.pending)}
+        row = FleetRow(
+            cluster=self.cluster_name,
             cluster_id=self.cluster_id,
+            status=FleetStatus(self.status),
             read_at=self.read_at if self.snapshot is None else self.snapshot.captured_at,
             is_snapshot=self.snapshot is not None,
-            status=self.status,
-            summary=self.summary,
-            in_sync=self.in_sync,
-            pending=len(self.pending),
-            ignored=self.ignored_entities,
-            is_complete=self.is_complete,
-            has_entities=self.has_entities,
-            fingerprint=self.fingerprint,
+            entities={**counts, "ignored": self.ignored_entities, "in_sync": self.in_sync} if self.is_known else {},
+            differences=len(self.entities) if self.is_known else 0,
+            rules=() if self.is_known else (rule.CLUSTER_ID.id,),
         )
-
-
-class DriftDigest(Struct, frozen=True, kw_only=True):
-    """What is kept of drift in a run over many clusters: counts, and nothing of the size of its entities."""
-
-    cluster_name: str  # As in the drift
-    cluster_id: str
-    read_at: str  # When the cluster or its snapshot was read, ISO 8601 UTC; of a snapshot, when it was taken
-    is_snapshot: bool  # Whether a snapshot was read in the place of the cluster
-    status: str  # `unknown`, `drift` or `in-sync`
-    summary: Mapping[str, int]  # How many entities each class has
-    in_sync: int  # How many declared entities match the cluster
-    pending: int  # How many changes are not applied yet
-    ignored: int  # How many entities have drift that is ignored
-    is_complete: bool  # Whether everything was compared
-    has_entities: bool  # Whether anything was compared
-    fingerprint: str  # A digest of the drift set
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the right cluster was compared."""
-        return self.status != "unknown"
-
-    @property
-    def entities(self) -> int:
-        """How many entities differ."""
-        return sum(self.summary.values())
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """The exit code of a run that compares."""
-        if not self.is_known:
-            return ExitCode.ERROR
-        return ExitCode.DIFFERENCES if self.entities else ExitCode.DONE
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """Its numbers, by name."""
-        return {"changes": self.entities, **self.summary, "pending": self.pending}
+        return ClusterDigest(
+            row=row,
+            counts={"changes": len(self.entities), **counts},
+            fingerprint=self.fingerprint,
+            has_entities=self.has_entities,
+            is_complete=self.is_complete,
+        )
 
 
 def make_drift(

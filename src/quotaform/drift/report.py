@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from json import dumps
 from typing import Final
 
 from msgspec.structs import replace
 
-from quotaform.drift.drift import Drift, DriftClass, DriftDigest, Drifted, DriftedKey, Pending
+from quotaform.drift.drift import Drift, DriftClass, Drifted, DriftedKey, Pending
 from quotaform.drift.records import Notification, NotificationEvent
 from quotaform.model import rule
 from quotaform.model.entity import spell_name
@@ -16,6 +17,7 @@ from quotaform.model.finding import Finding, Location
 from quotaform.model.outcome import ClusterOutcome, values_of
 from quotaform.model.quotas import Base, Change
 from quotaform.model.text import inert, listed, option_of
+from quotaform.plan.digest import ClusterDigest, FleetStatus
 from quotaform.plan.page import value_bar, value_cell
 from quotaform.plan.report import NOTHING_SELECTED
 from quotaform.report.annotation import Problems
@@ -277,22 +279,24 @@ def _drifted(drifted: Drifted) -> Finding:
     return row.finding(message, address=drifted.address, location=drifted.location)
 
 
-def render_drift_total(outcomes: Sequence[ClusterOutcome[DriftDigest]], style: Style = PLAIN) -> str:
+def render_drift_total(outcomes: Sequence[ClusterOutcome[ClusterDigest]], style: Style = PLAIN) -> str:
     """Return how many clusters have drift, which could not be compared, and how many entities differ on all of them."""
     drifts = values_of(outcomes)
-    drifted = sum(drift.status == "drift" for drift in drifts)
-    unknown = sum(not drift.is_known for drift in drifts)
-    lines = [clusters_line(outcomes, f"{drifted} with drift", unknown, "unknown")]
-    known = [drift for drift in drifts if drift.is_known]
-    counts = {each.value: sum(drift.summary[each.value] for drift in known) for each in DriftClass}
+    drifted = sum(drift.row.status is FleetStatus.DRIFT for drift in drifts)
+    known = [drift for drift in drifts if drift.row.status is not FleetStatus.UNKNOWN]
+    lines = [clusters_line(outcomes, f"{drifted} with drift", len(drifts) - len(known), "unknown")]
+    totals: Counter[str] = Counter()
+    for drift in known:
+        totals.update(drift.row.entities or {})
+    counts = {each.value: totals[each.value] for each in DriftClass}
     if any(counts.values()) or len(known) == len(outcomes):
         selected = "" if all(drift.is_complete for drift in known) else " of what was selected"
         line = summary_line(
             counts,
-            sum(drift.in_sync for drift in known),
+            totals["in_sync"],
             selected,
-            pending=sum(drift.pending for drift in known),
-            ignored=sum(drift.ignored for drift in known),
+            pending=totals["pending"],
+            ignored=totals["ignored"],
         )
         has_entities = any(drift.has_entities for drift in known)
         lines.append(style.paint(line if has_entities else NOTHING_SELECTED, "bold"))

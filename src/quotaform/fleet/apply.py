@@ -38,9 +38,10 @@ from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
 from quotaform.fleet.session import spark_session
 from quotaform.model.errors import ApplyLostError, ClusterError, EngineError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, loaded, no_progress
+from quotaform.plan.digest import ClusterDigest, FleetStatus
 from quotaform.plan.plan import Plan
 from quotaform.plan.plan_file import require_plan_id
-from quotaform.plan.receipt import Receipt, ReceiptDigest
+from quotaform.plan.receipt import Receipt
 from quotaform.repository.repository import Repository
 from quotaform.resolve.spark import packed, unpacked
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
@@ -66,7 +67,7 @@ class Done(Struct, frozen=True):
     late: QuotaformError | None  # What failed when everything was done
 
     @property
-    def digest(self) -> ReceiptDigest:
+    def digest(self) -> ClusterDigest:
         """The numbers of the receipt."""
         return self.receipt.digest
 
@@ -186,7 +187,7 @@ def _applied(
             try:
                 with ExitStack() as stack:
                     stack.enter_context(ledger.entered(each))
-                    if not each.digest.is_applyable:
+                    if each.digest.row.status is FleetStatus.BLOCKED:
                         require_applyable(loaded(each.plan))
                     # It stays so until the outcome of the cluster is known.
                     entered[place] = all_entered.enter_context(stack.pop_all())

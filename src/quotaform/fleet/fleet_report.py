@@ -3,120 +3,46 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
 from heapq import nsmallest
 from re import compile as regex
 from re import escape
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import field
+from msgspec.structs import replace
 
-from quotaform.drift.drift import DriftDigest
-from quotaform.model import rule
 from quotaform.model.errors import ClusterIdError, NotReadError, PlanBlockedError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome
-from quotaform.model.quotas import Action
 from quotaform.model.records.document import FLEET_REPORT, document_lines
 from quotaform.model.records.record import Count, Record, about, builtins, written
 from quotaform.plan.blast_radius import LimitDirection, RadiusCounts
-from quotaform.plan.plan import PlanDigest
-from quotaform.plan.receipt import ReceiptDigest, Result
+from quotaform.plan.digest import (
+    ClusterDigest,
+    ClusterName,
+    Differences,
+    Entities,
+    ErrorRecord,
+    FleetRow,
+    FleetStatus,
+    RuleName,
+)
 
 MOST_LARGEST: Final = 10
 """How many of the clusters with the most differences are listed."""
-_LONGEST_ERROR: Final = 2_000
-"""An error of the files as a whole is that of every cluster."""
 
 _SERVER: Final = regex(r"\S+:\d+")
 _NUMBER: Final = regex(r"\d+(?:\.\d+)?")
-
-
-class FleetStatus(StrEnum):
-    """What became of one cluster, the most severe first.
-
-    | status | of | |
-    | --- | --- | --- |
-    | failed | all | an error, and no result |
-    | not-reached | all | the run was interrupted before |
-    | unknown | drift | it is not the cluster that the files are for |
-    | incomplete | apply | not all changes are in effect |
-    | blocked | plan, apply | findings block the plan |
-    | change | plan | there is something to apply |
-    | applied | apply | all changes are in effect |
-    | drift | drift | entities differ |
-    | unchanged | plan, apply | there is nothing to apply |
-    | in-sync | drift | no entity differs |
-    """
-
-    FAILED = "failed"
-    NOT_REACHED = "not-reached"
-    UNKNOWN = "unknown"
-    INCOMPLETE = "incomplete"
-    BLOCKED = "blocked"
-    CHANGE = "change"
-    APPLIED = "applied"
-    DRIFT = "drift"
-    UNCHANGED = "unchanged"
-    IN_SYNC = "in-sync"
-
-
 _ORDER: Final = {status: place for place, status in enumerate(FleetStatus)}
 
-
-ClusterName = Annotated[str, about("The name of the cluster.", "prod-eu")]
 ClusterNames = Annotated[tuple[str, ...], about("The names of the clusters.", min_length=1)]
-RuleName = Annotated[str, about("The rule.", "delete")]
-Entities = Annotated[Mapping[str, Count], about("The number of entities of each kind that the command counts.")]
-Differences = Annotated[Count, about("The number of entities to change, or that differ, or that were to be changed.")]
-
-
-class ErrorRecord(Record):
-    """An error."""
-
-    type: Annotated[str, about("The kind of error.", "ConnectError")]
-    exit_code: Annotated[int, about("The exit code of this error alone.")]
-    message: Annotated[str, about("The error and its remedy.")]
-
-    @classmethod
-    def of(cls, error: QuotaformError) -> ErrorRecord:
-        """Return the record."""
-        return cls(type=type(error).__name__, exit_code=int(error.exit_code), message=str(error)[:_LONGEST_ERROR])
-
-    @property
-    def head(self) -> str:
-        """Its first line."""
-        return self.message.partition("\n")[0]
 
 
 class ErrorGroup(ErrorRecord):
     """Errors that differ in nothing but the names of clusters and servers, and in numbers; that of the first one."""
 
     clusters: ClusterNames
-
-
-class FleetRow(Record, omit_defaults=True):
-    """What became of one cluster."""
-
-    cluster: ClusterName
-    cluster_id: Annotated[str | None, about("The id that it gave itself; null after an error.")] = written(
-        default=None, name="id"
-    )
-    status: Annotated[FleetStatus, about("What became of it.")]
-    read_at: Annotated[str | None, about("When it or its snapshot was read; null after an error, and of an apply.")] = (
-        written(default=None)
-    )
-    is_snapshot: Annotated[bool, about("Whether a snapshot was read in its place.")] = written(
-        default=False, name="snapshot"
-    )
-    entities: Annotated[Entities | None, about("The number of entities; null after an error.")] = written(default=None)
-    differences: Differences = written(default=0)
-    rules: Annotated[tuple[RuleName, ...], about("The rules that block it.")] = written(default=(), name="blocked_by")
-    blast_radius: Annotated[
-        RadiusCounts | None, about("That of its plan. Omitted if not asked for, or without a plan.")
-    ] = None
-    error: Annotated[ErrorRecord | None, about("Why there is no result; null if there is one.")] = written(default=None)
 
 
 class RuleBlocks(Record):
@@ -211,7 +137,7 @@ def _tightened(radius: RadiusCounts) -> int:
 
 def make_fleet_report(
     command: Literal["plan", "drift", "apply"],
-    outcomes: Iterable[ClusterOutcome[Any]],
+    outcomes: Iterable[ClusterOutcome[ClusterDigest]],
     *,
     error: QuotaformError | None = None,
 ) -> FleetReport:
@@ -220,7 +146,7 @@ def make_fleet_report(
     `error`: What ended the run as a whole.
     """
     known, found = COMMANDS[command], list(outcomes)
-    rows = tuple(_row(outcome, known.read) for outcome in found)
+    rows = tuple(map(_row, found))
     tally = Counter(row.status for row in rows)
     snapshots = [row for row in rows if row.is_snapshot and _moment(row) is not None]
     oldest = min(snapshots, key=lambda row: (_moment(row), row.cluster), default=None)
@@ -229,7 +155,10 @@ def make_fleet_report(
     radii = [radius for row in rows if (radius := row.blast_radius) is not None]
     return FleetReport(
         command=command,
-        is_interrupted=any(map(_is_interrupted, found)),
+        is_interrupted=any(
+            isinstance(each.error, NotReadError) or (each.value is not None and each.value.interrupted_by is not None)
+            for each in found
+        ),
         error=None if error is None else ErrorRecord.of(error),
         clusters={
             "total": len(rows),
@@ -245,15 +174,11 @@ def make_fleet_report(
     )
 
 
-def _is_interrupted(outcome: ClusterOutcome[Any]) -> bool:
-    """Whether an interrupt cut a cluster short or left it out."""
-    return isinstance(outcome.error, NotReadError) or getattr(outcome.value, "interrupted_by", None) is not None
-
-
-def _row(outcome: ClusterOutcome[Any], read: Callable[[str, Any], FleetRow]) -> FleetRow:
+def _row(outcome: ClusterOutcome[ClusterDigest]) -> FleetRow:
     error = outcome.error
     if error is None:
-        return read(outcome.cluster, outcome.require())
+        # Saved plans and the command line may call a cluster differently.
+        return replace(outcome.require().row, cluster=outcome.cluster)
     rules = _rules(error)
     status = FleetStatus.BLOCKED if rules else FleetStatus.FAILED
     return FleetRow(
@@ -271,60 +196,9 @@ def _rules(error: QuotaformError) -> tuple[str, ...]:
     return (error.finding.rule,) if isinstance(error, ClusterIdError) else ()
 
 
-def _planned(cluster: str, plan: PlanDigest) -> FleetRow:
-    status = FleetStatus.CHANGE if plan.changes else FleetStatus.UNCHANGED
-    return FleetRow(
-        cluster=cluster,
-        status=status if plan.is_applyable else FleetStatus.BLOCKED,
-        cluster_id=plan.cluster_id,
-        read_at=plan.read_at,
-        is_snapshot=plan.is_snapshot,
-        entities={
-            **{name: plan.summary[name] for name in ("create", "update", "delete")},
-            "unchanged": plan.summary["no_op"],
-            "undeclared": plan.undeclared,
-        },
-        differences=plan.changes,
-        rules=plan.blocking,
-        blast_radius=plan.blast_radius,
-    )
+class Command(NamedTuple):
+    """What a command counts: clusters with each status, and entities."""
 
-
-def _compared(cluster: str, drift: DriftDigest) -> FleetRow:
-    status = FleetStatus.DRIFT if drift.entities else FleetStatus.IN_SYNC
-    counts = {**drift.summary, "pending": drift.pending, "ignored": drift.ignored, "in_sync": drift.in_sync}
-    return FleetRow(
-        cluster=cluster,
-        status=status if drift.is_known else FleetStatus.UNKNOWN,
-        cluster_id=drift.cluster_id,
-        read_at=drift.read_at,
-        is_snapshot=drift.is_snapshot,
-        entities=counts if drift.is_known else {},
-        differences=drift.entities if drift.is_known else 0,
-        rules=() if drift.is_known else (rule.CLUSTER_ID.id,),
-    )
-
-
-def _applied(cluster: str, receipt: ReceiptDigest) -> FleetRow:
-    status = FleetStatus.APPLIED if receipt.entities else FleetStatus.UNCHANGED
-    already = receipt.tally.get(Result.ALREADY_APPLIED, 0)
-    return FleetRow(
-        cluster=cluster,
-        status=status if receipt.is_complete else FleetStatus.INCOMPLETE,
-        cluster_id=receipt.cluster_id,
-        entities={
-            **{action.value: receipt.applied[action] for action in (Action.CREATE, Action.UPDATE, Action.DELETE)},
-            "already_applied": already,
-            "not_in_effect": receipt.entities - already - sum(receipt.applied.values()),
-        },
-        differences=receipt.entities,
-    )
-
-
-class Command(Struct, frozen=True):
-    """A command whose runs are reported. `read` returns the row of a cluster and its digest."""
-
-    read: Callable[[str, Any], FleetRow]
     statuses: frozenset[FleetStatus]
     counts: tuple[str, ...]
 
@@ -333,17 +207,14 @@ _ALWAYS: Final = frozenset({FleetStatus.FAILED, FleetStatus.NOT_REACHED, FleetSt
 
 COMMANDS: Final[Mapping[str, Command]] = {
     "plan": Command(
-        _planned,
         _ALWAYS | {FleetStatus.CHANGE, FleetStatus.UNCHANGED},
         ("create", "update", "delete", "unchanged", "undeclared"),
     ),
     "drift": Command(
-        _compared,
         _ALWAYS | {FleetStatus.UNKNOWN, FleetStatus.DRIFT, FleetStatus.IN_SYNC},
         ("modified", "missing", "unexpected", "pending", "ignored", "in_sync"),
     ),
     "apply": Command(
-        _applied,
         _ALWAYS | {FleetStatus.INCOMPLETE, FleetStatus.APPLIED, FleetStatus.UNCHANGED},
         ("create", "update", "delete", "already_applied", "not_in_effect"),
     ),

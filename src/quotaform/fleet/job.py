@@ -33,7 +33,7 @@ from pyspark import StorageLevel
 from quotaform.fleet.options import environment
 from quotaform.fleet.session import is_connect
 from quotaform.model.errors import QuotaformError
-from quotaform.model.outcome import ClusterOutcome, Kept, Progress, digest_of, no_progress
+from quotaform.model.outcome import ClusterOutcome, Kept, Progress, no_progress
 from quotaform.model.server import ALLOWED_HOSTS
 from quotaform.model.variable import ALLOW_LIST
 from quotaform.repository.cluster_work import repeated
@@ -188,7 +188,7 @@ class Spool:
 
     def keep(self, value: T) -> Kept[T]:
         """Put a result on disk."""
-        return self.add(digest_of(value), packed(value))
+        return self.add(getattr(value, "digest", None), packed(value))
 
     def add(self, digest: object, content: bytes) -> Kept[Any]:
         """Put a result on disk that is `packed` already."""
@@ -379,7 +379,7 @@ def _work(
         for place in (places[number] for batch in batches for number in batch.column(0).to_pylist()):
             try:
                 made = work(clusters[place])
-                row = {"place": place, "digest": dumps(digest_of(made)), "value": packed(made)}
+                row = {"place": place, "digest": dumps(getattr(made, "digest", None)), "value": packed(made)}
             except QuotaformError as error:
                 row = {"place": place, "digest": dumps(error), "value": None}
             yield pyarrow.RecordBatch.from_pylist([row], arrow_schema(OUTCOMES))

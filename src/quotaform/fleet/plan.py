@@ -163,7 +163,7 @@ def _changed(outcomes: Iterable[ClusterOutcome[Kept[Plan]]]) -> dict[str | None,
     """Return the clusters whose plans change anything, as executors get them; one plan at a time is in memory."""
     found: dict[str | None, bytes] = {}
     for outcome in outcomes:
-        if outcome.error is None and (kept := outcome.require()).digest.changes:
+        if outcome.error is None and (kept := outcome.require()).digest.row.differences:
             made = kept.load()
             found[outcome.cluster] = changed_cluster(made.actual or {}, changed_values(made.changes))
     return found
@@ -173,7 +173,8 @@ def _with_radius(outcome: ClusterOutcome[Kept[Plan]], radius: BlastRadius) -> Cl
     """Add what was found to a plan, and its counts to the numbers of it."""
 
     def completed(made: Kept[Plan]) -> Kept[Plan]:
-        digest = structs.replace(made.digest, blast_radius=radius.without_changes())
+        row = structs.replace(made.digest.row, blast_radius=radius.without_changes())
+        digest = structs.replace(made.digest, row=row)
         return Kept(digest, lambda: replace(made.load(), actual=None, blast_radius=radius))
 
     return outcome.map(completed)

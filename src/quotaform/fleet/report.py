@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from quotaform.fleet.fleet_report import COMMANDS, FleetReport, FleetRow, FleetStatus
+from quotaform.fleet.fleet_report import COMMANDS, FleetReport
 from quotaform.model.entity import spell_name
 from quotaform.model.text import inert, listed, option_of
 from quotaform.plan.blast_radius import LimitDirection, RadiusCounts
+from quotaform.plan.digest import FleetRow, FleetStatus
 from quotaform.plan.report import TITLE, affected_text, direction_text, source_text
 from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Number, Report, Section, Table
 from quotaform.report.text import counted

@@ -46,7 +46,7 @@ class ClusterOutcome(Struct, Generic[T], frozen=True):
 class Kept(Struct, Generic[T], frozen=True):
     """A result that is not in memory, as one of thousands."""
 
-    digest: Any  # Its numbers
+    digest: Any  # Its numbers, if it has any
     load: Callable[[], T]  # Reads it
 
 

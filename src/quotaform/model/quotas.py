@@ -44,17 +44,6 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     captured_at: str  # when it was read, as ISO 8601 in UTC
     quotas: Quotas  # what it held
 
-    @property
-    def digest(self) -> SnapshotDigest:
-        """Its numbers."""
-        return SnapshotDigest(len(self.quotas))
-
-
-class SnapshotDigest(Struct, frozen=True):
-    """The numbers of a snapshot."""
-
-    entities: int
-
 
 class SnapshotFile(Struct, frozen=True):
     """The snapshot that was read instead of a running cluster."""

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from quotaform.model.entity import Entity
-from quotaform.model.errors import ExitCode, OtherClusterError, blocked_word
+from quotaform.model.errors import OtherClusterError
 from quotaform.model.finding import Allowance, Approval, Finding
 from quotaform.model.quotas import Action, Base, Cause, Change, DeclaredBase, Quotas, SnapshotFile
 from quotaform.model.records.document import digest_of, json_number, json_pieces
@@ -22,8 +22,9 @@ from quotaform.model.records.field import Address, KeyDoubles
 from quotaform.model.records.record import Count, Digest, Record, about, builtins, derived, written
 from quotaform.model.scope import Pattern
 from quotaform.model.settings import DEFAULT_GUARD_LIMITS, CountLimit, GuardLimits, PruneMode
-from quotaform.plan.blast_radius import BlastRadius, LimitChange, RadiusCounts
+from quotaform.plan.blast_radius import BlastRadius, LimitChange
 from quotaform.plan.change import EntityChange, Origin
+from quotaform.plan.digest import ClusterDigest, FleetRow, FleetStatus
 from quotaform.resolve.effect import Direction
 
 if TYPE_CHECKING:
@@ -260,25 +261,31 @@ class Plan:
         return counts
 
     @property
-    def digest(self) -> PlanDigest:
+    def digest(self) -> ClusterDigest:
         """What is left of it where plans of many clusters are counted."""
-        header = self.header
-        return PlanDigest(
-            cluster_name=header.cluster_name,
+        header, summary = self.header, self.summary
+        status = FleetStatus.CHANGE if self.changes else FleetStatus.UNCHANGED
+        actions = {action.value: summary[action] for action in Action}
+        row = FleetRow(
+            cluster=header.cluster_name,
             cluster_id=header.cluster_id,
-            plan_id=self.plan_id,
+            status=status if self.is_applyable else FleetStatus.BLOCKED,
             read_at=header.created_at if header.snapshot is None else header.snapshot.captured_at,
             is_snapshot=header.snapshot is not None,
-            summary=dict(self.summary),
-            changes=len(self.changes),
-            rows=len(self.rows),
-            commit=header.source.commit,
-            allowances=tuple(map(str, self.allowances)),
-            undeclared=sum(item.in_scope for item in self.unmanaged),
-            is_applyable=self.is_applyable,
-            has_entities=self.has_entities,
-            blocking=tuple(sorted({finding.rule for finding in self.findings if finding.blocking})),
+            entities={
+                **actions,
+                "unchanged": self.unchanged,
+                "undeclared": sum(item.in_scope for item in self.unmanaged),
+            },
+            differences=len(self.changes),
+            rules=tuple(sorted({finding.rule for finding in self.findings if finding.blocking})),
             blast_radius=self.blast_radius.without_changes() if self.blast_radius else None,
+        )
+        return ClusterDigest(
+            row=row,
+            counts={"changes": row.differences, **actions, "blocked": summary["blocked"]},
+            plan_id=self.plan_id,
+            has_entities=self.has_entities,
         )
 
     def require_cluster(self, cluster_id: str) -> None:
@@ -289,41 +296,3 @@ class Plan:
 
 def _id_values(values: Iterable[tuple[str, float]]) -> list[list[Any]]:
     return [[key, json_number(value)] for key, value in values]
-
-
-class PlanDigest(Struct, frozen=True, kw_only=True):
-    """What is kept of each plan in a run over many clusters: counts, and nothing of the size of its entities."""
-
-    cluster_name: str
-    cluster_id: str
-    plan_id: str
-    read_at: str  # When the cluster or its snapshot was read, ISO 8601 UTC; of a snapshot, when it was taken
-    is_snapshot: bool  # Whether a snapshot was read in the place of the cluster
-    summary: Mapping[str, int]  # How many entities each thing happens to, as in the plan
-    changes: int
-    rows: int
-    commit: str | None
-    allowances: tuple[str, ...]
-    undeclared: int  # How many live entities in scope no file declares
-    is_applyable: bool
-    has_entities: bool
-    blocking: tuple[str, ...] = ()
-    # How many limits it changes for those who really connect; `None` without --principals.
-    blast_radius: RadiusCounts | None = None
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """The exit code of a run that plans."""
-        if not self.is_applyable:
-            return ExitCode.BLOCKED
-        return ExitCode.DIFFERENCES if self.changes else ExitCode.DONE
-
-    @property
-    def word(self) -> str | None:
-        """What blocks it, as a `BlockedError` has it."""
-        return None if self.is_applyable else blocked_word(self.blocking)
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """Its numbers, by name."""
-        return {"changes": self.changes, **{name: self.summary[name] for name in (*Action, "blocked")}}

@@ -7,7 +7,7 @@ Format 1.3, `schemas/receipt.schema.json`. Like a plan file, it is verified when
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal, Self
@@ -15,7 +15,6 @@ from typing import Annotated, Any, Final, Literal, Self
 from msgspec import Struct, field, structs
 
 from quotaform.model.entity import Entity
-from quotaform.model.errors import ExitCode
 from quotaform.model.finding import Allowance
 from quotaform.model.quotas import Action, Base, Change, same_value
 from quotaform.model.records.document import RECEIPT, sealed_lines
@@ -34,6 +33,7 @@ from quotaform.model.records.record import (
 )
 from quotaform.plan.change import EntityChange
 from quotaform.plan.check.saved import Problem, entity_problems, value_problem
+from quotaform.plan.digest import ClusterDigest, FleetRow, FleetStatus
 from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.records import checked_options, dump_declared, load_declared
 from quotaform.plan.sealed import SealedFormat, read_sealed, sealed_fields
@@ -189,20 +189,34 @@ class Receipt(Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def digest(self) -> ReceiptDigest:
+    def digest(self) -> ClusterDigest:
         """What is left of it where applies to many clusters are counted."""
-        return ReceiptDigest(
-            cluster_name=self.plan.header.cluster_name,
-            cluster_id=self.plan.header.cluster_id,
-            plan_id=self.plan.plan_id,
-            tally=Counter(item.result.value for item in self.results),
-            applied={
-                action.value: sum(each.action is action and each.result is Result.APPLIED for each in self.results)
-                for action in Action
+        header, tally = self.plan.header, counted_results(self.results)
+        applied = {
+            action.value: sum(each.action is action and each.result is Result.APPLIED for each in self.results)
+            for action in Action
+        }
+        already = tally[Result.ALREADY_APPLIED]
+        may_have_changed = sum(count for result, count in tally.items() if result.may_have_written)
+        status = FleetStatus.APPLIED if self.results else FleetStatus.UNCHANGED
+        row = FleetRow(
+            cluster=header.cluster_name,
+            cluster_id=header.cluster_id,
+            status=status if self.is_complete else FleetStatus.INCOMPLETE,
+            entities={
+                **applied,
+                "already_applied": already,
+                "not_in_effect": len(self.results) - already - sum(applied.values()),
             },
+            differences=len(self.results),
+        )
+        return ClusterDigest(
+            row=row,
+            counts={"changes": may_have_changed, **applied},
+            plan_id=self.plan.plan_id,
+            tally=tally,
+            wrote_anything=may_have_changed > 0,
             interrupted_by=self.interrupted_by,
-            interruption=self.interruption,
-            options=self.plan.header.options,
         )
 
 
@@ -278,54 +292,6 @@ class SavedReceipt(Record, document=RECEIPT, dict=True, omit_defaults=True):
     def declared(self) -> frozenset[Entity] | None:
         """All entities for which the files declared values; `None` if they were invalid, or there were none."""
         return load_declared(self.declared_addresses, (item.entity for item in self.results))
-
-
-class ReceiptDigest(Struct, frozen=True, kw_only=True):
-    """What is kept of each apply in a run over many clusters: counts, and nothing of the size of its entities."""
-
-    cluster_name: str
-    cluster_id: str
-    plan_id: str
-    tally: Mapping[str, int]  # How many entities each result has; those that none has are left out
-    applied: Mapping[str, int]  # By action, how many entities hold what the plan says and did not before
-    options: PlanOptions
-    interrupted_by: str | None = None
-    interruption: str | None = None
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether everything holds."""
-        return all(Result(name).holds for name in self.tally)
-
-    @property
-    def wrote_anything(self) -> bool:
-        """Whether anything was or may have been written."""
-        return self.may_have_changed > 0
-
-    @property
-    def may_have_changed(self) -> int:
-        """How many entities were or may have been changed."""
-        return sum(count for name, count in self.tally.items() if Result(name).may_have_written)
-
-    @property
-    def entities(self) -> int:
-        """How many entities the plan changes."""
-        return sum(self.tally.values())
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """The exit code of a run that applies."""
-        codes = []
-        if self.interrupted_by is not None:
-            codes.append(ExitCode.INTERRUPTED if self.interrupted_by == "SIGINT" else ExitCode.TERMINATED)
-        if not self.is_complete:
-            codes.append(ExitCode.PARTIAL if self.wrote_anything else ExitCode.ERROR)
-        return ExitCode.most_severe(codes)
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """Its numbers, by name."""
-        return {"changes": self.may_have_changed, **self.applied}
 
 
 def _all_hold(results: Iterable[EntityResult]) -> bool:

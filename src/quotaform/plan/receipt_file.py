@@ -30,7 +30,7 @@ from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.system.files import RECEIPT_LIMIT, read_bytes, write_new_text, write_text_atomically
 
 if TYPE_CHECKING:
-    from quotaform.plan.plan import PlanDigest
+    from quotaform.plan.digest import ClusterDigest
     from quotaform.repository.repository import Repository
 
 
@@ -48,15 +48,15 @@ def receipt_folder(repository: Repository) -> Path:
     return repository.config_path.parent / ".quotaform" / "receipts"
 
 
-def receipt_path(plan: PlanDigest, repository: Repository, clock: Clock = SYSTEM_CLOCK) -> Path:
+def receipt_path(plan: ClusterDigest, repository: Repository, clock: Clock = SYSTEM_CLOCK) -> Path:
     """Return where the receipt of an apply goes by default; see `numbered_paths`."""
     return receipt_folder(repository) / receipt_name(plan, clock)
 
 
-def receipt_name(plan: PlanDigest, clock: Clock = SYSTEM_CLOCK) -> str:
+def receipt_name(plan: ClusterDigest, clock: Clock = SYSTEM_CLOCK) -> str:
     """Return the name of the receipt of an apply."""
     second = timestamp(clock).replace(":", "").replace("-", "")
-    name = plan.cluster_name[:_LONGEST_CLUSTER]
+    name = plan.row.cluster[:_LONGEST_CLUSTER]
     cluster = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "_" for letter in name)
     return f"{second}-{cluster}-{plan.plan_id.removeprefix('sha256:')[:8]}.json"
 

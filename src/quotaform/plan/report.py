@@ -31,7 +31,8 @@ from quotaform.plan.blast_radius import (
     change_row,
 )
 from quotaform.plan.change import EntityChange, Origin
-from quotaform.plan.plan import Plan, PlanDigest, Unmanaged
+from quotaform.plan.digest import ClusterDigest, FleetStatus
+from quotaform.plan.plan import Plan, Unmanaged
 from quotaform.report.annotation import Problems
 from quotaform.report.finding import FEW, render_findings, render_removed
 from quotaform.report.report import Column, ColumnKind, Section, Table
@@ -540,16 +541,16 @@ def plan_problems(plan: Plan) -> Problems:
     return Problems(findings=findings, command="plan", cluster=plan.header.cluster_name)
 
 
-def render_plan_total(outcomes: Sequence[ClusterOutcome[PlanDigest]], style: Style = PLAIN) -> str:
+def render_plan_total(outcomes: Sequence[ClusterOutcome[ClusterDigest]], style: Style = PLAIN) -> str:
     """Return what all plans do together, in Terraform's words, and which clusters failed."""
     plans = values_of(outcomes)
-    counts = {action: sum(plan.summary[action.value] for plan in plans) for action in Action}
-    blocked = sum(not plan.is_applyable for plan in plans)
-    lines = [clusters_line(outcomes, f"{sum(plan.changes > 0 for plan in plans)} with changes", blocked)]
+    counts = {action: sum(plan.counts[action.value] for plan in plans) for action in Action}
+    blocked = sum(plan.row.status is FleetStatus.BLOCKED for plan in plans)
+    lines = [clusters_line(outcomes, f"{sum(plan.row.differences > 0 for plan in plans)} with changes", blocked)]
     if any(counts.values()):
         lines.append(style.paint(plan_line(counts), "bold"))
     elif len(plans) == len(outcomes) and not blocked:
         has_entities = any(plan.has_entities for plan in plans)
-        undeclared = sum(plan.undeclared for plan in plans)
+        undeclared = sum((plan.row.entities or {})["undeclared"] for plan in plans)
         lines.append(style.paint(no_changes_line(undeclared) if has_entities else NOTHING_SELECTED, "bold"))
     return "\n".join(lines) + "\n"

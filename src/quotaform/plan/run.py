@@ -28,7 +28,8 @@ from quotaform.plan.check.check import CHECKS, with_findings
 from quotaform.plan.check.facts import ClusterBase, Facts, Safeguards, safeguards_of
 from quotaform.plan.check.guard import GUARDS, check_second_plan
 from quotaform.plan.difference import Pruning, diff, make_plan, prune, removable_entities, removals
-from quotaform.plan.plan import Plan, PlanDigest, PlanHeader, PlanOptions, PlanSource
+from quotaform.plan.digest import ClusterDigest, FleetStatus
+from quotaform.plan.plan import Plan, PlanHeader, PlanOptions, PlanSource
 from quotaform.plan.source import Source, read_source
 from quotaform.repository.cluster_work import ClusterWork, Connect, Steps
 from quotaform.repository.gateway import open_gateway
@@ -75,11 +76,11 @@ class PlanRequest(Struct, frozen=True, kw_only=True):
         """Return who connects to a cluster, if the plan is to say whose limits change."""
         return None if self.principals is None else self.principals.of_cluster(cluster)
 
-    def can_apply(self, cluster: Cluster, plan: PlanDigest) -> bool:
+    def can_apply(self, cluster: Cluster, plan: ClusterDigest) -> bool:
         """Whether a plan has something to apply and a running cluster, even if a snapshot of it was read instead."""
         known = self.config.clusters.get(cluster.name)
         is_running = cluster.snapshot is None or (known is not None and known.snapshot is None)
-        return bool(plan.changes) and plan.is_applyable and is_running
+        return plan.row.status is FleetStatus.CHANGE and is_running
 
 
 class Reading(Struct, frozen=True):
@@ -312,7 +313,7 @@ def with_same_clusters(outcomes: Iterable[ClusterOutcome[Any]]) -> Iterator[Clus
 def _live_id(made: Plan | Kept[Plan]) -> str | None:
     """Return the id of the cluster that a plan is for; `None` for a snapshot."""
     if isinstance(made, Kept):
-        return None if made.digest.is_snapshot else str(made.digest.cluster_id)
+        return None if made.digest.row.is_snapshot else str(made.digest.cluster_id)
     return None if made.header.snapshot is not None else made.header.cluster_id
 
 

@@ -228,10 +228,11 @@ class ApplyRun(Struct, frozen=True, kw_only=True):
     def _require_approved(self, plans: Sequence[ClusterPlan[Any]]) -> None:
         """Make sure that plans which were just made are the approved ones, or that there is nothing to do."""
         from quotaform.apply.run import require_approved
+        from quotaform.plan.digest import FleetStatus
 
         expected = self.expected_id
         only = plans[0].digest if len(plans) == 1 else None
-        if expected is not None and only is not None and not only.changes and only.is_applyable:
+        if expected is not None and only is not None and only.row.status is FleetStatus.UNCHANGED:
             self.console.warn(
                 f"Nothing to do: the cluster matches the files. The plan {expected} is already applied, or the "
                 "cluster was changed to match."

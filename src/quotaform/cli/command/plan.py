@@ -50,7 +50,7 @@ from quotaform.system.files import require_writable
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
     from quotaform.model.outcome import ClusterOutcome
-    from quotaform.plan.plan import PlanDigest
+    from quotaform.plan.digest import ClusterDigest
     from quotaform.plan.principals import PrincipalList
     from quotaform.plan.run import PlanRequest
 
@@ -225,7 +225,7 @@ def report_saved(
     console: Console,
     request: PlanRequest,
     files: Sequence[OutFile],
-    outcomes: Sequence[ClusterOutcome[PlanDigest]],
+    outcomes: Sequence[ClusterOutcome[ClusterDigest]],
 ) -> None:
     """Print to stderr where plans were saved, and the command that applies those that can be applied.
 

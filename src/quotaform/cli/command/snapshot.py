@@ -10,7 +10,7 @@ from quotaform.cli.option.common import option, with_options
 from quotaform.cli.option.engine import Engine, job_progress
 from quotaform.cli.option.output import Output
 from quotaform.cli.present import cluster_paths, report_failures
-from quotaform.model.outcome import digest_of, exit_code
+from quotaform.model.outcome import ClusterOutcome, exit_code
 from quotaform.system.files import require_writable
 
 
@@ -48,7 +48,7 @@ def snapshot(
     progress = job_progress(console, f"Reading {counted(len(clusters), 'cluster')}", session)
     outcomes = []
     for outcome in take_snapshots(repository, clusters, engine=session, progress=progress):
-        outcomes.append(outcome.map(digest_of))
+        outcomes.append(ClusterOutcome[None](outcome.cluster, error=outcome.error))
         if outcome.error is not None and len(clusters) > 1:
             report_failures(console, [outcome])
             continue
@@ -61,6 +61,5 @@ def snapshot(
             require_writable(file)
             write_file(file, text)
             console.keep_code()
-            entities = taken.digest.entities
-            console.echo(f"Wrote {entities} entities of {inert(outcome.cluster)} to {inert(str(file))}.\n")
+            console.echo(f"Wrote {len(taken.quotas)} entities of {inert(outcome.cluster)} to {inert(str(file))}.\n")
     return exit_code(outcomes)

@@ -6,7 +6,8 @@ globs, tables of a catalog, and all of it where the session exists already or is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from re import MULTILINE
 from re import compile as regex
@@ -19,10 +20,12 @@ from quotaform.fleet.launch import may_have_tables
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.session import starts_java
 from quotaform.model import rule
-from quotaform.model.errors import InvalidFilesError
+from quotaform.model.errors import EngineError, InvalidFilesError
 from quotaform.model.finding import Location
 from quotaform.model.text import inert, listed
 from quotaform.resolve.spark_quotas import arrow_schema
+from quotaform.system.files import sync_tree
+from quotaform.system.staging import staged_folder
 
 if TYPE_CHECKING:
     import pyarrow
@@ -161,6 +164,33 @@ def reason_of(error: PySparkException | Py4JError) -> str:
         return known or inert(text.partition("\n")[0])
     causes = _CAUSE(text)
     return inert(causes[-1] if causes else text.partition("\n")[0])
+
+
+_MOST_IN_FILE: Final = 50_000_000
+
+
+@contextmanager
+def staged_rows(rows: DataFrame, table: Path, expected: int | None, by: Sequence[str] = ()) -> Iterator[Path]:
+    """Write rows to a folder in a table where no reader looks, and yield it; what is not moved from it is removed.
+
+    They last through a power cut. `expected`: how many there are; `None` if nobody knows, but there are some. `by`: the
+    columns by which they are in folders. Raises `EngineError` if Spark has written them where this process does not see
+    them: an executor on another machine writes to its own disk, and so does the server of Spark Connect.
+    """
+    from pyarrow import parquet
+
+    with staged_folder(table) as staged:
+        rows.write.option("maxRecordsPerFile", _MOST_IN_FILE).partitionBy(*by).parquet(located(str(staged)))
+        found = sum(parquet.read_metadata(file).num_rows for file in staged.rglob("part-*.parquet"))
+        if found != expected and (expected is not None or not found):
+            wrote = "rows" if expected is None else f"{expected:,} rows"
+            raise EngineError(
+                f"Spark wrote {wrote} to {inert(str(table))}, and {found:,} of them are there on this machine: it runs "
+                "elsewhere. Nothing was changed; name a directory that all machines share, or, where the command takes "
+                "one, a URL or a table that Spark alone writes."
+            )
+        sync_tree(staged)
+        yield staged
 
 
 _PATTERN: Final = frozenset("*?[{")

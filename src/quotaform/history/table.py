@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import functions as f
 
-from quotaform.fleet.table import located, located_exactly
+from quotaform.fleet.table import located_exactly, staged_rows
 from quotaform.history.spark import READINGS
-from quotaform.model.errors import ArgumentError, HistoryError
+from quotaform.model.errors import ArgumentError, HistoryError, QuotaformError
 from quotaform.model.text import option_of, quote
-from quotaform.system.files import reason_of, sync_folder, sync_tree
-from quotaform.system.staging import remove_dead, staged_folder
+from quotaform.system.files import reason_of, sync_folder
+from quotaform.system.staging import staged_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -120,9 +120,8 @@ class ParquetHistory:
     def require_writable(self) -> None:
         """Make sure that it can be written, before anything else is done."""
         try:
-            self._path.mkdir(parents=True, exist_ok=True)
             with staged_folder(self._path):
-                remove_dead(self._path, time())
+                pass
         except OSError as error:
             problem = f"it cannot be written: {reason_of(error)}"
             raise HistoryError(self.name, problem, "make it writable, or give another path") from None
@@ -134,23 +133,15 @@ class ParquetHistory:
             return False
         if len(self._folders) + 1 >= _MOST_FOLDERS:
             # What this append did is done, and the next one can do this as well.
-            with suppress(OSError, HistoryError):
+            with suppress(OSError, QuotaformError):
                 self._merge()
         return True
 
     def _add(self, rows: DataFrame, name: str) -> bool:
         """Add a folder; return false if there is one of its name."""
         place = self._path / name
-        with staged_folder(self._path) as staged:
-            rows.hint("rebalance").write.parquet(located(str(staged)))
-            if not staged.is_dir():
-                raise HistoryError(
-                    self.name,
-                    "what Spark wrote is not there for this process, so it is not on a file system that both see",
-                    "give a path on a shared one, or delta:PATH",
-                )
+        with staged_rows(rows.hint("rebalance"), self._path, None) as staged:
             try:
-                sync_tree(staged)
                 staged.rename(place)
             except OSError as error:
                 if error.errno in (EEXIST, ENOTEMPTY):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from platform import node
+from time import time
 from typing import Final
 from uuid import uuid4
 
@@ -22,8 +23,10 @@ _LONGEST_S: Final = 7 * 24 * 3600
 def staged_folder(table: Path) -> Iterator[Path]:
     """Yield the path of a folder in a table that does not exist yet; it is removed if it is there at the end.
 
-    No reader of Parquet looks there.
+    No reader of Parquet looks there. The folder of the table is made, and what killed processes have left in it goes.
     """
+    table.mkdir(parents=True, exist_ok=True)
+    remove_dead(table, time())
     staged = table / f"{_PREFIX}{uuid4().hex[:12]}"
     staged.mkdir()
     descriptor = os.open(staged, os.O_RDONLY)

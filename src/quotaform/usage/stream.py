@@ -17,7 +17,7 @@ from math import ceil
 from pathlib import Path
 from re import DOTALL, MULTILINE
 from re import compile as regex
-from time import monotonic, sleep, time
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
@@ -27,7 +27,7 @@ from pyspark.sql import functions as f
 
 from quotaform.fleet.job import repeatable_rows
 from quotaform.fleet.launch import TABLE_CONFIG, cause, engine_error
-from quotaform.fleet.table import is_url, located
+from quotaform.fleet.table import is_url, located, staged_rows
 from quotaform.model.errors import (
     ArgumentError,
     AuthenticationError,
@@ -38,8 +38,7 @@ from quotaform.model.errors import (
     StreamError,
 )
 from quotaform.model.text import MIB, inert, option_of, quote
-from quotaform.system.files import sync_folder, sync_tree, take_lock
-from quotaform.system.staging import remove_dead, staged_folder
+from quotaform.system.files import sync_folder, take_lock
 from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.ingest.rows import counts_of, merged, parsed, rejected_rows, usage_rows
 from quotaform.usage.ingest.source import RECORDINGS
@@ -159,23 +158,21 @@ class BatchWriter(Struct, kw_only=True):
         counts = counts_of(found)
         # Not before: what was read by now is of the topic that is there now.
         self.require_topic()
-        rows, files = with_date(usage_rows(found)), ceil(counts.rows / _ROWS_IN_FILE)
-        self._publish(rows, self.request.usage, batch, files, PARTITIONS)
-        self._publish(rejected_rows(found), self.request.quarantine, batch, min(1, counts.rejected))
+        self._publish(with_date(usage_rows(found)), self.request.usage, batch, counts.rows, PARTITIONS)
+        self._publish(rejected_rows(found), self.request.quarantine, batch, counts.rejected)
         self.counts.update({reason.name: count for reason, count in counts.dropped.items()})
         self.counts.update(written=counts.samples, quarantined=counts.rejected)
 
-    def _publish(self, rows: DataFrame, table: str, batch: int, files: int, by: Sequence[str] = ()) -> None:
-        """Replace the files of a batch in the folder of a table by files with its rows, made in so many tasks."""
+    def _publish(self, rows: DataFrame, table: str, batch: int, expected: int, by: Sequence[str] = ()) -> None:
+        """Replace the files of a batch in the folder of a table by files with its rows, of which there are so many."""
         # The id of the query: made once for a checkpoint, and before its first batch.
         name = f"stream-{json.loads((self.request.progress / 'metadata').read_text())['id']}-{batch:09d}"
         folder = Path(table).absolute()
         before = set(folder.rglob(f"{name}-*.parquet"))
-        if files:
-            with staged_folder(folder) as staged:
-                parts = rows.coalesce(1) if files == 1 else rows.repartition(files)
-                parts.write.partitionBy(*by).parquet(located(str(staged)))
-                sync_tree(staged)
+        if expected:
+            tasks = ceil(expected / _ROWS_IN_FILE)
+            parts = rows.coalesce(1) if tasks == 1 else rows.repartition(tasks)
+            with staged_rows(parts, folder, expected, by) as staged:
                 before -= {*take_places(staged, folder, name)}
         # A batch that was made before.
         for place in before:
@@ -206,7 +203,6 @@ def run_stream(spark: SparkSession, request: StreamRequest, report: Report, is_s
         _require_usage(own, usage)
         for folder in (usage, quarantine):
             folder.mkdir(parents=True, exist_ok=True)
-            remove_dead(folder, time())
         writer = BatchWriter(request=request, require_topic=lambda: _require_topic(topics, request))
         try:
             return _run(_new_records(own, request), writer, report, is_stopped)

@@ -9,11 +9,13 @@ from pathlib import Path
 from time import time
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow
 import pytest
 from pyarrow import parquet
 
+from quotaform.history.table import ParquetHistory
 from quotaform.model.errors import EngineError
 from quotaform.system import staging as module
 from quotaform.system.staging import remove_dead, staged_folder
@@ -109,10 +111,10 @@ def rows_of(*files: int) -> Any:
         for number, count in enumerate(files):
             parquet.write_table(pyarrow.table({"ts": range(count)}), folder / f"part-{number}.parquet")
 
-    session = SimpleNamespace(catalog=SimpleNamespace(tableExists=lambda name: False))
-    return SimpleNamespace(
-        sparkSession=session, write=SimpleNamespace(partitionBy=lambda: SimpleNamespace(parquet=write))
-    )
+    rows = SimpleNamespace(sparkSession=SimpleNamespace(catalog=SimpleNamespace(tableExists=lambda name: False)))
+    rows.write = SimpleNamespace(option=lambda *_: rows.write, partitionBy=lambda: rows.write, parquet=write)
+    rows.hint = lambda _: rows
+    return rows
 
 
 def test_rows_that_are_all_there_are_added(tmp_path: Path) -> None:
@@ -127,3 +129,11 @@ def test_rows_that_are_on_another_machine_are_not_taken_for_added(tmp_path: Path
     with pytest.raises(EngineError, match=rf"Spark wrote 5 rows to .*usage, and {found} of them are there"):
         add_rows(rows_of(*files), str(tmp_path / "usage"), 5, prefix="usage")
     assert not (tmp_path / "usage").exists()
+
+
+def test_an_append_to_a_history_that_is_on_another_machine_fails(tmp_path: Path) -> None:
+    """Of executors with disks of their own, the folder was there without the rows, and the append was done."""
+    history = ParquetHistory(Mock(), str(tmp_path))
+    with pytest.raises(EngineError, match=r"Spark wrote rows to .*, and 0 of them are there"):
+        history.add(rows_of(0))
+    assert list(tmp_path.iterdir()) == []

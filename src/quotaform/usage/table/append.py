@@ -18,7 +18,6 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from shutil import rmtree
-from time import time
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -38,12 +37,12 @@ from quotaform.fleet.table import (
     located,
     read_table,
     require_columns,
+    staged_rows,
 )
-from quotaform.model.errors import EngineError, InvalidFilesError, UsageError
+from quotaform.model.errors import InvalidFilesError, UsageError
 from quotaform.model.text import inert
 from quotaform.resolve.spark_quotas import completed
 from quotaform.system.files import sync_folder
-from quotaform.system.staging import remove_dead, staged_folder
 from quotaform.usage.table.schema import LATER_COLUMNS, PARTITIONS, first_columns
 
 if TYPE_CHECKING:
@@ -103,34 +102,14 @@ def _has_column(spark: SparkSession, name: str, column: str) -> bool:
 
 
 def _add_files(rows: DataFrame, folder: Path, expected: int, prefix: str, by: Sequence[str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    remove_dead(folder, time())
     try:
-        with staged_folder(folder) as staged:
-            rows.write.partitionBy(*by).parquet(located(str(staged)))
-            _require_rows(staged, folder, expected)
+        with staged_rows(rows, folder, expected, by) as staged:
             staged.rename(folder / f"{_READY}{prefix}-{uuid4().hex[:12]}")
         complete(folder)
     finally:
         with suppress(OSError):
             # If nothing was added to a new table.
             folder.rmdir()
-
-
-def _require_rows(staged: Path, folder: Path, expected: int) -> None:
-    """Make sure that all rows are in the files that this process sees.
-
-    An executor on another machine writes to its own disk, and so does the server of Spark Connect.
-    """
-    from pyarrow import parquet
-
-    found = sum(parquet.read_metadata(file).num_rows for file in staged.rglob("part-*.parquet"))
-    if found != expected:
-        raise EngineError(
-            f"Spark wrote {expected:,} rows to {inert(str(folder))}, and {found:,} of them are there on this "
-            "machine: it runs elsewhere. Nothing was added; name a directory that all machines share, a URL, or a "
-            "table of the catalog."
-        )
 
 
 def complete(folder: Path) -> None:

@@ -11,24 +11,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from time import time
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 from uuid import uuid4
 
-from quotaform.model.errors import EngineError, FileReadError, UsageError
+from quotaform.model.errors import FileReadError, UsageError
 from quotaform.model.records.document import USAGE_COMPACT
 from quotaform.model.records.record import Count, Record, about
 from quotaform.model.text import inert
 from quotaform.report.text import PLAIN, Style, counted
-from quotaform.system.files import sync_folder, sync_tree
+from quotaform.system.files import sync_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _WHOLE: Final = "day-"
 """How the names of files begin that have all rows of a day and cluster."""
-_MOST_ROWS: Final = 50_000_000
-"""How many rows a file has at most."""
 
 
 class Compacted(Record, document=USAGE_COMPACT):
@@ -160,13 +157,11 @@ def _rewritten(spark: SparkSession, folder: Path, paths: Sequence[Path], kept_fr
     from pyarrow import parquet
     from pyspark.sql import functions as f
 
-    from quotaform.fleet.table import located, located_exactly
+    from quotaform.fleet.table import located, located_exactly, staged_rows
     from quotaform.resolve.spark_quotas import struct
-    from quotaform.system.staging import remove_dead, staged_folder
     from quotaform.usage.table.append import take_places, with_date
     from quotaform.usage.table.schema import PARTITIONS, SERIES, USAGE
 
-    remove_dead(folder, time())
     for path in paths:
         _require_columns(path)
     rows = spark.createDataFrame([], USAGE)
@@ -179,15 +174,7 @@ def _rewritten(spark: SparkSession, folder: Path, paths: Sequence[Path], kept_fr
     rows = with_date(rows.where(f.col("ts").isNotNull()).dropDuplicates())
     if kept_from is not None:
         rows = rows.where(f.col("date") >= f.lit(kept_from))
-    with staged_folder(folder) as staged:
-        in_order = rows.repartition(*PARTITIONS).sortWithinPartitions(*PARTITIONS, *SERIES, "ts")
-        in_order.write.option("maxRecordsPerFile", _MOST_ROWS).partitionBy(*PARTITIONS).parquet(located(str(staged)))
-        written = sum(parquet.read_metadata(path).num_rows for path in staged.rglob("part-*.parquet"))
-        if written != rows.count():
-            raise EngineError(
-                f"Spark wrote to {inert(str(folder))}, and not all rows are there on this machine: it runs elsewhere. "
-                "Nothing was removed; name a directory that all machines share."
-            )
-        sync_tree(staged)
+    in_order = rows.repartition(*PARTITIONS).sortWithinPartitions(*PARTITIONS, *SERIES, "ts")
+    with staged_rows(in_order, folder, rows.count(), PARTITIONS) as staged:
         places = take_places(staged, folder, f"{_WHOLE}{uuid4().hex[:12]}")
     return {place: parquet.read_metadata(place).num_rows for place in places}

@@ -41,17 +41,17 @@ class RecordedSource(Record):
 
     broker: Annotated[str, about("Its name in the table.")]
     source: Annotated[str, about("Where it was measured.")]
-    asked: Annotated[Count, about("How often it was asked.")]
-    read: Annotated[Count, about("How often it answered.")]
-    rows: Annotated[Count, about("The rows of it in the table.")]
-    dropped: DroppedSamples
-    rejected: Annotated[Count, about("Records that could not be read.")]
-    problems: Annotated[tuple[str, ...], about("The first reasons of these.")]
-    size: Annotated[Count, about("The bytes of all its answers.")] = field(name="bytes")
-    seconds: Annotated[float, about("The time that all its answers took.")]
-    longest: Annotated[float, about("The longest of these times.")] = field(name="longest_s")
-    gaps: Annotated[tuple[Gap, ...], about("The times without measurements.")]
-    remark: Annotated[str | None, about("Why its last answer had no row, or null.")]
+    asked: Annotated[Count, about("How often it was asked.")] = 0
+    read: Annotated[Count, about("How often it answered.")] = 0
+    rows: Annotated[Count, about("The rows of it in the table.")] = 0
+    dropped: DroppedSamples = field(default_factory=dict)
+    rejected: Annotated[Count, about("Records that could not be read.")] = 0
+    problems: Annotated[tuple[str, ...], about("The first reasons of these.")] = ()
+    size: Annotated[Count, about("The bytes of all its answers.")] = field(name="bytes", default=0)
+    seconds: Annotated[float, about("The time that all its answers took.")] = 0.0
+    longest: Annotated[float, about("The longest of these times.")] = field(name="longest_s", default=0.0)
+    gaps: Annotated[tuple[Gap, ...], about("The times without measurements.")] = ()
+    remark: Annotated[str | None, about("Why its last answer had no row, or null.")] = None
 
 
 class Recording(Record, document=USAGE_RECORD):

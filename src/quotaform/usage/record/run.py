@@ -1,4 +1,4 @@
-"""Recording: a thread asks each source, one loop keeps what they answer and writes Parquet files as it goes."""
+"""Recording: a thread asks each source, the main one takes up what they answer and writes Parquet files as it goes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from io import BytesIO
 from itertools import islice
 from math import ceil, inf
 from pathlib import Path
+from queue import SimpleQueue
 from re import compile as regex
-from threading import Event, RLock, Thread
-from typing import TYPE_CHECKING, Final
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import uuid4
 
-from msgspec import Struct, field
+from msgspec import Struct
+from msgspec.structs import replace
 
 from quotaform.model.errors import ArgumentError, EngineError, NothingReadError, QuotaformError, missing_extra
 from quotaform.model.outcome import ClusterOutcome
@@ -34,7 +36,7 @@ from quotaform.usage.record.recording import (
     first_problem,
     read_rows,
 )
-from quotaform.usage.sample import DropReason, UsageRow, by_reason
+from quotaform.usage.sample import UsageRow, by_reason
 
 if TYPE_CHECKING:
     import pyarrow
@@ -69,117 +71,63 @@ class RecordRequest(Struct, frozen=True, kw_only=True):
 
 
 class _Source(Struct):
-    """A source, and what became of it so far; `lock` is held by whoever looks at that, or changes it."""
+    """A source, and what became of it so far, as the main thread knows it."""
 
     cluster: str
-    broker: str
     shown: str  # How warnings call it
     reader: Reader
-    warn: Callable[[str], None]
-    lock: RLock
-    rows: list[UsageRow] = field(default_factory=list)  # What was read and not written yet
-    written: int = 0  # How many rows of it are in the table
+    found: RecordedSource
+    rows: list[UsageRow] = []  # What was read and not written yet
     files: int = 0  # How many files have rows of it
     failure: str | None = None  # Why it could not be read the last time; `None` if it could
-    asked: int = 0
-    sizes: list[int] = field(default_factory=list)  # Of its answers
-    seconds: list[float] = field(default_factory=list)
-    rejected: int = 0
-    dropped: Counter[DropReason] = field(default_factory=Counter)
-    problems: list[str] = field(default_factory=list)
-    gaps: list[tuple[int, int, str]] = field(default_factory=list)
-    """The first and the last slot, and why there is no answer."""
-    remark: str | None = None
     is_remarked: bool = False
 
-    def record(self, request: RecordRequest, clock: Clock, stop: Event) -> None:
-        """Read it in its slots, from now on, until there are no more or `stop` is set."""
-        interval = request.interval
-        slots = inf if request.seconds is None else max(1, ceil(request.seconds / interval))
-        begun = clock.monotonic()
-        slot = failures = 0
-        while not stop.is_set() and slot < slots:
-            asked = clock.monotonic()
-            problem = None
-            try:
-                reading = self.reader.read(min(max(interval, SHORTEST_WAIT), LONGEST_WAIT))
-                read = read_rows(reading.items)
-            except Exception as error:
-                # An internal error, too, is a gap of this source and not the end of its thread.
-                if stop.is_set():
-                    return
-                problem, failures = problem_of(error), failures + 1
-                self._fail(slot, problem)
-            else:
-                failures = 0
-                self._take_up(reading, read)
-            ended = clock.monotonic()
-            following = next_slot(slot, interval, ended - begun, ended - asked, failures)
-            if stop.wait(max(0.0, following * interval - (ended - begun))):
-                following = min(following, int((clock.monotonic() - begun) / interval) + 1)
-            following = int(min(following, slots))
-            if following > slot + 1:
-                self._miss(slot + 1, following - 1, problem or _NOT_IN_TIME)
-            slot = following
-
-    def _miss(self, first: int, last: int, problem: str) -> None:
-        with self.lock:
-            if self.gaps and self.gaps[-1][1:] == (first - 1, problem):
-                first = self.gaps.pop()[0]
-            self.gaps.append((first, last, problem))
-
-    def _fail(self, slot: int, problem: str) -> None:
-        with self.lock:
-            self._miss(slot, slot, problem)
-            # How it began is said of all sources together.
-            if self.failure is None and self.asked:
-                self.warn(f"{self.shown} {problem}; it is asked again")
-            self.asked += 1
-            self.failure = problem
-
-    def _take_up(self, reading: Reading, read: ReadRows) -> None:
-        with self.lock:
-            self.asked += 1
-            self.sizes.append(reading.size)
-            self.seconds.append(reading.seconds)
-            self.rows += read.rows
-            self.rejected += len(read.rejected)
-            self.dropped += read.dropped
-            if read.rejected and first_problem(read.rejected) not in self.problems[: _MOST_PROBLEMS - 1]:
-                self.problems = [*self.problems, first_problem(read.rejected)][:_MOST_PROBLEMS]
-            self.remark = explain_no_rows(read)
-            if self.remark is not None and not self.is_remarked:
-                self.is_remarked = True
-                self.warn(f"{self.shown} answers, but {self.remark}")
-            if self.failure is not None:
-                self.warn(f"{self.shown} answers again")
-            self.failure = None
-
-    def report(self, started: datetime, interval: float) -> RecordedSource:
-        """Return what was recorded, after the run. `started` is the time of the first slot."""
-        return RecordedSource(
-            broker=self.broker,
-            source=self.reader.shown,
-            asked=self.asked,
-            read=len(self.sizes),
-            rows=self.written,
-            dropped=by_reason(self.dropped),
-            rejected=self.rejected,
-            problems=tuple(self.problems),
-            size=sum(self.sizes),
-            seconds=round(sum(self.seconds), 6),
-            longest=round(max(self.seconds, default=0.0), 6),
-            gaps=tuple(
-                Gap(
-                    first=started + timedelta(seconds=first * interval),
-                    last=started + timedelta(seconds=last * interval),
-                    missed=last - first + 1,
-                    reason=problem,
-                )
-                for first, last, problem in self.gaps
-            ),
-            remark=self.remark,
+    def take_up(self, answer: _Answer, interval: float, warn: Callable[[str], None]) -> None:
+        """Take up what became of some slots."""
+        found = replace(self.found, asked=self.found.asked + answer.is_asked)
+        if isinstance(answer.found, Gap):
+            gap, gaps = answer.found, found.gaps
+            is_next = gaps and gap.first - gaps[-1].last < timedelta(seconds=1.5 * interval)
+            if is_next and gaps[-1].reason == gap.reason:
+                gap = replace(gap, first=gaps[-1].first, missed=gaps[-1].missed + gap.missed)
+                gaps = gaps[:-1]
+            self.found = replace(found, gaps=(*gaps, gap))
+            if answer.is_asked:
+                # How it began is said of all sources together.
+                if self.failure is None and found.asked > 1:
+                    warn(f"{self.shown} {gap.reason}; it is asked again")
+                self.failure = gap.reason
+            return
+        reading, read = answer.found
+        problems, remark = found.problems, explain_no_rows(read)
+        if read.rejected and first_problem(read.rejected) not in problems[: _MOST_PROBLEMS - 1]:
+            problems = (*problems, first_problem(read.rejected))[:_MOST_PROBLEMS]
+        self.rows += read.rows
+        self.found = replace(
+            found,
+            read=found.read + 1,
+            dropped=dict(Counter(found.dropped) + Counter(by_reason(read.dropped))),
+            rejected=found.rejected + len(read.rejected),
+            problems=problems,
+            size=found.size + reading.size,
+            seconds=round(found.seconds + reading.seconds, 6),
+            longest=round(max(found.longest, reading.seconds), 6),
+            remark=remark,
         )
+        if remark is not None and not self.is_remarked:
+            self.is_remarked = True
+            warn(f"{self.shown} answers, but {remark}")
+        if self.failure is not None:
+            warn(f"{self.shown} answers again")
+        self.failure = None
+
+
+class _Answer(NamedTuple):
+    """What became of slots of a source."""
+
+    source: _Source
+    found: tuple[Reading, ReadRows] | Gap
+    is_asked: bool = True
 
 
 LONGEST_PAUSE_S: Final = 60.0
@@ -219,29 +167,34 @@ class _Recorder:
     def __init__(self, request: RecordRequest, clock: Clock) -> None:
         self._request = request
         self._clock = clock
+        self._started = clock.now()
+        self._begun = self._flushed = clock.monotonic()
         self._stops = {cluster: Event() for cluster in request.readers}
+        self._unchecked = list(request.readers)
         self._failed: dict[str, NothingReadError] = {}
         self._failure: str | None = None
-        self._lock = RLock()
-        is_one = len(request.readers) == 1
-        self._sources = [
-            _Source(cluster, broker, f"{where}broker {broker}: {reader.shown}", reader, self._warn, self._lock)
-            for cluster, readers in request.readers.items()
-            for where in ("" if is_one else f"cluster {cluster}, ",)
-            for broker, reader in readers.items()
-        ]
+        self._answers: SimpleQueue[_Answer] = SimpleQueue()
+        self._sources: list[_Source] = []
+        for cluster, readers in request.readers.items():
+            where = "" if len(request.readers) == 1 else f"cluster {cluster}, "
+            for broker, reader in readers.items():
+                shown, found = reader.shown, RecordedSource(broker=broker, source=reader.shown)
+                self._sources.append(_Source(cluster, f"{where}broker {broker}: {shown}", reader, found))
 
     def run(self) -> list[ClusterOutcome[Recording]]:
-        started = self._clock.now()
         # Daemons: an answer that is under way when it ends is not waited for to the end.
-        threads = [
-            Thread(target=each.record, args=(self._request, self._clock, self._stops[each.cluster]), daemon=True)
-            for each in self._sources
-        ]
+        threads = [Thread(target=self._ask, args=(source,), daemon=True) for source in self._sources]
+        is_over = False
         try:
             for thread in threads:
                 thread.start()
-            self._wait(threads)
+            while not is_over:
+                running = [thread for thread in threads if thread.is_alive()]
+                if running:
+                    running[0].join(_TICK)
+                # A signal in the middle would lose what was taken up.
+                with held_signals(holds_all=True):
+                    is_over = self._is_over() or not running
         except KeyboardInterrupt:
             pass
         finally:
@@ -249,33 +202,44 @@ class _Recorder:
                 stop.set()
         with suppress(KeyboardInterrupt):
             self._end(threads)
-        with suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt), held_signals(holds_all=True):
+            self._take_up()
             self._write()
-        with self._lock:
-            return [self._outcome(cluster, started) for cluster in self._request.readers]
+        return [self._outcome(cluster) for cluster in self._request.readers]
 
-    def _warn(self, text: str) -> None:
-        with self._lock:
-            self._request.warn(text)
+    def _ask(self, source: _Source) -> None:
+        """Read a source in its slots, until there are no more or its cluster is to stop; in a thread of its own."""
+        request, clock, stop = self._request, self._clock, self._stops[source.cluster]
+        interval = request.interval
+        slots = inf if request.seconds is None else max(1, ceil(request.seconds / interval))
 
-    def _outcome(self, cluster: str, started: datetime) -> ClusterOutcome[Recording]:
-        if cluster in self._failed:
-            return ClusterOutcome(cluster, error=self._failed[cluster])
-        mine = [source for source in self._sources if source.cluster == cluster]
-        unwritten = sum(len(source.rows) for source in mine)
-        recording = Recording(
-            cluster=cluster,
-            usage=self._request.usage,
-            started=started,
-            ended=self._clock.now(),
-            interval=self._request.interval,
-            rows=sum(source.written for source in mine),
-            sources=tuple(source.report(started, self._request.interval) for source in mine),
-            files=max((source.files for source in mine), default=0),
-            unwritten=0 if self._failure is None else unwritten,
-            failure=self._failure if unwritten else None,
-        )
-        return ClusterOutcome(cluster, recording)
+        def gap(first: int, last: int, reason: str) -> Gap:
+            begin, end = (self._started + timedelta(seconds=slot * interval) for slot in (first, last))
+            return Gap(first=begin, last=end, missed=last - first + 1, reason=reason)
+
+        begun = clock.monotonic()
+        slot = failures = 0
+        while not stop.is_set() and slot < slots:
+            asked, problem = clock.monotonic(), None
+            try:
+                reading = source.reader.read(min(max(interval, SHORTEST_WAIT), LONGEST_WAIT))
+                self._answers.put(_Answer(source, (reading, read_rows(reading.items))))
+                failures = 0
+            except Exception as error:
+                # An internal error, too, is a gap of this source and not the end of its thread.
+                if stop.is_set():
+                    return
+                problem, failures = problem_of(error), failures + 1
+                self._answers.put(_Answer(source, gap(slot, slot, problem)))
+            ended = clock.monotonic()
+            following = next_slot(slot, interval, ended - begun, ended - asked, failures)
+            if stop.wait(max(0.0, following * interval - (ended - begun))):
+                following = min(following, int((clock.monotonic() - begun) / interval) + 1)
+            following = int(min(following, slots))
+            if following > slot + 1:
+                missed = gap(slot + 1, following - 1, problem or _NOT_IN_TIME)
+                self._answers.put(_Answer(source, missed, is_asked=False))
+            slot = following
 
     def _end(self, threads: Sequence[Thread]) -> None:
         """Wait for answers that are under way, but not long; another signal ends that."""
@@ -285,73 +249,85 @@ class _Recorder:
         for source in self._sources:
             source.reader.cancel()
 
-    def _wait(self, threads: Sequence[Thread]) -> None:
-        begun = written = self._clock.monotonic()
-        is_running, unchecked = True, list(self._request.readers)
-        while is_running:
-            running = [thread for thread in threads if thread.is_alive()]
-            is_running = bool(running)
-            if running:
-                running[0].join(_TICK)
-            with self._lock:
-                unchecked = [cluster for cluster in unchecked if not self._is_checked(cluster)]
-                now = self._clock.monotonic()
-                waiting = sum(len(source.rows) for source in self._sources)
-                self._request.progress(now - begun, waiting + sum(source.written for source in self._sources))
-            if len(self._failed) == len(self._stops):
-                return
-            if now - written >= FLUSH_SECONDS or waiting > MOST_ROWS:
-                written = now
-                self._write()
-                if self._failure is not None and waiting > MOST_ROWS:
-                    self._warn(f"the recording ends: {waiting:,} rows wait to be written, and no more are kept")
-                    return
+    def _outcome(self, cluster: str) -> ClusterOutcome[Recording]:
+        if cluster in self._failed:
+            return ClusterOutcome(cluster, error=self._failed[cluster])
+        mine = [source for source in self._sources if source.cluster == cluster]
+        unwritten = sum(len(source.rows) for source in mine)
+        recording = Recording(
+            cluster=cluster,
+            usage=self._request.usage,
+            started=self._started,
+            ended=self._clock.now(),
+            interval=self._request.interval,
+            rows=sum(source.found.rows for source in mine),
+            sources=tuple(source.found for source in mine),
+            files=max((source.files for source in mine), default=0),
+            unwritten=0 if self._failure is None else unwritten,
+            failure=self._failure if unwritten else None,
+        )
+        return ClusterOutcome(cluster, recording)
+
+    def _take_up(self) -> None:
+        while not self._answers.empty():
+            answer = self._answers.get()
+            answer.source.take_up(answer, self._request.interval, self._request.warn)
+
+    def _is_over(self) -> bool:
+        """Take up what was answered, write it from time to time, and return whether the recording ends."""
+        self._take_up()
+        self._unchecked = [cluster for cluster in self._unchecked if not self._is_checked(cluster)]
+        now, waiting = self._clock.monotonic(), sum(len(source.rows) for source in self._sources)
+        self._request.progress(now - self._begun, waiting + sum(source.found.rows for source in self._sources))
+        if len(self._failed) == len(self._stops):
+            return True
+        if now - self._flushed < FLUSH_SECONDS and waiting <= MOST_ROWS:
+            return False
+        self._flushed = now
+        self._write()
+        is_full = self._failure is not None and waiting > MOST_ROWS
+        if is_full:
+            self._request.warn(f"the recording ends: {waiting:,} rows wait to be written, and no more are kept")
+        return is_full
 
     def _is_checked(self, cluster: str) -> bool:
         """Say which sources of a cluster could not be read, once all were asked; without any, it has failed."""
         mine = [source for source in self._sources if source.cluster == cluster]
-        if not all(source.asked for source in mine):
+        if not all(source.found.asked for source in mine):
             return False
         failing = [source for source in mine if source.failure is not None]
         goes_on = len(failing) < len(mine)
         if goes_on or len(self._stops) > 1:
             then = "it is asked again" if goes_on else "nothing is recorded of its cluster"
             for source in failing:
-                self._warn(f"{source.shown} {source.failure}; {then}")
+                self._request.warn(f"{source.shown} {source.failure}; {then}")
         if not goes_on:
-            problems = {source.broker: f"{source.reader.shown} {source.failure}" for source in mine}
+            problems = {source.found.broker: f"{source.found.source} {source.failure}" for source in mine}
             self._failed[cluster] = NothingReadError(cluster, problems)
             self._stops[cluster].set()
         return True
 
     def _write(self) -> None:
-        # A signal in the middle would lose what was taken.
-        with held_signals(holds_all=True):
-            with self._lock:
-                taken = [(source, source.rows) for source in self._sources if source.rows]
-                for source, _ in taken:
-                    source.rows = []
-            if not taken:
-                return
-            rows = [row for _, of_source in taken for row in of_source]
-            try:
-                self._request.write(rows)
-            except Exception as error:
-                problem = str(error) if isinstance(error, QuotaformError) else f"internal error: {type(error).__name__}"
-                if self._failure is None and not all(stop.is_set() for stop in self._stops.values()):
-                    self._warn(f"{problem}; {len(rows):,} rows are kept, and written with the next file")
-                self._failure = problem
-                with self._lock:
-                    for source, of_source in taken:
-                        source.rows[:0] = of_source
-                return
-            if self._failure is not None:
-                self._warn(f"{self._request.usage} is written again, with the rows that were kept")
-            self._failure = None
-            for source, of_source in taken:
-                source.written += len(of_source)
-                # One for each day (UTC).
-                source.files += len({row.ts // 86_400 for row in of_source})
+        """Write the rows that wait; if they cannot be written, they are kept."""
+        rows = [row for source in self._sources for row in source.rows]
+        if not rows:
+            return
+        try:
+            self._request.write(rows)
+        except Exception as error:
+            problem = str(error) if isinstance(error, QuotaformError) else f"internal error: {type(error).__name__}"
+            if self._failure is None and not all(stop.is_set() for stop in self._stops.values()):
+                self._request.warn(f"{problem}; {len(rows):,} rows are kept, and written with the next file")
+            self._failure = problem
+            return
+        if self._failure is not None:
+            self._request.warn(f"{self._request.usage} is written again, with the rows that were kept")
+        self._failure = None
+        for source in self._sources:
+            source.found = replace(source.found, rows=source.found.rows + len(source.rows))
+            # One for each day (UTC).
+            source.files += len({row.ts // 86_400 for row in source.rows})
+            source.rows = []
 
 
 # Files of the table of usage that are written without a Spark session, and without Java.

@@ -18,9 +18,8 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from msgspec import Struct
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
@@ -38,7 +37,7 @@ from quotaform.resolve.spark_quotas import CLUSTER, PRINCIPALS
 
 if TYPE_CHECKING:
     import pyarrow
-    from pyspark.sql import Column, DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 
 BROKEN: Final = "broken_row"
@@ -53,11 +52,94 @@ _COLUMNS: Final = {spelling: row.parameter for row in KNOWN_TYPES.values() for s
 _USER, _CLIENT, _IP = (KNOWN_TYPES[kind].parameter for kind in (USER, CLIENT_ID, IP))
 
 
-def read_principals(spark: SparkSession, name: str) -> DataFrame:
-    """Return `PRINCIPALS` and `BROKEN`, not read yet but for its schema; a column `cluster` of a table is kept.
+def is_text(name: str) -> bool:
+    """Whether a name is that of a CSV or JSON lines file.
 
-    Raises `InvalidFilesError`: It cannot be read, or does not have the columns.
+    >>> is_text("principals.csv"), is_text("principals.parquet")
+    (True, False)
     """
+    return Path(name).suffix.lower() in _TEXTS
+
+
+def require_files(name: str, session: SessionOptions) -> None:
+    """Make sure that principals can be there, as far as is known before Spark is started.
+
+    Raises `InvalidFilesError`: There is nothing at the path, or something else.
+    """
+    if is_text(name):
+        problem = None if is_of_spark(name, session) or Path(name).exists() else NO_PATH
+    else:
+        problem = table_problem(name, session)
+    if problem is not None:
+        raise unreadable(name, problem)
+
+
+_SHOWN: Final = 3
+"""How many rows of each kind of problem are shown."""
+
+
+class PrincipalCounts(NamedTuple):
+    """How many principals there are."""
+
+    clients: int  # Users, client-ids and pairs of them, repeated ones included
+    ips: int  # Addresses
+
+    @property
+    def total(self) -> int:
+        """All clients and addresses."""
+        return self.clients + self.ips
+
+
+def load_principals(
+    spark: SparkSession, name: str, warn: Callable[[str], None], *, cluster: str | None = None
+) -> tuple[DataFrame, PrincipalCounts]:
+    """Return `PRINCIPALS` that can be resolved, and how many there are: one Spark job. A column `cluster` is kept.
+
+    `warn`: called with a sentence about rows that name nobody, which are left out. `cluster`: the one of which those
+    are meant, if the table has a column `cluster`; `None` for all. Raises `InvalidFilesError`: It cannot be read, does
+    not have the columns, or has no principals, or rows from which no request can come: with an ip beside a user or
+    client-id, with an empty user or ip, or not readable. It counts them and shows the first.
+    """
+    rows, of = _read(spark, name), ""
+    if cluster is not None and CLUSTER in rows.columns:
+        rows, of = rows.where(f.col(CLUSTER) == cluster), f" of cluster {quote(cluster)}"
+    has_client, is_ip = f.col(_USER).isNotNull() | f.col(_CLIENT).isNotNull(), f.col(_IP).isNotNull()
+    is_read = f.col(BROKEN).isNull()
+    problems = {
+        "cannot be read or have another number of fields than the first line": ~is_read,
+        "with an ip and a user or client-id, which cannot be combined": is_ip & has_client,
+        "with an empty user; only a client-id can be empty": f.col(_USER) == "",
+        "with an empty ip; only a client-id can be empty": f.col(_IP) == "",
+    }
+    conditions = [has_client & ~is_ip, is_ip, is_read & ~has_client & ~is_ip, *problems.values()]
+    [counts] = rows.agg(*(f.count_if(each).alias(str(place)) for place, each in enumerate(conditions))).collect()
+    clients, ips, nameless, *wrong = counts
+    findings = []
+    for (text, condition), count in zip(problems.items(), wrong, strict=True):
+        if count:
+            shown = "; ".join(map(_shown, rows.where(condition).limit(_SHOWN).collect()))
+            number = "1 row" if count == 1 else f"{count:,} rows"
+            first = "" if count == 1 else "the first are " if count > _SHOWN else "they are "
+            findings.append(f"{number} {text}: {first}{shown}")
+    if not (findings or clients or ips):
+        findings.append(f"there are no principals{of} in it")
+    if findings:
+        raise InvalidFilesError([rule.REQUESTS.finding(text, location=Location(name)) for text in findings])
+    if nameless:
+        warn(nameless_note(name, nameless))
+        rows = rows.where(has_client | is_ip)
+    return rows, PrincipalCounts(clients, ips)
+
+
+def _shown(row: Row) -> str:
+    if row[BROKEN] is not None:
+        return quote(row[BROKEN])
+    cells = ((each, row[each]) for each in PRINCIPALS.names)
+    return ", ".join(f"{each} {'null' if cell is None else quote(cell)}" for each, cell in cells)
+
+
+def _read(spark: SparkSession, name: str) -> DataFrame:
+    """Return `PRINCIPALS` and `BROKEN`, not read yet but for its schema; a column `cluster` of a table is kept."""
     kind = _TEXTS.get(Path(name).suffix.lower()) or format_of(name)
     try:
         table = _opened(spark, kind, name)
@@ -65,7 +147,16 @@ def read_principals(spark: SparkSession, name: str) -> DataFrame:
     except (PySparkException, Py4JError) as error:
         raise unreadable(name, reason_of(error)) from error
     wanted = {field.name: _COLUMNS[field.name] for field in fields if field.name in _COLUMNS}
-    _require_columns(name, [field.name for field in fields], wanted, has_others=kind != "json")
+    unknown = [quote(field.name) for field in fields if field.name not in {*wanted, BROKEN}]
+    if kind == "json" and unknown:
+        raise unreadable(name, f"unknown field {', '.join(unknown)}; the fields are {COLUMNS}")
+    if len(set(wanted.values())) < len(wanted):
+        raise unreadable(name, "the columns client_id and client-id are the same; leave one of them out")
+    if not wanted:
+        has = f"has {listed([inert(field.name) for field in fields])}" if fields else "has none"
+        raise unusable(
+            name, f"it needs one or more of the columns {COLUMNS}, and {has}; rename them, or give another table"
+        )
     others = [each for each in (CLUSTER, BROKEN) if each in table.columns]
     for field in fields:
         if field.name in (*wanted, *others) and not isinstance(field.dataType, StringType):
@@ -75,39 +166,6 @@ def read_principals(spark: SparkSession, name: str) -> DataFrame:
         found = _with_names(found, list(wanted.values()))
     missing = [each for each in (*PRINCIPALS.names, BROKEN) if each not in found.columns]
     return found.select("*", *(f.lit(None).cast("string").alias(each) for each in missing))
-
-
-def load_principals(
-    spark: SparkSession, name: str, warn: Callable[[str], None], *, cluster: str | None = None
-) -> tuple[DataFrame, PrincipalCounts]:
-    """Return `PRINCIPALS` that can be resolved, and how many there are.
-
-    `warn`: called with a sentence about rows that name nobody, which are left out. `cluster`: the one of which those
-    are meant, if the table has a column `cluster`; `None` for all. Raises `InvalidFilesError` as `read_principals`
-    does, and `count_principals`.
-    """
-    rows, of = read_principals(spark, name), ""
-    if cluster is not None and CLUSTER in rows.columns:
-        rows, of = rows.where(f.col(CLUSTER) == cluster), f" of cluster {quote(cluster)}"
-    counts = count_principals(rows, name, of)
-    if counts.nameless:
-        warn(nameless_note(name, counts.nameless))
-        rows = rows.where(~_is_nameless())
-    return rows, counts
-
-
-def _is_nameless() -> Column:
-    """Return whether a row names neither a user nor a client-id nor an ip."""
-    return f.col(_USER).isNull() & f.col(_CLIENT).isNull() & f.col(_IP).isNull()
-
-
-def is_text(name: str) -> bool:
-    """Whether a name is that of a CSV or JSON lines file.
-
-    >>> is_text("principals.csv"), is_text("principals.parquet")
-    (True, False)
-    """
-    return Path(name).suffix.lower() in _TEXTS
 
 
 def _opened(spark: SparkSession, kind: str | None, name: str) -> DataFrame:
@@ -134,19 +192,6 @@ def _csv_columns(spark: SparkSession, name: str) -> list[str]:
         raise unreadable(name, str(error)) from None
 
 
-def _require_columns(name: str, found: Sequence[str], wanted: dict[str, str], *, has_others: bool) -> None:
-    known = {*wanted, BROKEN}
-    if not has_others and (unknown := [quote(each) for each in found if each not in known]):
-        raise unreadable(name, f"unknown field {', '.join(unknown)}; the fields are {COLUMNS}")
-    if len(set(wanted.values())) < len(wanted):
-        raise unreadable(name, "the columns client_id and client-id are the same; leave one of them out")
-    if not wanted:
-        has = f"has {listed(map(inert, found))}" if found else "has none"
-        raise unusable(
-            name, f"it needs one or more of the columns {COLUMNS}, and {has}; rename them, or give another table"
-        )
-
-
 def _with_names(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     """Return rows of CSV with the names that the fields stand for."""
 
@@ -161,77 +206,3 @@ def _with_names(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
             yield batch
 
     return rows.mapInArrow(read, rows.schema)
-
-
-_SHOWN: Final = 3
-"""How many rows of each kind of problem are shown."""
-
-
-class PrincipalCounts(Struct, frozen=True, kw_only=True):
-    """How many principals there are."""
-
-    clients: int  # Users, client-ids and pairs of them, repeated ones included
-    ips: int  # Addresses
-    nameless: int = 0  # Rows that name nobody, which are to be left out
-
-    @property
-    def total(self) -> int:
-        """All clients and addresses."""
-        return self.clients + self.ips
-
-
-def count_principals(rows: DataFrame, name: str, of: str = "") -> PrincipalCounts:
-    """Count principals, and make sure that each can be resolved: one Spark job.
-
-    `of`: whose they are, in a message. Raises `InvalidFilesError`: There are none, or rows from which no request can
-    come: with an ip beside a user or client-id, with an empty user or ip, or not readable. It counts them and shows the
-    first.
-    """
-    is_ip, is_read = f.col(_IP).isNotNull(), f.col(BROKEN).isNull()
-    problems = {
-        "cannot be read or have another number of fields than the first line": ~is_read,
-        "with an ip and a user or client-id, which cannot be combined": is_ip
-        & (f.col(_USER).isNotNull() | f.col(_CLIENT).isNotNull()),
-        "with an empty user; only a client-id can be empty": f.col(_USER) == "",
-        "with an empty ip; only a client-id can be empty": f.col(_IP) == "",
-    }
-    [found] = rows.agg(
-        f.count("*").alias("total"),
-        f.count_if(is_read & _is_nameless()).alias("nameless"),
-        f.count_if(is_ip).alias("ips"),
-        *(f.count_if(condition).alias(f"problem_{place}") for place, condition in enumerate(problems.values())),
-    ).collect()
-    findings = []
-    for place, (text, condition) in enumerate(problems.items()):
-        count = found[f"problem_{place}"]
-        if count:
-            shown = "; ".join(map(_shown, rows.where(condition).limit(_SHOWN).collect()))
-            number = "1 row" if count == 1 else f"{count:,} rows"
-            first = "" if count == 1 else "the first are " if count > _SHOWN else "they are "
-            findings.append(f"{number} {text}: {first}{shown}")
-    total = found.total - found.nameless
-    if not total:
-        findings.append(f"there are no principals{of} in it")
-    if findings:
-        raise InvalidFilesError([rule.REQUESTS.finding(text, location=Location(name)) for text in findings])
-    return PrincipalCounts(clients=total - found.ips, ips=found.ips, nameless=found.nameless)
-
-
-def _shown(row: Row) -> str:
-    if row[BROKEN] is not None:
-        return quote(row[BROKEN])
-    cells = ((each, row[each]) for each in PRINCIPALS.names)
-    return ", ".join(f"{each} {'null' if cell is None else quote(cell)}" for each, cell in cells)
-
-
-def require_files(name: str, session: SessionOptions) -> None:
-    """Make sure that principals can be there, as far as is known before Spark is started.
-
-    Raises `InvalidFilesError`: There is nothing at the path, or something else.
-    """
-    if is_text(name):
-        problem = None if is_of_spark(name, session) or Path(name).exists() else NO_PATH
-    else:
-        problem = table_problem(name, session)
-    if problem is not None:
-        raise unreadable(name, problem)

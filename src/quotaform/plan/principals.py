@@ -69,26 +69,27 @@ def read_principals(
     `on_spark`: whether a table can be read. It then is also a file that is too large for one process. Raises
     `UsageError` or `InvalidFilesError`.
     """
-    listed = None
-    if text == SCRAM:
-        listed = PrincipalList(files=files or {})
-    elif not is_table(text, on_spark=on_spark):
-        listed = _read_list(text, files or {}, on_spark=on_spark)
-    elif not on_spark:
+    files = files or {}
+    found = PrincipalList(files=files) if text == SCRAM else None
+    if found is None and not is_table(text, on_spark=on_spark):
+        found = _read_list(text, files, on_spark=on_spark)
+    if found is not None and folder is not None:
+        raise ArgumentError("{principals_out} parquet=DIR is for a table of principals; name a .csv or .jsonl file")
+    if found is not None:
+        return found
+    if not on_spark:
         raise ArgumentError(
             "{principals} {} is a table, which is read on Spark only; add {engine} spark, or give a CSV or JSON "
             "lines file",
             inert(text),
         )
-    if listed is None and files:
+    if files:
         raise ArgumentError(
             "the changes for {} are written as Parquet, because it is read as a table; give {principals_out} "
             "parquet=DIR",
             inert(text),
         )
-    if listed is not None and folder is not None:
-        raise ArgumentError("{principals_out} parquet=DIR is for a table of principals; name a .csv or .jsonl file")
-    return listed or PrincipalList(table=text, folder=folder)
+    return PrincipalList(table=text, folder=folder)
 
 
 def _read_list(text: str, files: Mapping[str, str], *, on_spark: bool) -> PrincipalList | None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from json import dumps
 from os import environ
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from time import monotonic, time
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from msgspec import Struct
 
@@ -48,22 +47,19 @@ ATTRIBUTES: Final = (*dict.fromkeys(metrics.rate for metrics in _MEASURED.values
 """Their attributes that are recorded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """One answer."""
 
     seconds: float  # How long it took until it was there
     size: int  # Its bytes
-    items: tuple[Item, ...] = field(repr=False)
+    items: tuple[Item, ...]
 
 
 class Reader(ABC):
     """Reads one source again and again."""
 
-    @property
-    @abstractmethod
-    def shown(self) -> str:
-        """The source as messages show it, without what may be secret."""
+    shown: str
+    """The source as messages show it, without what may be secret."""
 
     @abstractmethod
     def fetch(self, timeout: float) -> bytes:
@@ -83,6 +79,10 @@ class Reader(ABC):
         body = self.fetch(timeout)
         seconds = monotonic() - started
         return Reading(seconds, len(body), read_items(self.items(body, at), self.shown, timeout, started))
+
+    def error(self, problem: str) -> MetricsError:
+        """Return the error for what is wrong with it, the rest of a sentence."""
+        return MetricsError(self.shown, problem)
 
     def cancel(self) -> None:  # noqa: B027 (most have no process)
         """End a read that is under way, as far as that is a process of its own."""
@@ -188,39 +188,34 @@ def readers_of(
     return {reader.shown: reader}
 
 
-@dataclass(frozen=True, slots=True)
 class ExporterReader(Reader):
     """Reads the page of an exporter of Prometheus."""
 
-    url: Url
-    origin: Origin
-
-    @property
-    def shown(self) -> str:
-        """Scheme, host and port."""
-        return self.url.origin
+    def __init__(self, url: Url, origin: Origin) -> None:
+        self.shown = url.origin
+        self._url = url
+        self._origin = origin
 
     def fetch(self, timeout: float) -> bytes:
         """Return the page."""
         headers = {"Accept": "text/plain;version=0.0.4, text/plain"}
-        request = Request(method="GET", url=self.url, headers=headers, body_limit=BODY_LIMIT)
+        request = Request(method="GET", url=self._url, headers=headers, body_limit=BODY_LIMIT)
         try:
             response = send(request, Limits(connect=timeout, total=timeout))
         except HttpError as error:
             is_closed = error.problem.startswith("closed")
             remedy = "; check that it is the port of an exporter of Prometheus" if is_closed else ""
-            raise MetricsError(self.shown, error.problem + remedy) from None
+            raise self.error(error.problem + remedy) from None
         if not response.is_success:
             remedy = "check the path of the URL" if response.status in (404, 405) else "check the URL and the server"
-            raise MetricsError(self.shown, f"answered with status {response.status}; {remedy}")
+            raise self.error(f"answered with status {response.status}; {remedy}")
         if response.body[:200].lstrip().lower().startswith((b"<!doctype", b"<html")):
-            problem = "answered with a web page, not as an exporter of Prometheus does; check the URL"
-            raise MetricsError(self.shown, problem)
+            raise self.error("answered with a web page, not as an exporter of Prometheus does; check the URL")
         return response.body
 
     def items(self, body: bytes, at: float) -> Iterable[Item]:
         """Yield what the page holds."""
-        return parse_exposition(body, self.origin, at)
+        return parse_exposition(body, self._origin, at)
 
 
 _NOTHING: Final = b"No matched attributes"
@@ -230,33 +225,35 @@ _REJECTED: Final = b"filter status: REJECTED"
 _DATE: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSX"
 
 
-@dataclass(slots=True)
 class JmxReader(Reader):
     """Reads the JMX of a broker."""
 
-    address: str  # Host and port
-    command: Sequence[str]  # The command line of JmxTool, without options
-    origin: Origin
-    _process: Popen[bytes] | None = None
-
-    @property
-    def shown(self) -> str:
-        """Host and port."""
-        return f"JMX at {self.address}"
+    def __init__(self, address: str, command: Sequence[str], origin: Origin) -> None:
+        """Read host and port by JmxTool, whose command line without options is `command`."""
+        self.shown = f"JMX at {address}"
+        self._address = address
+        names = [argument for name in OBJECT_NAMES for argument in ("--object-name", name)]
+        url = f"service:jmx:rmi:///jndi/rmi://{address}/jmxrmi"
+        self._command = [
+            *command, "--jmx-url", url, *names, "--attributes", ",".join(ATTRIBUTES), "--date-format", _DATE,
+            "--one-time",
+        ]  # fmt: skip
+        self._origin = origin
+        self._process: Popen[bytes] | None = None
 
     def fetch(self, timeout: float) -> bytes:
         """Return what JmxTool prints; nothing where no MBean is there."""
-        if problem := parse_server(self.address).problem(environ):
-            raise MetricsError(self.shown, problem)
+        if problem := parse_server(self._address).problem(environ):
+            raise self.error(problem)
         # A session of its own: a Ctrl-C is for the recording, which reads this answer to its end.
         try:
             self._process = process = Popen(  # noqa: S603 (Kafka's own command)
-                self._arguments(), stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
+                self._command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
             )
         except OSError as failure:
             # No memory or no process left, or Java was removed while it is recorded.
-            problem = f"cannot be read, as {inert(self.command[0])} cannot be started: {failure.strerror or failure}"
-            raise MetricsError(self.shown, problem) from failure
+            reason = failure.strerror or failure
+            raise self.error(f"cannot be read, as {inert(self._command[0])} cannot be started: {reason}") from failure
         try:
             output, error = process.communicate(timeout=timeout)
         except TimeoutExpired:
@@ -266,36 +263,28 @@ class JmxReader(Reader):
                 problem = f"cannot be reached within {timeout:g} s; check the address, and JMX_PORT of the broker"
             else:
                 problem = f"did not answer within {timeout:g} s; check that it is a port of JMX, or ask less often"
-            raise MetricsError(self.shown, problem) from None
+            raise self.error(problem) from None
         finally:
             self.cancel()
         if len(output) > BODY_LIMIT:
-            raise MetricsError(self.shown, f"answered with more than {BODY_LIMIT >> 20} MiB")
+            raise self.error(f"answered with more than {BODY_LIMIT >> 20} MiB")
         if _REJECTED in error:
-            raise MetricsError(self.shown, "answered with a Java class that is not allowed; check the address")
+            raise self.error("answered with a Java class that is not allowed; check the address")
         if _NOTHING in output or _NOTHING in error:
             return b""
         if process.returncode:
-            raise MetricsError(self.shown, f"cannot be read: {_last_line(error.decode(errors='replace'))}")
+            raise self.error(f"cannot be read: {_last_line(error.decode(errors='replace'))}")
         return output
 
     def items(self, body: bytes, at: float) -> Iterable[Item]:
         """Yield what JmxTool printed."""
-        return parse_jmxtool(body, self.origin, at) if body else ()
+        return parse_jmxtool(body, self._origin, at) if body else ()
 
     def cancel(self) -> None:
         """End the process of a read that is under way."""
         process = self._process
         if process is not None and process.poll() is None:
             process.kill()
-
-    def _arguments(self) -> list[str]:
-        names = [argument for name in OBJECT_NAMES for argument in ("--object-name", name)]
-        url = f"service:jmx:rmi:///jndi/rmi://{self.address}/jmxrmi"
-        attributes = ",".join(ATTRIBUTES)
-        return [
-            *self.command, "--jmx-url", url, *names, "--attributes", attributes, "--date-format", _DATE, "--one-time",
-        ]  # fmt: skip
 
 
 def _last_line(text: str) -> str:
@@ -377,50 +366,44 @@ _MOST_VALUES: Final = 4_000_000
 """The most values of an answer, of which all are read before the first is looked at; a sample has some ten."""
 
 
-@dataclass(frozen=True, slots=True)
 class PrometheusReader(Reader):
     """Asks a Prometheus for the last value of each series."""
 
-    server: Prometheus
-    cluster: str
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """What labels of its series must be; without any, series with the label of another cluster are left out."""
-
-    @property
-    def shown(self) -> str:
-        """Scheme, host and port."""
-        return self.server.shown
+    def __init__(self, server: Prometheus, cluster: str, labels: Mapping[str, str]) -> None:
+        """Read series with these labels; without any, those with the label of another cluster are left out."""
+        self.shown = server.shown
+        self._server = server
+        self._cluster = cluster
+        self._labels = labels
 
     def fetch(self, timeout: float) -> bytes:
         """Return the answer to an instant query."""
         # JSON spells a text as PromQL does.
-        matchers = "".join(f", {name}={dumps(value, ensure_ascii=False)}" for name, value in self.labels.items())
+        matchers = "".join(f", {name}={dumps(value, ensure_ascii=False)}" for name, value in self._labels.items())
         query = {"query": f'{{__name__=~"{QUERY}"{matchers}}}'}
         try:
-            response = self.server.ask("/api/v1/query", query, Limits(connect=timeout, total=timeout))
+            response = self._server.ask("/api/v1/query", query, Limits(connect=timeout, total=timeout))
         except HttpError as error:
-            raise MetricsError(self.shown, error.problem) from None
+            raise self.error(error.problem) from None
         if not response.is_success and response.status not in (400, 422, 503):
-            raise MetricsError(self.shown, f"answered with status {response.status}; check the URL")
+            raise self.error(f"answered with status {response.status}; check the URL")
         if sum(map(response.body.count, (b"{", b"[", b","))) > _MOST_VALUES:
-            problem = f"answered with more than {_MOST_VALUES:,} values; have it serve fewer metrics"
-            raise MetricsError(self.shown, problem)
+            raise self.error(f"answered with more than {_MOST_VALUES:,} values; have it serve fewer metrics")
         return response.body
 
     def items(self, body: bytes, at: float) -> Iterator[Item]:
         """Yield what the answer holds, without the samples of other clusters."""
-        origin = Origin(self.cluster, labels={**LABELS, "cluster": ()} if self.labels else LABELS)
+        origin = Origin(self._cluster, labels={**LABELS, "cluster": ()} if self._labels else LABELS)
         others, is_any = set(), False
         for item in parse_prometheus(body, origin, at):
-            if isinstance(item, Sample) and item.series.cluster != self.cluster:
+            if isinstance(item, Sample) and item.series.cluster != self._cluster:
                 others.add(item.series.cluster)
             else:
                 is_any |= isinstance(item, Sample)
                 yield item
         if others and not is_any:
             names = ", ".join(sorted(quote(name) for name in others if name is not None)[:5])
-            raise MetricsError(
-                self.shown,
-                f"has series of the clusters {names} and none of {quote(self.cluster)}; choose with "
-                f"{option_of('label')} NAME=VALUE, or metrics.labels in quotaform.yaml",
+            raise self.error(
+                f"has series of the clusters {names} and none of {quote(self._cluster)}; choose with "
+                f"{option_of('label')} NAME=VALUE, or metrics.labels in quotaform.yaml"
             )

@@ -12,9 +12,10 @@ Source: org.apache.kafka.server.quota.ClientQuotaManager (`throttle-time`, a Rat
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
+from math import inf
 from typing import Annotated, Final
 
 from msgspec import field
@@ -181,12 +182,9 @@ def _state(throttle_ms: float | None, ratio: float | None) -> BucketState:
     return BucketState.CLOSE if (ratio or 0.0) >= CLOSE_RATIO else BucketState.BELOW
 
 
-_STATES: Final = list(BucketState)
-
-
 def _order(bucket: TopBucket) -> tuple[object, ...]:
     return (
-        _STATES.index(bucket.state),
+        list(BucketState).index(bucket.state),
         -(bucket.throttle_ms or 0.0),
         -(bucket.ratio or 0.0),
         bucket.address,
@@ -223,23 +221,34 @@ def render_top(
     counted. `limit`: the most buckets that are shown. `shows_all`: whether buckets are shown that are neither throttled
     nor close to their limit.
     """
-    head = [style.paint(_cut(line, width), "bold") for line in [_headline(top, width)]]
-    head += [style.paint(_cut(f"{inert(each.what)} {inert(each.problem)}", width), "yellow") for each in top.unread]
+
+    def line(text: str, colour: str | None = None) -> str:
+        cut = _cut(text, width)
+        return cut if colour is None else style.paint(cut, colour)
+
+    head = [line(_headline(top, width), "bold")]
+    head += [line(f"{inert(each.what)} {inert(each.problem)}", "yellow") for each in top.unread]
     shown = top.shown(None, shows_all=shows_all)
     if not shown:
         return "\n".join([*head, *_nothing(top, shows_all)]) + "\n"
-    room = None if height is None else max(1, height - len(head) - 3)
-    blocks = list(_blocks(shown[:limit], style, width, has_limits=top.has_limits))
+    rows = [_TITLES, *map(_cells, shown[:limit])]
+    over = max(0, max(map(len, aligned(rows, _RIGHT))) - width)
+    widest = max(_LEAST_BUCKET, max(len(cells[1]) for cells in rows) - over)
+    titles, *texts = aligned([(cells[0], _cut(cells[1], widest).ljust(widest), *cells[2:]) for cells in rows], _RIGHT)
+    room = inf if height is None else max(1, height - len(head) - 3)
     lines: list[str] = []
-    number = 0
-    for block in blocks[1:]:
-        if room is not None and len(lines) + len(block) > room:
+    left = len(shown)
+    for bucket, text in zip(shown, texts, strict=False):
+        block = [line(text, _COLOURS.get(bucket.state))]
+        if bucket.state is BucketState.THROTTLED:
+            full = f"{bucket.address}: " if len(bucket.address) > widest else ""
+            block.append(line(f"    {full}{_reason(bucket, has_limits=top.has_limits)}"))
+        if len(lines) + len(block) > room:
             break
         lines += block
-        number += 1
-    left = len(shown) - number
-    more = [style.paint(_cut(f"... and {counted(left, 'more bucket')}", width), "dim")] if left else []
-    return "\n".join([*head, "", *blocks[0], *lines, *more]) + "\n"
+        left -= 1
+    more = [line(f"... and {counted(left, 'more bucket')}", "dim")] if left else []
+    return "\n".join([*head, "", line(titles, "dim"), *lines, *more]) + "\n"
 
 
 def _headline(top: Top, width: int) -> str:
@@ -263,22 +272,6 @@ def _nothing(top: Top, shows_all: bool) -> list[str]:
     if not top.has_limits:
         return [f"No bucket is throttled; whether one is close to its limit is not known ({shown})."]
     return [] if shows_all else [f"All buckets are below their limits ({shown})."]
-
-
-def _blocks(buckets: Sequence[TopBucket], style: Style, width: int, *, has_limits: bool) -> Iterator[list[str]]:
-    """Yield the lines of the titles, and those of each bucket."""
-    rows = [_TITLES, *map(_cells, buckets)]
-    over = max(0, max(map(len, aligned(rows, _RIGHT))) - width)
-    room = max(_LEAST_BUCKET, max(len(cells[1]) for cells in rows) - over)
-    head, *lines = aligned([(cells[0], _cut(cells[1], room).ljust(room), *cells[2:]) for cells in rows], _RIGHT)
-    yield [style.paint(_cut(head, width), "dim")]
-    for bucket, line in zip(buckets, lines, strict=True):
-        colour = _COLOURS.get(bucket.state)
-        block = [style.paint(_cut(line, width), colour) if colour else _cut(line, width)]
-        if bucket.state is BucketState.THROTTLED:
-            full = f"{bucket.address}: " if len(bucket.address) > room else ""
-            block.append(_cut(f"    {full}{_reason(bucket, has_limits=has_limits)}", width))
-        yield block
 
 
 def _cells(bucket: TopBucket) -> tuple[str, ...]:

@@ -554,7 +554,7 @@ def of_used(text: str) -> Iterator[str]:
     columns |= {"window_s": numpy.full(len(hour), 11.5), RECORDED_LIMIT: numpy.full(len(hour), 8.0)}
     columns["series_id"] = numpy.zeros(len(hour), numpy.int64)
     for name, value in _used(percentile, 0, bucket_rows(columns)).items():
-        yield f"{name}: {value}"
+        yield f"{name}: {value}".replace("datetime.", "")
 
 
 def of_slot(text: str) -> Lines:

@@ -58,7 +58,7 @@ def test_the_demand_of_buckets_is_that_of_each_broker(spark: SparkSession) -> No
     ]
     limits = quota_buckets({"lab": {Entity(user=None): {PRODUCER: 8.0, REQUEST: 8.0}}})
     recording = packed_usage(usage_table(spark, samples, START), limits).persist()
-    demands, record = read_demands(bucket_use(recording, 90.0).toArrow(), 1)
+    demands, record = read_demands(bucket_use(recording, 90.0).toArrow()["use"].to_pylist(), 1)
     by_bucket: dict[Any, list[BucketDemand]] = defaultdict(list)
     for each in demands:
         by_bucket[each.key, each.bucket].append(each)

@@ -9,16 +9,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import partial
 from itertools import pairwise
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy
 from msgspec import Struct, structs
 from pyspark.sql import functions as f
-from pyspark.sql.types import ArrayType, LongType, StructField
 
 from quotaform.fleet.job import kept_rows, table_rows
 from quotaform.model.entity import Entity, parse_address, spell_name
@@ -30,17 +29,17 @@ from quotaform.plan.backtest import MOST_IN_PLAN
 from quotaform.plan.plan import Plan
 from quotaform.plan.run import PlanRequest, plan
 from quotaform.repository.repository import Repository
+from quotaform.resolve.spark import packed, unpacked
 from quotaform.resolve.spark_quotas import arrow_schema, struct
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.usage.bucket.rows import BucketRows, starts_of
-from quotaform.usage.bucket.spark import RecordedBucket, packed_usage, per_bucket, quota_buckets
+from quotaform.usage.bucket.spark import RecordedBucket, moment_of, packed_usage, per_bucket, quota_buckets
 from quotaform.usage.recommend.demand import (
     DAY_S,
     HOUR_S,
     HOURS_OF_DAY,
     BrokerRecorded,
     BucketDemand,
-    BusiestDay,
     Recorded,
     busiest_day,
 )
@@ -276,40 +275,16 @@ def _first(rows: DataFrame, most: int) -> tuple[Recommendation, ...]:
     return tuple(sorted(found, key=lambda each: (each.cluster, each.entity.address, key_order(each.key))))
 
 
-_BUSIEST: Final = struct(
-    "basis double",
-    "day date",
-    "is_weekly boolean",
-    "weekday_days long",
-    "next_basis outlier double",
-    "outlier_day date",
-)
-_USED: Final = (
-    StructField("busiest", _BUSIEST),
-    *struct("samples throttled long"),
-    StructField("hours", ArrayType(LongType())),
-)
-_OF_DEMAND: Final = tuple(
-    field.name for field in structs.fields(BucketDemand) if field.name not in ("busiest", "hours")
-)
+BUCKET_USE: Final = struct("cluster string", "first last timestamp", "use binary")
+"""What each bucket used of each broker: the first and the last sample, and a `BucketUse` that is `packed`."""
 
-BUCKET_USE: Final = struct(
-    "cluster key bucket broker entity_key string",
-    "limit double",
-    "is_coarse boolean",
-    *_USED,
-    "first begin last last_used timestamp",
-)
-"""What each bucket used of each broker.
 
-| column | content |
-| --- | --- |
-| busiest | the day with the highest percentile, see `BusiestDay`; null without a rate |
-| samples, throttled | times with a rate, and those of them at which requests were newly throttled |
-| hours | the hours (UTC) with a sample: a bit for each of a day, and above these the days since 1970-01-01 |
-| first, last, last_used | times: of the first and the last sample, and of the last one with a rate above 0 |
-| begin | when the window of the first sample began |
-"""
+class BucketUse(NamedTuple):
+    """What a bucket used of a broker."""
+
+    demand: BucketDemand  # Of which `hours` follows from all buckets of the key
+    last: datetime  # The last sample
+    hours: Mapping[int, int]  # The hours (UTC) with a sample, by days since 1970: a bit for each of a day
 
 
 def bucket_use(recording: DataFrame, percentile: float, outlier_days: int = 0) -> DataFrame:
@@ -327,14 +302,20 @@ def bucket_use(recording: DataFrame, percentile: float, outlier_days: int = 0) -
 
 def _use(percentile: float, outlier_days: int, bucket: RecordedBucket) -> dict[str, Any]:
     """Return the columns of `BUCKET_USE` of a bucket on a broker."""
-    first = bucket.series[0]
-    return {
-        **bucket.place,
-        **_used(percentile, outlier_days, bucket.rows),
-        "entity_key": first.entity,
-        "limit": first.limit,
-        "is_coarse": any(each.is_coarse for each in bucket.series),
-    }
+    first, found = bucket.series[0], _used(percentile, outlier_days, bucket.rows)
+    last, hours = found.pop("last"), found.pop("hours")
+    demand = BucketDemand(
+        bucket=bucket.bucket,
+        key=bucket.key,
+        broker=bucket.broker,
+        entity_key=first.entity,
+        limit=first.limit,
+        hours=0,
+        is_coarse=any(each.is_coarse for each in bucket.series),
+        **found,
+    )
+    use = packed(BucketUse(demand, last, hours))
+    return {"cluster": bucket.cluster, "first": demand.first, "last": last, "use": use}
 
 
 def _used(percentile: float, outlier_days: int, rows: BucketRows) -> dict[str, Any]:
@@ -350,54 +331,50 @@ def _used(percentile: float, outlier_days: int, rows: BucketRows) -> dict[str, A
             bases[numpy.datetime64(int(day[begin]), "D").item()] = float(
                 rates[ceil(round(len(rates) * percentile / 100, 6)) - 1]
             )
-    busiest = busiest_day(bases, outlier_days)
-    used = at[rate > 0]
+    first, used = moment_of(int(at[0])), at[rate > 0]
+    window_s = QUOTA_WINDOW_S if numpy.isnan(rows.window_s[0]) else float(rows.window_s[0])
+    hours = numpy.bitwise_or.reduceat(1 << hour, begins)
     return {
-        "busiest": [None if busiest is None else structs.asdict(busiest)],
-        "samples": numpy.count_nonzero(~numpy.isnan(rate)),
-        "throttled": numpy.count_nonzero(rows.is_newly_throttled & ~numpy.isnan(rate)),
-        "hours": [(day[begins] << HOURS_OF_DAY | numpy.bitwise_or.reduceat(1 << hour, begins)).tolist()],
-        "first": int(at[0]),
-        "begin": int(at[0]) - round((QUOTA_WINDOW_S if numpy.isnan(rows.window_s[0]) else rows.window_s[0]) * 1e6),
-        "last": int(at[-1]),
-        "last_used": int(used[-1]) if len(used) else None,
+        "busiest": busiest_day(bases, outlier_days),
+        "samples": int(numpy.count_nonzero(~numpy.isnan(rate))),
+        "throttled": int(numpy.count_nonzero(rows.is_newly_throttled & ~numpy.isnan(rate))),
+        "hours": dict(zip(day[begins].tolist(), hours.tolist(), strict=True)),
+        "first": first,
+        "begin": first - timedelta(seconds=window_s),
+        "last": moment_of(int(at[-1])),
+        "last_used": moment_of(int(used[-1])) if len(used) else None,
     }
 
 
-def read_demands(used: pyarrow.Table, unused_after_days: float) -> tuple[list[BucketDemand], dict[str, Recorded]]:
+def read_demands(uses: Iterable[bytes], unused_after_days: float) -> tuple[list[BucketDemand], dict[str, Recorded]]:
     """Return what each bucket of a cluster used, and when each quota key was recorded.
 
-    `used`: the rows of `BUCKET_USE` of the cluster. `unused_after_days`: after how many days without use a quota counts
-    as unused.
+    `uses`: those of `BUCKET_USE` of the cluster. `unused_after_days`: after how many days without use a quota counts as
+    unused.
     """
     demands: list[BucketDemand] = []
     recorded = {}
-    for key, of_key in _grouped(used.to_pylist(), "key").items():
-        last = max(row["last"] for row in of_key)
+    by_key: dict[str, list[BucketUse]] = defaultdict(list)
+    for use in map(unpacked, uses):
+        by_key[use.demand.key].append(use)
+    for key, of_key in by_key.items():
+        last = max(use.last for use in of_key)
         earliest = _hour(last) - ceil(unused_after_days * HOURS_OF_DAY) + 1
+        by_broker: dict[str | None, list[BucketUse]] = defaultdict(list)
+        for use in of_key:
+            by_broker[use.demand.broker].append(use)
         brokers = {
             broker: BrokerRecorded(
-                first=min(row["first"] for row in own),
+                first=min(use.demand.first for use in own),
                 recent_hours=_hours_from(earliest, _hours_by_day(own)),
-                begin=min(row["begin"] for row in own),
+                begin=min(use.demand.begin for use in own),
             )
-            for broker, own in _grouped(of_key, "broker").items()
+            for broker, own in by_broker.items()
         }
-        every = _hours_by_day(of_key)
         recorded[key] = Recorded(last=last, brokers=brokers)
-        for row in of_key:
-            same = {name: row[name] for name in _OF_DEMAND}
-            busiest = None if row["busiest"] is None else BusiestDay(**row["busiest"])
-            since = _hours_from(_hour(row["first"]), every)
-            demands.append(BucketDemand(**same, busiest=busiest, hours=since))
+        every = _hours_by_day(of_key)
+        demands += [structs.replace(use.demand, hours=_hours_from(_hour(use.demand.first), every)) for use in of_key]
     return demands, recorded
-
-
-def _grouped(rows: Iterable[dict[str, Any]], name: str) -> dict[Any, list[dict[str, Any]]]:
-    found: dict[Any, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        found[row[name]].append(row)
-    return found
 
 
 def _hour(moment: datetime) -> int:
@@ -405,12 +382,12 @@ def _hour(moment: datetime) -> int:
     return int(moment.timestamp() // HOUR_S)
 
 
-def _hours_by_day(rows: Iterable[Mapping[str, Any]]) -> dict[int, int]:
-    """Return the hours with samples of any of the rows, as bits of each day."""
+def _hours_by_day(uses: Iterable[BucketUse]) -> Mapping[int, int]:
+    """Return the hours with samples of any of the uses, as bits of each day."""
     found: dict[int, int] = defaultdict(int)
-    for row in rows:
-        for each in row["hours"]:
-            found[each >> HOURS_OF_DAY] |= each & (1 << HOURS_OF_DAY) - 1
+    for use in uses:
+        for day, hours in use.hours.items():
+            found[day] |= hours
     return found
 
 
@@ -440,7 +417,7 @@ def recommendations(used: DataFrame, quotas: DataFrame, settings: RecommendSetti
             quotas[Entity.of(row["entity"])][row["key"]] = row["value"]
             brokers = row["brokers"]
         cluster = (values if quotas else used)["cluster"][0].as_py()
-        demands, recorded = read_demands(used, settings.unused_after_days)
+        demands, recorded = read_demands(used["use"].to_pylist(), settings.unused_after_days)
         rows = recommend(cluster, quotas, demands, recorded, settings, now, brokers)
         found = [
             structs.asdict(each) | {"entity_key": each.entity.address, "entity": each.entity.parts} for each in rows

@@ -20,7 +20,7 @@ from quotaform.model.quota_key import PRODUCER_BYTE_RATE, QUOTA_KEYS, QuotaKey
 from quotaform.model.quotas import Quotas
 from quotaform.model.scope import Selection
 from quotaform.model.units import is_decimal, is_writable, parse_value
-from quotaform.usage.bucket.bucket import SeriesBucket, SeriesBuckets, SeriesNames
+from quotaform.usage.bucket.bucket import RecordedSeries, SeriesBucket, SeriesBuckets
 from quotaform.usage.recommend.demand import BrokerRecorded, BucketDemand, BusiestDay, Recorded
 from quotaform.usage.recommend.recommendation import Action, RecommendSettings, round_up, spell_rounded
 from quotaform.usage.recommend.report import value_of
@@ -33,12 +33,10 @@ from tests.spark.usage_oracle import TYPES, bucket_of, limit_of
 KEYS: Final = (PRODUCER, MUTATION, CONNECTION)
 USERS: Final = ("alice", "bob", "nobody", None)
 CLIENTS: Final = ("app", "web", "", None)
-SERIES: Final = tuple(
-    SeriesNames(*names)
-    for names in (
-        *product(USERS, CLIENTS, (None,)),
-        *((None, None, ip) for ip in ("10.0.0.1", "0:0::1", "no-ip")),
-    )
+Names = tuple[str | None, str | None, str | None]
+SERIES: Final[tuple[Names, ...]] = (
+    *product(USERS, CLIENTS, (None,)),
+    *((None, None, ip) for ip in ("10.0.0.1", "0:0::1", "no-ip")),
 )
 ENTITIES: Final = (
     *(Entity(user="alice", client_id="app"), Entity(user="alice", client_id=None), Entity(user="alice")),
@@ -60,7 +58,11 @@ CHANGES: Final = [(some_quotas(random), some_quotas(random)) for random in map(R
 """Quotas before and after a change."""
 
 
-def by_type(names: SeriesNames) -> dict[str, str | None]:
+def of(known: SeriesBuckets, names: Names, key: str) -> SeriesBucket:
+    return known.of(RecordedSeries("lab", "1", key, *names))
+
+
+def by_type(names: Names) -> dict[str, str | None]:
     return dict(zip(TYPES.values(), names, strict=True))
 
 
@@ -68,12 +70,12 @@ def by_type(names: SeriesNames) -> dict[str, str | None]:
 def test_each_series_has_the_bucket_that_resolve_says(held: Quotas) -> None:
     known = SeriesBuckets(held)
     for names, key in product(SERIES, KEYS):
-        found, expected = known.of(names, key), bucket_of(held, by_type(names), key)
+        found, expected = of(known, names, key), bucket_of(held, by_type(names), key)
         assert (found.bucket, found.limit, found.source, found.entity, found.is_coarse, found.member) == expected
         assert (found.before_limit, found.before_bucket, found.least_limit) == (found.limit, found.bucket, found.limit)
 
 
-def is_split(before: Quotas, after: Quotas, names: SeriesNames, key: str) -> bool:
+def is_split(before: Quotas, after: Quotas, names: Names, key: str) -> bool:
     """Whether requests that a broker measured as one series, or may have, have buckets by a name that it lacks.
 
     All clients are tried that there can be: each of a name that quotas mention, and one of a name that none does.
@@ -81,14 +83,14 @@ def is_split(before: Quotas, after: Quotas, names: SeriesNames, key: str) -> boo
     return bool(parts(before, after, names, key))
 
 
-def parts(before: Quotas, after: Quotas, names: SeriesNames, key: str) -> list[float | None]:
+def parts(before: Quotas, after: Quotas, names: Names, key: str) -> list[float | None]:
     """The limits of the parts of a series that have buckets by a name that it lacks."""
     user, client, ip = names
     if ip is not None:
         return []
     found = []
     for each in product((user,) if user is not None else USERS, (client,) if client is not None else CLIENTS):
-        asked = by_type(SeriesNames(*each, None))
+        asked = by_type((*each, None))
         measured, limit = limit_of(before, asked, key), limit_of(after, asked, key)
         if measured.level is not None:
             tags = tuple(
@@ -104,7 +106,7 @@ def parts(before: Quotas, after: Quotas, names: SeriesNames, key: str) -> list[f
     return found
 
 
-def is_measured(before: Quotas, names: SeriesNames, key: str) -> bool:
+def is_measured(before: Quotas, names: Names, key: str) -> bool:
     """Whether a broker could measure clients by these names, and no others."""
     level = limit_of(before, by_type(names), key).level
     return level is None or all((kind in level.bucket) == (name is not None) for kind, name in by_type(names).items())
@@ -116,7 +118,7 @@ def test_no_series_is_taken_for_whole_that_a_change_splits() -> None:
     for number, (before, after) in enumerate(CHANGES):
         known = SeriesBuckets(after, before)
         for names, key in product(SERIES, KEYS):
-            found: SeriesBucket = known.of(names, key)
+            found: SeriesBucket = of(known, names, key)
             if is_split(before, after, names, key):
                 split.add((number, names, key))
                 assert found.is_coarse, (before, after, names, key)
@@ -130,10 +132,10 @@ def test_no_series_is_taken_for_whole_that_a_change_splits() -> None:
 def test_the_least_limit_is_that_of_the_smallest_part() -> None:
     before = {Entity(user="alice"): {PRODUCER: 100.0}}
     new = {Entity(user="alice", client_id="app"): {PRODUCER: 10.0}, Entity(client_id="web"): {PRODUCER: 1.0}}
-    found = SeriesBuckets({**before, **new}, before).of(SeriesNames("alice", None, None), PRODUCER)
+    found = of(SeriesBuckets({**before, **new}, before), ("alice", None, None), PRODUCER)
     # The entry for web is weaker than that of alice.
     assert (found.is_coarse, found.limit, found.least_limit) == (True, 100.0, 10.0)
-    whole = SeriesBuckets({**before, **new}, before).of(SeriesNames("alice", "app", None), PRODUCER)
+    whole = of(SeriesBuckets({**before, **new}, before), ("alice", "app", None), PRODUCER)
     assert (whole.is_coarse, whole.limit, whole.least_limit) == (False, 10.0, 10.0)
 
 

@@ -20,7 +20,7 @@ from quotaform.model.errors import InvalidFilesError
 from quotaform.model.quotas import Quotas
 from quotaform.report.report import Curve, curve_of
 from quotaform.usage import curve
-from quotaform.usage.bucket.bucket import SeriesBuckets
+from quotaform.usage.bucket.bucket import RecordedSeries, SeriesBuckets
 from quotaform.usage.bucket.spark import packed_usage, quota_buckets
 from quotaform.usage.curve import entity_curves
 from quotaform.usage.record.run import UsageDirectory
@@ -123,7 +123,7 @@ def test_each_series_has_its_bucket_under_the_quotas_of_its_cluster(spark: Spark
         earlier, later = HELD.get(cluster, ({}, {}))
         known = SeriesBuckets(later, earlier if is_changed else None)
         for key, names in product(KEYS, SERIES_NAMES):
-            expected = known.of(names, key)._asdict()
+            expected = known.of(RecordedSeries(cluster, "1", key, *names))._asdict()
             expected["entity_key"] = expected.pop("entity")
             row = found[cluster, key, *names]
             assert {name: row[name] for name in expected} == expected

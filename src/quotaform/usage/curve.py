@@ -12,11 +12,11 @@ import numpy
 from pyspark.sql import functions as f
 
 from quotaform.fleet.job import kept_rows
-from quotaform.model.entity import KNOWN_TYPES, Entity
+from quotaform.model.entity import Entity
 from quotaform.report.report import MOST_POINTS, Curve, curve_of
 from quotaform.resolve.spark_quotas import struct
-from quotaform.usage.bucket.bucket import SeriesBucket, SeriesNames
-from quotaform.usage.bucket.spark import RecordedBucket, Series, packed_usage, per_bucket
+from quotaform.usage.bucket.bucket import RecordedSeries, SeriesBucket
+from quotaform.usage.bucket.spark import RecordedBucket, packed_usage, per_bucket
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -64,13 +64,12 @@ def entity_curves(usage: DataFrame, wanted: Sequence[CurveKey]) -> dict[CurveKey
 _EXACT: Final = "exact"
 
 
-def _meant(named: Mapping[int, CurveKey], series: Series) -> Iterator[SeriesBucket]:
+def _meant(named: Mapping[int, CurveKey], series: RecordedSeries) -> Iterator[SeriesBucket]:
     """Yield what a series is a part of: the numbers of entities, and whether it has exactly their names."""
-    names = SeriesNames(series.user, series.client_id, series.ip)
-    of_series = {kind: name for kind, name in zip(KNOWN_TYPES, names, strict=True) if name is not None}
+    names = series.names
     for number, (cluster, entity, key) in named.items():
-        if (series.cluster, series.key) == (cluster, key) and entity.names.items() <= of_series.items():
-            kind = _EXACT if entity.names == of_series else "finer"
+        if (series.cluster, series.key) == (cluster, key) and entity.names.items() <= names.items():
+            kind = _EXACT if entity.names == names else "finer"
             yield SeriesBucket(f"{number} {kind}", None, None, None, False, repr(names), None, None, "")
 
 

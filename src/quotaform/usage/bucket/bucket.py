@@ -32,16 +32,20 @@ _Parts = Mapping[tuple[int, bool], float]
 _NO_PARTS: Final[_Parts] = {}
 
 
-class SeriesNames(NamedTuple):
-    """The names of the bucket that a broker recorded; `None` is a name that the bucket does not have."""
+class RecordedSeries(NamedTuple):
+    """A recorded series: the columns `SERIES`. `None` is a name that its bucket does not have, or that is not known."""
 
+    cluster: str | None
+    broker: str | None
+    key: str
     user: str | None
     client_id: str | None
     ip: str | None
+    instance: str | None = None
 
     @property
-    def by_type(self) -> dict[str, str]:
-        """The names by entity type; an ip has one spelling."""
+    def names(self) -> dict[str, str]:
+        """The names of the bucket that a broker recorded, by entity type; an ip has one spelling."""
         ip = self.ip if self.ip is None else address_of(self.ip) or self.ip
         found = {USER: self.user, CLIENT_ID: self.client_id, IP: ip}
         return {entity_type: name for entity_type, name in found.items() if name is not None}
@@ -86,28 +90,29 @@ class SeriesBuckets:
             for entity, values in quotas.items():
                 self._add_parts(entity, values, before.get(entity, {}))
 
-    def of(self, names: SeriesNames, key: str) -> SeriesBucket:
+    def of(self, series: RecordedSeries) -> SeriesBucket:
         """Return the bucket of a series.
 
         >>> quotas = {Entity(user=None): {"producer_byte_rate": 5.0}}
-        >>> found = SeriesBuckets(quotas).of(SeriesNames("alice", "app", None), "producer_byte_rate")
+        >>> series = RecordedSeries("prod", "1", "producer_byte_rate", "alice", "app", None)
+        >>> found = SeriesBuckets(quotas).of(series)
         >>> found.bucket, found.limit, found.source, found.member
         ('user=alice', 5.0, 'DefaultUser', 'user=alice,client-id=app')
         """
-        found = effective(self._index.entries(names.request), key)
-        before = found if self._before is None else effective(self._before.entries(names.request), key)
-        taken = [] if self._before is None else self._taken(names, key, _number(found), _number(before))
+        found = effective(self._index.entries(series.request), series.key)
+        before = found if self._before is None else effective(self._before.entries(series.request), series.key)
+        taken = [] if self._before is None else self._taken(series, _number(found), _number(before))
         limits = [value for value in (found.value, *taken) if value is not None]
         return SeriesBucket(
-            bucket=_address(names, found),
+            bucket=_address(series, found),
             limit=found.value,
             source=None if found.level is None else found.level.source,
             entity=None if found.source is None else found.source.address,
-            is_coarse=bool(taken) or _is_coarser(names, found),
-            member=_address(names, NO_LIMIT),
+            is_coarse=bool(taken) or _is_coarser(series, found),
+            member=_address(series, NO_LIMIT),
             least_limit=_least(*limits) if limits else None,
             before_limit=before.value,
-            before_bucket=_address(names, before),
+            before_bucket=_address(series, before),
         )
 
     def _add_parts(self, entity: Entity, values: Mapping[str, float], before: Mapping[str, float]) -> None:
@@ -123,23 +128,23 @@ class SeriesBuckets:
                     parts = self._parts[key, lacking, required]
                     parts[place] = _least(value, parts.get(place, value))
 
-    def _taken(self, names: SeriesNames, key: str, level: int, level_before: int) -> list[float]:
+    def _taken(self, series: RecordedSeries, level: int, level_before: int) -> list[float]:
         """Return the least values of entries that take a part of a series.
 
         An entry takes a part if it is stronger than what limits the series, and was not so before: then the broker
         already measured that part by itself.
         """
-        if names.ip is not None:
+        if series.ip is not None:
             return []
         found: list[float] = []
         for lacking, name, other in (
-            (CLIENT_ID, names.client_id, names.user),
-            (USER, names.user, names.client_id),
+            (CLIENT_ID, series.client_id, series.user),
+            (USER, series.user, series.client_id),
         ):
             if name is None:
                 # A series without any name has parts of all kinds.
                 for required in (_ANY,) if other is None else (None, other):
-                    parts = self._parts.get((key, lacking, required), _NO_PARTS)
+                    parts = self._parts.get((series.key, lacking, required), _NO_PARTS)
                     found += [
                         value
                         for (number, is_new), value in parts.items()
@@ -157,20 +162,20 @@ def _number(found: Effective) -> int:
     return _WEAKEST if found.level is None else found.level.number
 
 
-def _is_coarser(names: SeriesNames, found: Effective) -> bool:
+def _is_coarser(series: RecordedSeries, found: Effective) -> bool:
     """Whether a bucket has a name that the recording lacks; without a limit there is no bucket."""
-    if found.level is None or names.ip is not None:
+    if found.level is None or series.ip is not None:
         return False
-    named = names.by_type
+    named = series.names
     return any(entity_type not in named for entity_type in found.level.bucket)
 
 
-def _address(names: SeriesNames, found: Effective) -> str:
+def _address(series: RecordedSeries, found: Effective) -> str:
     """Return the address of the bucket of a series; without a limit that of the series.
 
     Of a bucket that is finer than what was recorded, the names that are there, as far as they go.
     """
-    named = names.by_type
+    named = series.names
     if found.level is not None:
         of_bucket = {entity_type: name for entity_type, name in named.items() if entity_type in found.level.bucket}
         named = of_bucket or named

@@ -17,7 +17,7 @@ from functools import lru_cache, partial
 from itertools import chain
 from math import ceil
 from sys import float_info
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy
 from msgspec import Struct
@@ -26,7 +26,7 @@ from pyspark.sql import functions as f
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.resolve.spark import MOST_CLUSTERS, HeldQuotas, packed, unpacked
 from quotaform.resolve.spark_quotas import arrow_schema, struct
-from quotaform.usage.bucket.bucket import SeriesBucket, SeriesBuckets, SeriesNames
+from quotaform.usage.bucket.bucket import RecordedSeries, SeriesBucket, SeriesBuckets
 from quotaform.usage.bucket.rows import MEMBER_BITS, RECORDED_LIMIT, BucketRows, Floats, bucket_rows
 from quotaform.usage.table.schema import SERIES
 from quotaform.usage.table.table import EVERY_CLUSTER, Clusters, PlainFiles
@@ -77,19 +77,7 @@ _ROWS_IN_BATCH: Final = 10_000
 """A batch of one row takes Spark a millisecond."""
 
 
-class Series(NamedTuple):
-    """The names of a recorded series: the columns `SERIES`."""
-
-    cluster: str | None
-    broker: str | None
-    key: str
-    user: str | None
-    client_id: str | None
-    ip: str | None
-    instance: str | None
-
-
-Find: TypeAlias = Callable[[Series], Iterable[SeriesBucket]]
+Find: TypeAlias = Callable[[RecordedSeries], Iterable[SeriesBucket]]
 """What finds the buckets that a series is counted in; it runs in tasks."""
 
 
@@ -103,9 +91,8 @@ def quota_buckets(quotas: HeldQuotas, before: HeldQuotas | None = None) -> Find:
     return partial(_found, shipped, packed([{}] * len(sides)))
 
 
-def _found(shipped: Mapping[str | None, bytes], nothing: bytes, series: Series) -> list[SeriesBucket]:
-    names = SeriesNames(series.user, series.client_id, series.ip)
-    return [_buckets(shipped.get(series.cluster, nothing)).of(names, series.key)]
+def _found(shipped: Mapping[str | None, bytes], nothing: bytes, series: RecordedSeries) -> list[SeriesBucket]:
+    return [_buckets(shipped.get(series.cluster, nothing)).of(series)]
 
 
 @lru_cache(maxsize=MOST_CLUSTERS)
@@ -151,7 +138,7 @@ def moment_of(micros: float) -> datetime:
 
 def _packed(find: Find, clusters: Clusters, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
     """Pack the rows of a task, some at a time."""
-    known: dict[Series, list[tuple[Any, ...]]] = {}
+    known: dict[RecordedSeries, list[tuple[Any, ...]]] = {}
     part, size = [], 0
     for batch in batches:
         part.append(batch)
@@ -164,7 +151,10 @@ def _packed(find: Find, clusters: Clusters, batches: Iterable[pyarrow.RecordBatc
 
 
 def _pack(
-    find: Find, clusters: Clusters, known: dict[Series, list[tuple[Any, ...]]], batches: Sequence[pyarrow.RecordBatch]
+    find: Find,
+    clusters: Clusters,
+    known: dict[RecordedSeries, list[tuple[Any, ...]]],
+    batches: Sequence[pyarrow.RecordBatch],
 ) -> Iterator[pyarrow.RecordBatch]:
     """Yield the rows of each series in one.
 
@@ -180,7 +170,7 @@ def _pack(
     groups = table.group_by(list(SERIES), use_threads=False).aggregate([(name, "list") for name in _SAMPLES])
     places, rows = [], []
     for place, names in enumerate(zip(*(groups[name].to_pylist() for name in SERIES), strict=True)):
-        series = Series(*names)
+        series = RecordedSeries(*names)
         if series not in known:
             known[series] = list(_series_rows(find, clusters, series))
         for row in known[series]:
@@ -211,7 +201,7 @@ _MEASURED: Final[Mapping[str, Callable[[Floats], Any]]] = {
 """Which numbers are of their kind."""
 
 
-def _series_rows(find: Find, clusters: Clusters, series: Series) -> Iterator[tuple[Any, ...]]:
+def _series_rows(find: Find, clusters: Clusters, series: RecordedSeries) -> Iterator[tuple[Any, ...]]:
     """Yield the columns of `PACKED` that are about a series and its buckets."""
     series = series._replace(cluster=clusters.name_of(series.cluster))
     if clusters.names is None or series.cluster in clusters.names:

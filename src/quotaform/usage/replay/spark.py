@@ -27,13 +27,12 @@ from quotaform.plan.backtest import Backtest
 from quotaform.report.report import MOST_POINTS, Span
 from quotaform.resolve.spark import HeldQuotas
 from quotaform.resolve.spark_quotas import struct
-from quotaform.usage.bucket.bucket import SeriesBucket
+from quotaform.usage.bucket.bucket import RecordedSeries, SeriesBucket
 from quotaform.usage.bucket.rows import Booleans, BucketRows, Floats, starts_of
 from quotaform.usage.bucket.spark import (
     PLACE,
     Find,
     RecordedBucket,
-    Series,
     finite_limit,
     moment_of,
     packed_usage,
@@ -63,7 +62,7 @@ def replayable(
     return packed_usage(usage, partial(_finite, quota_buckets(quotas, before)), clusters, files)
 
 
-def _finite(find: Find, series: Series) -> Iterator[SeriesBucket]:
+def _finite(find: Find, series: RecordedSeries) -> Iterator[SeriesBucket]:
     for found in find(series):
         yield found._replace(
             limit=finite_limit(series.key, found.limit),

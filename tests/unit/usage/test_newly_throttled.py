@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 import numpy
 import pytest
@@ -73,6 +74,14 @@ def test_headroom_backtest_and_recommend_agree_on_how_often_requests_were_newly_
 def test_times_without_a_rate_are_no_samples_of_a_recommendation() -> None:
     rows = rows_of([(0, 0, 50, 100), (1, 0, NAN, 200), (2, 0, NAN, 300), (3, 0, 50, 300), (4, 0, 50, 400)])
     assert (_bucket_use(rows)["throttled_s"], _used(99.0, 0, rows)["throttled"]) == (4 * STEP_S, 2)
+
+
+def test_a_window_that_is_longer_than_there_are_times_is_no_error() -> None:
+    """A row of some other program with such a number ended the recommendation of all clusters."""
+    columns = {"at": numpy.array([0]), "series_id": numpy.array([0]), "window_s": numpy.array([1e300])}
+    nothing = numpy.array([NAN])
+    rows = bucket_rows({**columns, "rate": numpy.array([1.0]), "throttle_ms": nothing, RECORDED_LIMIT: nothing})
+    assert _used(99.0, 0, rows)["begin"] == datetime(1970, 1, 1, tzinfo=UTC) - timedelta(seconds=1e9)
 
 
 def test_slots_of_a_page_have_the_highest_of_each_and_from_when_to_when_requests_waited() -> None:

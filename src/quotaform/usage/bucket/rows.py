@@ -91,7 +91,8 @@ def bucket_rows(columns: Mapping[str, NDArray[Any]]) -> BucketRows:
         series, at = series[starts], at[starts]
         every = {name: numpy.fmax.reduceat(column, starts) for name, column in every.items()}
     limit = every.get(RECORDED_LIMIT, numpy.full(len(at), numpy.nan))
-    samples = series, at, every["rate"], every["window_s"], every["throttle_ms"]
+    window_s = numpy.minimum(every["window_s"], _LONGEST_WINDOW_S)
+    samples = series, at, every["rate"], window_s, every["throttle_ms"]
     is_of_clients = bool((series >> MEMBER_BITS).any() and (series != series[0]).any())
     return BucketRows(**(_of_clients(*samples, limit) if is_of_clients else _of_broker(*samples, limit)))
 
@@ -145,7 +146,7 @@ def _of_clients(
     before = numpy.append(_NEVER, times[:-1])
     rates, throttle = numpy.zeros((2, count)), numpy.full(count, numpy.nan)
     is_known, is_new, since = numpy.zeros(count, bool), numpy.zeros(count, bool), numpy.full(count, _NEVER)
-    window = numpy.minimum(numpy.where(numpy.isnan(window_s), QUOTA_WINDOW_S, window_s), _LONGEST_WINDOW_S)
+    window = numpy.where(numpy.isnan(window_s), QUOTA_WINDOW_S, window_s)
     begun = at - numpy.rint(window * 1e6).astype(numpy.int64)
     by_member: dict[int, list[Integers]] = {}
     order = numpy.lexsort((series, series & MEMBER))

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from os import PathLike
+from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
@@ -28,7 +29,7 @@ from quotaform.model.outcome import ClusterOutcome, Progress, loaded, no_progres
 from quotaform.model.quota_key import key_order
 from quotaform.model.scope import Selection, count_problem, pattern_problem
 from quotaform.model.settings import PruneMode
-from quotaform.model.text import require_type
+from quotaform.model.text import require_items, require_type
 from quotaform.repository.cluster_work import ClusterWork, Connect, Steps
 from quotaform.repository.gateway import open_gateway, open_pinned_gateway
 from quotaform.repository.repository import Repository, Target
@@ -218,6 +219,9 @@ def validate(*repositories: Repository, clusters: Sequence[str] = (), clock: Clo
 
     if not repositories:
         raise TypeError("validate() needs a repository, as in validate(Repository.at('.'))")
+    for repository in repositories:
+        require_type(repository, Repository, "repository", "a Repository")
+    clusters = require_items(clusters, str, "clusters", "names")
     if len(repositories) > 1:
         return validate_together(repositories, clusters, clock=clock)
     return validate_files(repositories[0], clusters, clock=clock).report
@@ -230,8 +234,12 @@ def explain(
 
     Raises `UndeclaredError` if no file declares the entity; `InvalidFilesError` if the files that might are invalid.
     """
+    from quotaform.model.entity import Entity
     from quotaform.resolve.run import explain_entity
 
+    require_type(repository, Repository, "repository", "a Repository")
+    require_type(entity, Entity, "entity", "an Entity")
+    clusters = require_items(clusters, str, "clusters", "names")
     return explain_entity(repository, entity, clusters, today(clock))
 
 
@@ -273,6 +281,8 @@ def describe(
     """
     from quotaform.resolve.quota_admin import describe_cluster
 
+    require_type(entity_filter, EntityFilter, "entity_filter", "an EntityFilter")
+    keys = require_items(keys, str, "keys", "names")
     work = partial(describe_cluster, entity_filter=entity_filter, keys=keys, clock=clock)
     return _worked_on(choose_clusters(repository, clusters), work, connect, Steps(progress))
 
@@ -297,11 +307,15 @@ def resolve(
     wanted whose value comes from another entity, and the entries that lost.
     """
     from quotaform.apply.freshness import as_if_applied
+    from quotaform.model.entity import Entity
+    from quotaform.plan.plan import Plan
     from quotaform.resolve.request import request_of
     from quotaform.resolve.resolve import ResolveOptions
     from quotaform.resolve.run import ResolveRequest
 
-    asked = tuple(entities)
+    asked = require_items(entities, Entity, "entities", "Entity")
+    keys = require_items(keys, str, "keys", "names")
+    require_type(plan, (Plan, NoneType), "plan", "a Plan")
     for entity in asked:
         request_of(entity)
     assumed = None if plan is None else as_if_applied(plan)
@@ -339,15 +353,15 @@ def _worked_on(
 
 def choose_clusters(repository: Repository, clusters: Clusters, config: Config | None = None) -> tuple[Cluster, ...]:
     """Return the clusters that are meant, in the order of quotaform.yaml; those that are chosen already stay so."""
-    if isinstance(clusters, str):
-        raise TypeError(f"clusters must be a list of names, not one name; give [{clusters!r}]")
-    if isinstance(clusters, Target):
-        target = clusters
-    else:
-        names = [each for each in clusters or () if isinstance(each, str)]
-        if clusters and not names:
-            return tuple(each for each in clusters if not isinstance(each, str))
-        target = Target(clusters=tuple(names))
+    from quotaform.desired.config import Cluster
+
+    require_type(repository, Repository, "repository", "a Repository")
+    target = clusters
+    if not isinstance(target, Target):
+        named = require_items(() if clusters is None else clusters, (str, Cluster), "clusters", "names")
+        if named and all(isinstance(each, Cluster) for each in named):
+            return named
+        target = Target(clusters=named)
     return repository.clusters(repository.config() if config is None else config, target)
 
 
@@ -391,7 +405,7 @@ def make_request(
     require_type(repository, Repository, "repository", "a Repository")
     for argument, given in (("select", select), ("exclude", exclude), ("allow", allow)):
         # A text would be taken for its letters, of which `*` selects everything.
-        require_type(given, (list, tuple), argument, "a list")
+        require_items(given, str, argument, "strings")
     selection = make_selection(select, exclude)
     config = repository.config() if config is None else config
     allowances = read_allowances(allow) if allow else ()

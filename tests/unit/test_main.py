@@ -153,6 +153,21 @@ def test_a_demo_that_is_interrupted_while_a_command_runs_ends_as_interrupted(
     assert interrupt_code(raised.value) == code
 
 
+@pytest.mark.parametrize("command", ["main", "client_quotas"])
+def test_an_interrupt_while_a_command_is_imported_ends_it_quietly(command: str) -> None:
+    """Ctrl-C in the first quarter of a second was a traceback."""
+    program = (
+        "import os, signal, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'quotaform.cli.stream': os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        f"from quotaform.__main__ import {command}\n{command}()"
+    )
+    done = subprocess.run([sys.executable, "-c", program, "--help"], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (ExitCode.INTERRUPTED, b"", b"")
+
+
 def make_command(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("#!/bin/sh\nexit 0\n")

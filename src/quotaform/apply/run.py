@@ -41,7 +41,7 @@ from quotaform.model.errors import (
 from quotaform.model.finding import MOST_DAYS
 from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
 from quotaform.model.quotas import Action
-from quotaform.model.text import require_type
+from quotaform.model.text import require_items
 from quotaform.plan.change import EntityChange
 from quotaform.plan.plan import Plan
 from quotaform.plan.plan_file import load_plan_file, read_plan_id, require_guards, require_plan_id, require_recent
@@ -110,8 +110,7 @@ def read_plans(
     """
     found: dict[str, ClusterPlan[Any]] = {}
     problems: list[QuotaformError] = []
-    for given in plans:
-        require_type(given, (Plan, Path), "plans", "plans, and paths of saved ones")
+    for given in require_items(plans, (Plan, Path), "plans", "plans and paths of saved ones"):
         plan = load_plan_file(given) if isinstance(given, Path) else given
         name = plan.header.cluster_name
         if choose is None or not isinstance(given, Path):

@@ -6,6 +6,7 @@ Only the options of the command that is meant are imported, and not what it need
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Annotated, Any, Final, NoReturn
@@ -214,10 +215,12 @@ def _end_step(arguments: list[str], code: int) -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    if any(map(_is_empty, arguments)):
-        return _fail(
-            "an argument is empty, perhaps because a variable is not set; give a value, or leave it out", ExitCode.USAGE
-        )
+    for before, argument in zip(["", *arguments], arguments, strict=False):
+        if not argument or re.fullmatch("--[^=]*=", argument):
+            option = argument.rstrip("=") or (before if re.fullmatch("--?[a-z-]+", before) else "")
+            what = f"the argument after {option}" if option else "an argument"
+            text = f"{what} is empty, perhaps because a variable is not set; give a value, or leave it out"
+            return _fail(text, ExitCode.USAGE)
     try:
         return _invoke(arguments)
     except KeyboardInterrupt as interrupt:
@@ -243,11 +246,6 @@ def _run(arguments: list[str]) -> int:
             "and --verbose.",
             ExitCode.ERROR,
         )
-
-
-def _is_empty(argument: str) -> bool:
-    option, is_given, value = argument.partition("=")
-    return not argument or (option.startswith("--") and bool(is_given) and not value)
 
 
 def _invoke(arguments: list[str]) -> int:

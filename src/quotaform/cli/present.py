@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from re import compile as regex
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from quotaform.cli.ci import Ci
@@ -15,7 +16,7 @@ from quotaform.cli.option.output import Output, read_output
 from quotaform.cli.option.value import name_options
 from quotaform.model.errors import ExitCode, NotReadError, QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome, digest_of, exit_code, outcome_lines
-from quotaform.model.text import inert, listed, quote
+from quotaform.model.text import inert, listed, nearest, quote
 from quotaform.report.format import (
     ANNOTATED,
     ONE_DOCUMENT,
@@ -46,6 +47,8 @@ _LONGEST_NAME: Final = 100
 PLACEHOLDER: Final = "{cluster}"
 """Stands for the name of the cluster in a path."""
 
+_BRACED: Final = regex(r"{[^{}]*}").findall
+
 _FLEET: Final = "fleet-report"
 
 
@@ -62,6 +65,9 @@ def cluster_paths(option: str, path: str | Path, clusters: Sequence[str], *, exa
             f"several clusters ({listed(clusters)}) need one file each; "
             f"write {PLACEHOLDER} in {option}, as in {option} '{example}'"
         )
+    for word in _BRACED(str(path)):
+        if word != PLACEHOLDER and nearest(word, [PLACEHOLDER]) is not None:
+            raise UsageError(f"{option}: {inert(word)} stands for nothing; did you mean {PLACEHOLDER}?")
     paths = {name: Path(str(path).replace(PLACEHOLDER, file_name(name))) for name in clusters}
     if len(set(paths.values())) < len(paths):
         raise UsageError(f"the names of some clusters give the same file name; run {option} for one cluster at a time")

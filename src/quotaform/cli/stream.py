@@ -18,7 +18,7 @@ from select import select
 from typing import Any, Final, NoReturn, TextIO
 
 from quotaform.model.text import break_lines, escape, json_escape, line_end
-from quotaform.system.process import end_on_signals, ignore_signals, interrupt_code, rare_collections
+from quotaform.system.process import ignore_signals, interrupt_code, rare_collections
 
 _COLOUR: Final = "(\x1b\\[(?:0|1|2|31|32|33)m)"
 """What `quotaform.report.text` writes."""
@@ -184,8 +184,7 @@ def _drop_unwritten_output() -> None:
 
 
 def run_as_process(run_command: Callable[[list[str]], int]) -> NoReturn:
-    """Run a command with the arguments of the process, whatever its streams are and whenever signals come, and exit."""
-    end_on_signals()
+    """Run a command with the arguments of the process, whatever its streams are, and exit."""
     _open_closed_streams()
     try:
         with rare_collections():

@@ -25,7 +25,7 @@ from quotaform.fleet.launch import TABLE_CONFIG, classic_session, engine_error, 
 from quotaform.fleet.options import LOCAL, LOCAL_SESSION, Master, Remote, SessionOptions, environment
 from quotaform.model.errors import ArgumentError, EngineError, missing_extra
 from quotaform.model.outcome import Progress, no_progress
-from quotaform.model.text import inert, option_of
+from quotaform.model.text import inert, option_of, require_type
 from quotaform.model.variable import OwnSecret
 from quotaform.repository.cluster_work import repeated
 from quotaform.system.executable import JavaCommand, Place, find_java_commands, major_version
@@ -146,6 +146,7 @@ def require_installed(options: SessionOptions = LOCAL_SESSION) -> None:
 
     Raises `EngineError` if the extra is missing, and `UsageError` if options exclude each other, or cannot be used.
     """
+    require_type(options, SessionOptions, "engine", "SessionOptions")
     options.require_valid()
     try:
         # A package whose parent is missing raises.

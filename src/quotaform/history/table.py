@@ -11,6 +11,7 @@ from shutil import rmtree
 from time import time
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import functions as f
 
@@ -234,7 +235,8 @@ class DeltaHistory:
                 writer.save(self._place)
             else:
                 writer.saveAsTable(self._place)
-        except PySparkException:
+        except (PySparkException, Py4JError) as error:
+            self._require_delta(error)
             # That another append was faster is an error of many kinds.
             if self._current() != self._version:
                 return False
@@ -254,11 +256,12 @@ class DeltaHistory:
             return self._spark.catalog.tableExists(self._place)
         try:
             self._spark.read.format(_FORMAT).load(self._place).schema  # noqa: B018 (it is what asks)
-        except AnalysisException as error:
+        except (PySparkException, Py4JError) as error:
             if "PATH_DOES_NOT_EXIST" in str(error) or "PATH_NOT_FOUND" in str(error):
                 return False
-            if "DATA_SOURCE_NOT_FOUND" in str(error):
-                raise self._no_delta() from None
+            self._require_delta(error)
+            if not isinstance(error, AnalysisException):
+                raise
             raise HistoryError(self.name, "it is not a table of Delta Lake", "give another path") from None
         return True
 
@@ -266,6 +269,11 @@ class DeltaHistory:
         try:
             return self._spark.sql(f"DESCRIBE HISTORY {self._identifier}")
         except ParseException:
+            raise self._no_delta() from None
+
+    def _require_delta(self, error: Exception) -> None:
+        """Raise `HistoryError` if an error of Spark says that it has no Delta Lake, as it is or as an error of Java."""
+        if "DATA_SOURCE_NOT_FOUND" in str(error):
             raise self._no_delta() from None
 
     def _no_delta(self) -> HistoryError:

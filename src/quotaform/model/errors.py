@@ -214,6 +214,7 @@ class InvalidFilesError(QuotaformError):
 
     def __init__(self, problems: Sequence[Finding], *, ends: str = "; nothing was sent to any cluster") -> None:
         self.problems = tuple(problems)
+        self.ends = ends  # what became of clusters, at the end of the message
         super().__init__(*map(str, self.problems), f"{self._count} found{ends}.")
 
     @property
@@ -224,7 +225,8 @@ class InvalidFilesError(QuotaformError):
     def text_of(self, cluster: str) -> str:
         """Return the message with what became of one cluster."""
         problems, _, _ = str(self).rpartition("\n")
-        return f"{problems}\n{self._count} found for cluster {printable(cluster)}; nothing was sent to it."
+        ends = self.ends.replace("any cluster", "it")
+        return f"{problems}\n{self._count} found for cluster {printable(cluster)}{ends}."
 
 
 class FileReadError(QuotaformError):

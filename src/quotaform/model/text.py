@@ -170,6 +170,29 @@ def require_type(value: object, kinds: type[Any] | tuple[type[Any], ...], argume
         raise TypeError(f"{argument} must be {expected}, not {spell_type(value)}")
 
 
+def require_items(
+    values: object, kinds: type[Any] | tuple[type[Any], ...], argument: str, expected: str
+) -> tuple[Any, ...]:
+    """Return the items of an argument that is a list of some types; a text is not a list of its letters.
+
+    >>> require_items("a*", str, "select", "strings")
+    Traceback (most recent call last):
+    TypeError: select must be a list of strings, not str
+    >>> require_items(["a*", 5], str, "select", "strings")
+    Traceback (most recent call last):
+    TypeError: select must be a list of strings; it holds int
+
+    Raises `TypeError`: it is no list, or an item has another type.
+    """
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise TypeError(f"{argument} must be a list of {expected}, not {spell_type(values)}")
+    items = tuple(values)
+    for item in items:
+        if not isinstance(item, kinds):
+            raise TypeError(f"{argument} must be a list of {expected}; it holds {spell_type(item)}")
+    return items
+
+
 def spell_type(value: object) -> str:
     """Return what messages call the type of a value.
 

@@ -120,6 +120,9 @@ def _unknown_unit(key: QuotaKey, text: str, number: str, unit: str) -> str:
     if _SEPARATED(text):
         return _not_a_value(key, text)
     shown = quote(text, _SHOWN)
+    pointed = _WRITTEN(text.replace(",", ".", 1))
+    if pointed is not None and (pointed["unit"] or "") in _FACTORS[key.unit]:
+        return f"{shown} has a decimal comma; write {pointed[0]}"
     if key.unit == "B/s" and _BITS(unit):
         return f"{shown} counts bits; {key.name} counts bytes, eight bits each: write for example {_EXAMPLES[key.unit]}"
     folded = unit.strip().lower().removesuffix("ps").removesuffix("/s").removesuffix("/sec")
@@ -127,6 +130,9 @@ def _unknown_unit(key: QuotaKey, text: str, number: str, unit: str) -> str:
         if known and folded and len(number) < _SHOWN and known.lower().removesuffix("/s") == folded:
             wrong = 'lacks "/s"' if f"{unit.strip()}/s".lower() == known.lower() else f"is not in a unit of {key.name}"
             return f"{shown} {wrong}; did you mean {number}{known}?"
+    if key.unit == "B/s" and unit in ("k", *"KMGTP"):
+        binary, decimal = f"{number}{unit.upper()}iB/s", f"{number}{unit}B/s"
+        return f"{shown} is not in a unit of {key.name}; did you mean {decimal} (powers of 1000) or {binary} (of 1024)?"
     units = " ".join(known for known in _FACTORS[key.unit] if known)
     return f"{shown} is not in a unit of {key.name}; the units are {units}, or a bare number"
 

@@ -24,7 +24,7 @@ from quotaform.model.quotas import Desired, Entry
 from quotaform.model.records.document import VALIDATION
 from quotaform.model.records.record import Count, Record, about, derived
 from quotaform.model.settings import Capacity, Ignore
-from quotaform.model.text import inert, nearest
+from quotaform.model.text import inert, listed, nearest
 from quotaform.plan.check.approval import expired_approval
 from quotaform.plan.check.lint import Linted, LintFacts, check_lints, declared_quotas, unused_ignores, with_address
 from quotaform.report.annotation import Problems
@@ -171,12 +171,13 @@ def validate_files(
             problems.update(error.problems)
             others = ()
         problems.update(check_claims(_claims(config, loaded), others))
+    found_for: dict[Finding, list[str]] = {}
     for name in names:
         files.update(file.name for file in loaded.files(name))
         desired, found = loaded.check(name)
         entities[name] = len(desired)
         problems.update(found)
-        problems.update(map(with_address, check_policies(desired, policies.policies, name)))
+        of_cluster = list(map(with_address, check_policies(desired, policies.policies, name)))
         if not any(problem.severity is Severity.ERROR for problem in found):
             if not desired:
                 where = f" for cluster {spell_name(name)}" if name is not None else ""
@@ -186,9 +187,18 @@ def validate_files(
                 problems.add(rule.NOTHING_DECLARED.finding(text))
             linted = _lint(config, name, desired, today(clock))
             used |= linted.used
-            problems.update(map(with_address, linted.findings))
+            of_cluster += map(with_address, linted.findings)
+        own = {file.name for file in loaded.files(name) if file.layer is not None}
+        problems.update(of_cluster)
+        for finding in of_cluster:
+            if finding.location is None or finding.location.file not in own:
+                found_for.setdefault(finding, []).append(inert(name or ""))
         if len(problems) > MAX_PROBLEMS and FindingList(problems).is_full:
             break
+    for finding, clusters in found_for.items():
+        if len(clusters) < len(entities):  # What a common file says may hold for some clusters only.
+            problems.remove(finding)
+            problems.add(structs.replace(finding, message=f"{listed(clusters, _FEW)}: {finding.message}"))
     if not patterns and not any(problem.severity is Severity.ERROR for problem in problems):
         problems.update(unused_ignores(config.lints.ignores, used, today(clock)))
     report = Validation(

@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import date
 from os import PathLike
 from pathlib import Path, PurePosixPath
+from types import NoneType
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
@@ -31,7 +32,7 @@ from quotaform.model.errors import (
 )
 from quotaform.model.finding import APPROVALS_NAME, Approval, Finding, Location
 from quotaform.model.server import parse_servers
-from quotaform.model.text import inert
+from quotaform.model.text import inert, require_items, require_type
 from quotaform.repository.revision import CONFIG_NAME, QUOTAS_NAME, WORK_TREE, Revision, WorkTree, find_above
 from quotaform.system.files import is_folder, is_within
 
@@ -54,6 +55,10 @@ class Target(Struct, frozen=True, kw_only=True):
     snapshot: Path | None = None  # a snapshot file to plan against instead of a cluster
     # Whether brokers to ask stand for a cluster of quotaform.yaml, so that its files are the ones meant
     needs_name: bool = True
+
+    def __post_init__(self) -> None:
+        require_items(self.clusters, str, "clusters", "names")
+        require_type(self.bootstrap_servers, (str, NoneType), "bootstrap_servers", "a string")
 
 
 class Repository(Struct, frozen=True, kw_only=True):

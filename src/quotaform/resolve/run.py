@@ -143,7 +143,10 @@ def explain_entity(repository: Repository, entity: Entity, patterns: Sequence[st
 
     Raises `UsageError`, `InvalidFilesError` or `UndeclaredError`.
     """
-    config = repository.config()
+    try:
+        config = repository.config()
+    except InvalidFilesError as error:
+        raise InvalidFilesError(error.problems, ends="") from None
     loaded = repository.load(config, today)
     sections: list[Explanation] = []
     failed: list[ClusterOutcome[Explanation]] = []
@@ -154,7 +157,7 @@ def explain_entity(repository: Repository, entity: Entity, patterns: Sequence[st
             desired = loaded.desired(name)
         except InvalidFilesError as error:
             problems.update(dict.fromkeys(error.problems))
-            failed.append(ClusterOutcome(name or "", error=error))
+            failed.append(ClusterOutcome(name or "", error=InvalidFilesError(error.problems, ends="")))
             continue
         layers = loaded.layers_of(name, entity)
         sections.append(explain(name, layers, desired.get(entity), config.profiles, today))
@@ -162,7 +165,7 @@ def explain_entity(repository: Repository, entity: Entity, patterns: Sequence[st
             declared.update((_names(other), other.address) for other in desired if other.types == entity.types)
     if not any(section.location for section in sections):
         if problems:
-            raise InvalidFilesError(by_place(problems))
+            raise InvalidFilesError(by_place(problems), ends="")
         candidates = sorted(declared)[:_MOST_COMPARISONS]
         near = nearest(_names(entity), candidates, cutoff=_NEARNESS, is_exact=True)
         raise UndeclaredError(entity, None if near is None else declared[near])

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import current_thread, main_thread
 from types import FrameType
-from typing import Any, Final, NoReturn, Self, TextIO
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TextIO
 
-from quotaform.model.errors import ExitCode
+if TYPE_CHECKING:
+    from quotaform.model.errors import ExitCode
 
 INTERRUPTING: Final = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -189,7 +190,7 @@ def signals_raised() -> Iterator[None]:
 
 
 def end_on_signals() -> None:
-    """Let a signal end the process with its exit code: before the command handles signals, and after."""
+    """Let a signal end the process with its exit code: until the command handles signals, and after that."""
     for number in _handlers():
         signal.signal(number, _end)
 
@@ -202,11 +203,14 @@ def ignore_signals() -> None:
 
 def interrupt_code(interrupt: KeyboardInterrupt) -> ExitCode:
     """Return the exit code of an interrupt."""
+    from quotaform.model.errors import ExitCode
+
     return ExitCode.TERMINATED if isinstance(interrupt, TerminatedError) else ExitCode.INTERRUPTED
 
 
 def _end(number: int, _frame: FrameType | None) -> NoReturn:
-    os._exit(ExitCode.INTERRUPTED if number == signal.SIGINT else ExitCode.TERMINATED)
+    # `ExitCode.INTERRUPTED` and `TERMINATED`, which may not be imported yet.
+    os._exit(130 if number == signal.SIGINT else 143)
 
 
 def _handlers() -> dict[int, Any]:

@@ -51,6 +51,8 @@ def import_quotas(
         raise UsageError("--output must be a directory, not -; quotaform snapshot can write to stdout")
     if directory is not None and directory.exists() and not directory.is_dir():
         raise UsageError(f"--output must be a directory, but {directory} is a file")
+    if directory is not None and directory.suffix in (".yaml", ".yml") and not directory.exists():
+        raise UsageError(f"--output must be a directory, but {directory} has the name of a file; give its directory")
     repository = target.repository(directory)
     config = repository.config()
     chosen = target.choose(repository, config, snapshot=snapshot)

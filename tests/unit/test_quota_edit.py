@@ -225,4 +225,4 @@ def test_a_cluster_that_cannot_be_read_any_more_keeps_no_other_from_being_planne
     edited = edit_quotas(repository, config, again, {}, date(2026, 11, 22))
     found = plan_proposals(repository, config, tuple(config.clusters.values()), again, edited)
     assert [each.header.cluster_name for each in found.plans] == ["prod"]
-    assert [name for name, _ in found.failures] == ["lab"]
+    assert [outcome.cluster for outcome in found.failed] == ["lab"]

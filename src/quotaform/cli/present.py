@@ -372,11 +372,6 @@ def report_failures(console: Console, outcomes: Sequence[ClusterOutcome[T]]) -> 
     return exit_code(outcome for outcome in outcomes if outcome.error is not None)
 
 
-def failed_outcomes(failures: Iterable[tuple[str, QuotaformError]]) -> list[ClusterOutcome[None]]:
-    """Return the outcomes of clusters that could not be read, each given by its name and why."""
-    return [ClusterOutcome(name, error=error) for name, error in failures]
-
-
 def warn_of_started(
     console: Console, repository: Repository, found: Iterable[ClusterOutcome[Any]], reverted: SavedReceipt | None = None
 ) -> None:
@@ -437,12 +432,8 @@ class TableOutput:
                 write_file(Path(path), render(self._output.subject, name, result, **shown))
 
     def present(self, result: object, **shown: Any) -> None:
-        """Print a result, and what was written."""
+        """Print a result, and to stderr what was written."""
         self._output.print(result, **shown)
-        self.report()
-
-    def report(self) -> None:
-        """Print to stderr what was written, once it is."""
         report_saved_files(self._output.console, "result", (path for _, path in self._files))
 
 

@@ -9,10 +9,9 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import Comparison, ManyClusters, Selecting, make_request
@@ -102,25 +101,22 @@ def apply(
     expected_id = None if expect_plan_id is None else read_plan_id(expect_plan_id)
     repository = target.repository(None if is_saved or not given else given[0])
     missing = "not checked" if dry_run else "not applied"
-    results = Results(output, ci=output.ci(repository), report=report, missing=missing)
-    has_written = Event()
+    run = ApplyRun(
+        console=console,
+        results=Results(output, ci=output.ci(repository), report=report, missing=missing),
+        repository=repository,
+        engine=engine,
+        audit=AuditFile(audit),
+        auto_approve=auto_approve or dry_run,
+        is_dry_run=dry_run,
+        expected_id=expected_id,
+        receipt_path=receipt,
+    )
     with (
-        noting_nothing_written(has_written.is_set),
-        closing(AuditFile(audit)) as log,
-        results.covering(target.literal_names),
+        noting_nothing_written(lambda: run.has_written),
+        closing(run.audit),
+        run.results.covering(target.literal_names),
     ):
-        run = ApplyRun(
-            console=console,
-            results=results,
-            repository=repository,
-            engine=engine,
-            audit=log,
-            auto_approve=auto_approve or dry_run,
-            is_dry_run=dry_run,
-            expected_id=expected_id,
-            receipt_path=receipt,
-            has_written=has_written,
-        )
         if is_saved:
             return run.apply_saved(given, target, max_age)
         base = comparison.choose_base(console)
@@ -128,7 +124,7 @@ def apply(
         return run.apply_directory(request, takes_all=target.all_clusters)
 
 
-class ApplyRun(Struct, frozen=True, kw_only=True):
+class ApplyRun(Struct, kw_only=True):
     """One apply, as a person sees it: when stdout is for JSON, what people read goes to stderr."""
 
     console: Console
@@ -140,7 +136,7 @@ class ApplyRun(Struct, frozen=True, kw_only=True):
     is_dry_run: bool = False  # Whether to stop before the first change is sent, without a receipt
     expected_id: str | None = None  # The id of the plan that was approved elsewhere
     receipt_path: Path | None = None  # Where the receipts go; `None` for the folder of receipts
-    has_written: Event = field(default_factory=Event)  # Set once anything was or may have been written to a cluster
+    has_written: bool = False  # Whether anything was or may have been written to a cluster
 
     @property
     def is_text(self) -> bool:
@@ -258,11 +254,12 @@ class ApplyRun(Struct, frozen=True, kw_only=True):
                 "there is no terminal to ask for approval",
                 remedy="give --auto-approve, or apply a saved plan",
             )
-        for each in plans:
-            if is_saved and each.cluster.confirm == "name":
-                self._show_plan(each.plan)
-            if not is_saved or each.cluster.confirm == "name":
-                self._ask(each.cluster)
+        for cluster, plan in plans:
+            if not is_saved:
+                self._ask(cluster)
+            elif cluster.confirm == "name":
+                self._show_plan(plan)
+                self._ask(cluster)
 
     def _show_plan(self, plan: Any) -> None:
         """Print what is going to be applied."""
@@ -351,7 +348,7 @@ class ApplyRun(Struct, frozen=True, kw_only=True):
         """Yield the receipts, and print what failed when a cluster was done."""
         for outcome in outcomes:
             if isinstance(outcome.error, ApplyLostError):
-                self.has_written.set()
+                self.has_written = True
             for error in () if outcome.value is None else outcome.value.late:
                 self.console.write_stderr(f"Error: {inert(outcome.cluster)}, when everything was done: {error}\n")
             yield outcome.map(lambda applied: applied.receipt)
@@ -362,7 +359,7 @@ class ApplyRun(Struct, frozen=True, kw_only=True):
 
         console = self.console
         if applied.digest.wrote_anything:
-            self.has_written.set()
+            self.has_written = True
         if self.is_text and has_others:
             console.echo(f"{cluster_line(cluster.name, console.style())}\n")
         if applied.unsaved is not None:

@@ -118,11 +118,11 @@ class Alerting:
 DEFAULT_LISTEN: Final = "127.0.0.1:9464"
 
 
-def _read_listen(name: str, text: str) -> Server:
+def _read_listen(_: str, text: str) -> Server:
     try:
         return parse_server(text)
     except ValueError:
-        raise UsageError(f"{name}: {shorten(text)} is not host:port; write for example {DEFAULT_LISTEN}") from None
+        raise ValueError(f"{shorten(text)} is not host:port; write for example {DEFAULT_LISTEN}") from None
 
 
 @with_options

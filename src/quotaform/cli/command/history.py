@@ -207,7 +207,10 @@ def _two_moments(texts: Sequence[str]) -> tuple[datetime, datetime]:
     """Read the two values of `--at`, and return the earlier one first."""
     if len(texts) != 2:
         raise UsageError("--at: give two times, as in --at 7d --at now")
-    first, second = sorted(read_moment("--at", text) for text in texts)
+    try:
+        first, second = sorted(read_moment("--at", text) for text in texts)
+    except ValueError as error:
+        raise UsageError(f"--at: {error}") from None
     if first == second:
         raise UsageError(f"--at: {texts[0]} and {texts[1]} are the same time; give two")
     return first, second

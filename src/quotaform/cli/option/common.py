@@ -37,15 +37,18 @@ def option(
     """Return what a parameter of a command, or a field of a group, has as its default to be an option.
 
     `form`: its names and what it takes, as help shows them, such as `--output -o DIR`. `default`: its value when it is
-    not given; `REQUIRED` if it must be. `read`: reads its value, given its name, too. `complete`: what a shell offers.
-    `more`: as for `typer.Option`.
+    not given; `REQUIRED` if it must be. `read`: reads its value, given its name, too, or raises `ValueError`.
+    `complete`: what a shell offers. `more`: as for `typer.Option`.
     """
     words = form.split()
     names = [word for word in words if word.startswith("-")]
     metavar = " ".join(words[len(names) :]) or None
 
     def parse(given: str) -> Any:
-        return given if read is None else read(names[0], given)
+        try:
+            return given if read is None else read(names[0], given)
+        except ValueError as error:
+            raise UsageError(f"{names[0]}: {error}") from None
 
     more |= {} if read is None else {"parser": parse}
     info = typer.Option(*names, metavar=metavar, help=text, autocompletion=complete, **more)

@@ -51,25 +51,19 @@ def complete_name(incomplete: str) -> list[str]:
     return [f"{name}=" for name in complete_entity_type(incomplete)]
 
 
-def read_moment(option: str, text: str) -> datetime:
-    """Read a time: ISO 8601 in UTC, a day, an age, or `now`."""
+def read_moment(_: str, text: str) -> datetime:
+    """Read a time: ISO 8601 in UTC, a day, an age, or `now`. Raises `ValueError`."""
     from quotaform.model.moment import parse_moment
     from quotaform.system.clock import SYSTEM_CLOCK
 
-    try:
-        return parse_moment(text, SYSTEM_CLOCK.now())
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}") from None
+    return parse_moment(text, SYSTEM_CLOCK.now())
 
 
-def read_duration(option: str, text: str) -> timedelta:
-    """Read a duration such as 30m, 24h or 7d."""
+def read_duration(_: str, text: str) -> timedelta:
+    """Read a duration such as 30m, 24h or 7d. Raises `ValueError`."""
     from quotaform.model.moment import parse_duration
 
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}") from None
+    return parse_duration(text)
 
 
 def read_seconds(option: str, text: str, *, longest: float = 24 * 3600.0) -> float:

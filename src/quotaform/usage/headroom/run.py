@@ -18,7 +18,7 @@ from pyspark.sql.types import ArrayType, StringType, StructField
 from quotaform.fleet.job import arriving, kept_rows
 from quotaform.fleet.table import bad_table, make_table
 from quotaform.model.entity import Entity, spell_name
-from quotaform.model.errors import QuotaformError
+from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.precedence import level_of
 from quotaform.model.quota_key import QUOTA_WINDOW_S
 from quotaform.model.records.record import made_of
@@ -240,7 +240,7 @@ class HeadroomResult(Struct, frozen=True):
 
     report: Headroom  # What of it is printed
     rows: DataFrame  # `HEADROOM`, sorted; as long as the context lasts
-    failures: tuple[tuple[str, QuotaformError], ...]  # The clusters that could not be read, and why
+    failed: tuple[ClusterOutcome[Any], ...]  # The clusters that could not be read
 
 
 @contextmanager
@@ -254,14 +254,14 @@ def measured_headroom(
     clusters could be read; the error of the first one.
     """
     usage = read_usage(spark, request.usage, request.since, request.until)
-    held, failures = known_quotas(request.quotas.read(spark))
+    held, failed = known_quotas(request.quotas.read(spark))
     known = sorted(name for name in held if name is not None)
-    chosen = [*known, *(name for name, _ in failures)]
+    chosen = [*known, *(outcome.cluster for outcome in failed)]
     if request.only_chosen:
         usage = usage.where(f.col("cluster").isNull() | f.col("cluster").isin(chosen))
     clusters = Clusters(
         frozenset([None, *chosen]) if request.only_chosen else None,
-        _renamed(usage, known[0], request, warn) if len(known) == 1 and not failures else {},
+        _renamed(usage, known[0], request, warn) if len(known) == 1 and not failed else {},
     )
     files = plain_files(usage, request.usage, clusters, request.since, request.until)
     with ExitStack() as stack:
@@ -271,7 +271,7 @@ def measured_headroom(
         use = stack.enter_context(kept_rows(headroom(recording, files)))
         report, idle = _report(request, use, held, known)
         rows = use.select(*HEADROOM.names).unionByName(idle_rows(spark, idle))
-        yield HeadroomResult(report, rows.orderBy("cluster", "key", "bucket", "broker", "entity_key"), failures)
+        yield HeadroomResult(report, rows.orderBy("cluster", "key", "bucket", "broker", "entity_key"), failed)
 
 
 def _renamed(

@@ -22,7 +22,7 @@ from pyspark.sql import functions as f
 from quotaform.fleet.job import kept_rows, table_rows
 from quotaform.model.entity import Entity, parse_address, spell_name
 from quotaform.model.errors import ArgumentError, QuotaformError
-from quotaform.model.outcome import Progress, no_progress
+from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
 from quotaform.model.quota_key import QUOTA_WINDOW_S, key_order
 from quotaform.model.records.record import made_of
 from quotaform.plan.backtest import MOST_IN_PLAN
@@ -75,7 +75,7 @@ class ProposedPlans(Struct, frozen=True):
     """One per cluster that the changed files change, of nothing but the entities that proposals are about; each with
     what the cluster holds."""
     others: int = 0  # How many other entities the files change on these clusters
-    failures: tuple[tuple[str, QuotaformError], ...] = ()  # The clusters that could not be planned, and why
+    failed: tuple[ClusterOutcome[Any], ...] = ()  # The clusters that could not be planned
 
 
 def plan_proposals(
@@ -103,17 +103,17 @@ def plan_proposals(
         is_guarded=False,
         keeps_actual=True,
     )
-    plans, others, failures = [], 0, []
+    plans, others, failed = [], 0, []
     for outcome in plan(request, files=edited.loaded):
         if outcome.error is not None:
-            failures.append((outcome.cluster, outcome.error))
+            failed.append(outcome)
             continue
         made = outcome.require()
         mine = tuple(change for change in made.changes if (outcome.cluster, change.entity) in followed)
         rest = len(made.changes) - len(mine)
         others += rest
         plans.append(replace(made, changes=mine, is_complete=False) if rest else made)
-    return ProposedPlans(tuple(plans), others, tuple(failures))
+    return ProposedPlans(tuple(plans), others, tuple(failed))
 
 
 MOST_PROPOSALS: Final = 100_000
@@ -150,7 +150,7 @@ class Recommended(Struct, frozen=True):
 
     report: Recommendations  # What of it is printed
     rows: DataFrame  # `RECOMMENDATIONS`, sorted; as long as the context lasts
-    failures: tuple[tuple[str, QuotaformError], ...]  # The clusters that could not be read, and why
+    failed: tuple[ClusterOutcome[Any], ...]  # The clusters that could not be read
     edited: EditedFiles | None  # The files that follow the proposals; `None` if they are not needed
 
 
@@ -180,9 +180,10 @@ def recommended(
             return stack.enter_context(table_rows(rows))
 
         quotas = kept(QuotaSource(tuple(request.clusters)).read(spark))
-        held, failures = known_quotas(quotas)
+        held, failed = known_quotas(quotas)
         selected = [cluster.name for cluster in request.clusters]
-        names = [name for name in selected if name not in dict(failures)]
+        unread = {outcome.cluster for outcome in failed}
+        names = [name for name in selected if name not in unread]
         mine, clusters = usage_of(usage, names, selected)
         recording = stack.enter_context(
             kept_rows(packed_usage(mine, quota_buckets(held), clusters, plain_files(usage, request.usage, clusters)))
@@ -221,7 +222,7 @@ def recommended(
             changed = tuple(file.name for file in edited.files)
             edit = EditRecord(is_written=request.is_written, files=changed, unwritten=edited.unwritten)
             report = structs.replace(report, edit=edit)
-        yield Recommended(report, in_order, failures, edited)
+        yield Recommended(report, in_order, failed, edited)
 
 
 def _edited(request: RecommendRequest, report: Recommendations, rows: DataFrame, clock: Clock) -> EditedFiles:
@@ -248,8 +249,8 @@ def _backtest(
 ) -> ProposalBacktest:
     """Return what the changed files of proposals would have throttled of the same usage."""
     proposed = plan_proposals(request.repository, request.config, request.clusters, report.proposals, edited)
-    for name, error in proposed.failures:
-        warn(f"no backtest of {spell_name(name)}: {error}")
+    for outcome in proposed.failed:
+        warn(f"no backtest of {spell_name(outcome.cluster)}: {outcome.error}")
     unwritten = len(edited.unwritten)
     if not proposed.plans:
         return ProposalBacktest(unwritten=unwritten)

@@ -152,6 +152,26 @@ def open_readers(
     return {source.broker: open_reader(source, cluster, command) for source in sources}
 
 
+def broker_readers(
+    cluster: Cluster, sources: Sequence[MetricsSource] = (), progress: Progress = no_progress
+) -> Mapping[str, Reader]:
+    """Return what reads the brokers of a cluster, by broker: at `sources`, or where quotaform.yaml names them.
+
+    Raises `UsageError` if nothing says where, and `InvalidFilesError` if quotaform.yaml names a forbidden host.
+    """
+    from quotaform.repository.gateway import require_allowed_metrics
+
+    if not sources and not cluster.metrics.sources:
+        raise ArgumentError(
+            "cluster {} has no metrics.brokers in quotaform.yaml; add them, or give {source} "
+            "BROKER=http://HOST:PORT/metrics",
+            cluster.name,
+        )
+    if not sources:
+        require_allowed_metrics(cluster.metrics)
+    return open_readers(sources or cluster.metrics.sources, cluster.label, progress)
+
+
 def readers_of(
     cluster: Cluster,
     sources: Sequence[MetricsSource] = (),
@@ -168,11 +188,8 @@ def readers_of(
     from quotaform.repository.gateway import require_allowed_metrics
 
     metrics = cluster.metrics
-    if not sources and metrics.sources and not (prometheus or labels):
-        require_allowed_metrics(metrics)
-        sources = metrics.sources
-    if sources:
-        opened = open_readers(sources, cluster.label, progress)
+    if sources or (metrics.sources and not (prometheus or labels)):
+        opened = broker_readers(cluster, sources, progress)
         return {f"broker {broker} ({reader.shown})": reader for broker, reader in opened.items()}
     text = prometheus or metrics.prometheus
     if text is None:

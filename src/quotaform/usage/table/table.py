@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 import pyarrow
@@ -28,8 +28,9 @@ from quotaform.fleet.table import (
 )
 from quotaform.http.message import file_of
 from quotaform.model.entity import spell_name
-from quotaform.model.errors import InvalidFilesError, QuotaformError
+from quotaform.model.errors import InvalidFilesError
 from quotaform.model.moment import spell_moment
+from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.text import MIB, inert, listed
 from quotaform.resolve.spark import HeldQuotas, held_in
 from quotaform.resolve.spark_quotas import CLUSTER, QUOTAS, completed, struct
@@ -356,16 +357,17 @@ def as_quotas(name: str, table: DataFrame) -> DataFrame:
     return completed(table, QUOTAS)
 
 
-def known_quotas(quotas: DataFrame) -> tuple[HeldQuotas, tuple[tuple[str, QuotaformError], ...]]:
+def known_quotas(quotas: DataFrame) -> tuple[HeldQuotas, tuple[ClusterOutcome[Any], ...]]:
     """Bring `QUOTAS` to the driver: of the clusters that could be read; those that could not, and why, sorted.
 
     Raises `QuotaformError` if none of the clusters could be read; the error of the first one.
     """
     rows = quotas.select(CLUSTER, "entity_key", "entity", "key", "value", "failure").toArrow()
     is_read = rows["failure"].is_null()
-    failed = rows.filter(compute.invert(is_read)).select([CLUSTER, "failure"]).to_pylist()
-    failures = {row["cluster"]: read_failure(row["failure"]) for row in sorted(failed, key=lambda row: row["cluster"])}
+    unread = rows.filter(compute.invert(is_read)).select([CLUSTER, "failure"]).to_pylist()
+    errors = {row["cluster"]: read_failure(row["failure"]) for row in sorted(unread, key=lambda row: row["cluster"])}
+    failed: tuple[ClusterOutcome[Any], ...] = tuple(ClusterOutcome(name, error=error) for name, error in errors.items())
     held = held_in(rows.filter(is_read))
-    if failures and not any(name is not None for name in held):
-        raise next(iter(failures.values()))
-    return held, tuple(failures.items())
+    if failed and not any(name is not None for name in held):
+        failed[0].require()
+    return held, failed

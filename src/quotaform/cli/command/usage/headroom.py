@@ -8,7 +8,7 @@ from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import Period, SnapshotOption, UsageOption, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
 from quotaform.cli.option.output import DrawnOutOption, Output, printed
-from quotaform.cli.present import TableOutput, failed_outcomes, report_failures
+from quotaform.cli.present import TableOutput, report_failures
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
@@ -74,4 +74,4 @@ def headroom(
     ):
         files.write(found.report, found.rows)
     files.present(found.report)
-    return report_failures(console, failed_outcomes(found.failures))
+    return report_failures(console, found.failed)

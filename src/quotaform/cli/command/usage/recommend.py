@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,9 @@ from quotaform.cli.option.common import UsageOption, argument, flag, option, wit
 from quotaform.cli.option.engine import SparkPlace, spark_job
 from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import read_duration, shorten
-from quotaform.cli.present import TableOutput, failed_outcomes, report_failures, selection_text
+from quotaform.cli.present import TableOutput, report_failures, selection_text
 from quotaform.model.errors import UsageError
+from quotaform.model.settings import MOST_HEADROOM, MOST_OUTLIER_DAYS, parse_percentile
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
@@ -27,7 +29,11 @@ if TYPE_CHECKING:
 class Sizing:
     """How quotas are sized; what is not given is as `recommend` of quotaform.yaml says."""
 
-    percentile: str | None = option("--percentile pN", "Percentile of the rates of each day. [default: p99]")
+    percentile: float | None = option(
+        "--percentile pN",
+        "Percentile of the rates of each day. [default: p99]",
+        read=lambda _, text: parse_percentile(text),
+    )
     outlier_days: int | None = option(
         "--outlier-days N", "Leave out the N highest days of each weekday, but never its last one. [default: 0]", min=0
     )
@@ -38,10 +44,14 @@ class Sizing:
         "--capacity KEY=VALUE",
         "Maximum sum of the limits of all buckets on a broker. Repeatable. [default: that of the cluster]",
     )
-    min_history: str | None = option("--min-history DURATION", "Minimum recorded time of an entity. [default: 14d]")
+    min_history: timedelta | None = option(
+        "--min-history DURATION", "Minimum recorded time of an entity. [default: 14d]", read=read_duration
+    )
     min_samples: int | None = option("--min-samples N", "Minimum number of samples of an entity. [default: 100]", min=1)
-    unused_after: str | None = option(
-        "--unused-after DURATION", "Propose to remove values that were unused for this time. [default: 30d]"
+    unused_after: timedelta | None = option(
+        "--unused-after DURATION",
+        "Propose to remove values that were unused for this time. [default: 30d]",
+        read=read_duration,
     )
     create: bool = flag(
         "--create", "Also propose values for clients that a default limits too much, or that have no limit."
@@ -52,7 +62,6 @@ class Sizing:
     def settings(self, config: Config, clusters: Sequence[Cluster]) -> RecommendSettings:
         """Return the settings."""
         from quotaform.api import make_selection
-        from quotaform.model.settings import MOST_HEADROOM, MOST_OUTLIER_DAYS
         from quotaform.usage.recommend.recommendation import RecommendSettings
 
         known = config.sizing
@@ -69,29 +78,19 @@ class Sizing:
                 raise UsageError(f"the floor of {key} is above its cap; give another --floor or --cap")
         capacity = _read_values("--capacity", self.capacity)
         return RecommendSettings(
-            percentile=_read_percentile(self.percentile) or known.percentile,
+            percentile=self.percentile or known.percentile,
             outlier_days=outlier_days,
             headroom=headroom,
             floors=floors,
             caps=caps,
-            min_history_days=_read_days("--min-history", self.min_history) or known.min_history_days,
+            min_history_days=_days(self.min_history) or known.min_history_days,
             min_samples=self.min_samples or known.min_samples,
-            unused_after_days=_read_days("--unused-after", self.unused_after) or known.unused_after_days,
+            unused_after_days=_days(self.unused_after) or known.unused_after_days,
             has_creates=self.create,
             capacities={each.name: {**each.capacity.values, **capacity} for each in clusters},
             scope=config.scope,
             selection=make_selection(self.select or (), self.exclude or ()),
         )
-
-
-def _read_percentile(text: str | None) -> float | None:
-    """Read the value of `--percentile`."""
-    from quotaform.model.settings import parse_percentile
-
-    try:
-        return None if text is None else parse_percentile(text)
-    except ValueError as error:
-        raise UsageError(f"--percentile: {error}") from None
 
 
 def _read_values(option: str, texts: Sequence[str] | None) -> Values:
@@ -118,9 +117,8 @@ def _read_values(option: str, texts: Sequence[str] | None) -> Values:
     return values
 
 
-def _read_days(option: str, text: str | None) -> float | None:
-    """Read a duration, in days."""
-    return None if text is None else read_duration(option, text).total_seconds() / 86_400
+def _days(time: timedelta | None) -> float:
+    return 0.0 if time is None else time / timedelta(days=1)
 
 
 @with_options
@@ -193,7 +191,7 @@ def recommend(
         _print_diff(console, found)
     else:
         files.present(report)
-    return report_failures(console, failed_outcomes(found.failures))
+    return report_failures(console, found.failed)
 
 
 def _print_diff(console: Console, found: Recommended) -> None:

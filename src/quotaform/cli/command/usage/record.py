@@ -94,8 +94,7 @@ def _readers(
     target: ManyClusters, given: tuple[MetricsSource, ...], console: Console
 ) -> tuple[dict[str, Mapping[str, Reader]], list[ClusterOutcome[Any]]]:
     """Return what reads the brokers of each cluster, and the clusters that cannot be read; one can be read at least."""
-    from quotaform.repository.gateway import require_allowed_metrics
-    from quotaform.usage.record.reader import open_readers
+    from quotaform.usage.record.reader import broker_readers, open_readers
 
     if given and len(target.literal_names) == 1:
         # Of a cluster whose sources are given, quotaform.yaml need not know.
@@ -107,14 +106,7 @@ def _readers(
     failed: list[ClusterOutcome[Any]] = []
     for each in chosen:
         try:
-            if not given:
-                if not each.metrics.sources:
-                    raise UsageError(
-                        f"cluster {each.name} has no metrics.brokers in quotaform.yaml; add them, or give --source "
-                        "BROKER=http://HOST:PORT/metrics"
-                    )
-                require_allowed_metrics(each.metrics)
-            readers[each.name] = open_readers(given or each.metrics.sources, each.name, console.progress)
+            readers[each.name] = broker_readers(each, given, console.progress)
         except QuotaformError as error:
             failed.append(ClusterOutcome(each.name, error=error))
     if not readers:

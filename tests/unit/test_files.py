@@ -155,11 +155,11 @@ def test_a_result_names_all_of_its_files_in_one_line(
     output = Output(subject="usage-headroom")
     files = TableOutput(output, ("json=found/headroom.json", "parquet=rows", "markdown=a\nb.md"))
     files.write(FOUND, cast("DataFrame", Rows()))
-    files.report()
-    assert capsys.readouterr() == ("", 'Saved the result to: found/headroom.json, rows, "a\\nb.md"\n')
-    TableOutput(Output(subject="usage-headroom", quiet=True), ("json=quiet.json",)).report()
-    TableOutput(output, ()).report()
-    assert capsys.readouterr() == ("", "")
+    files.present(FOUND)
+    assert capsys.readouterr().err == 'Saved the result to: found/headroom.json, rows, "a\\nb.md"\n'
+    TableOutput(Output(subject="usage-headroom", quiet=True), ("json=quiet.json",)).present(FOUND)
+    TableOutput(output, ()).present(FOUND)
+    assert capsys.readouterr().err == ""
 
 
 def test_many_files_are_not_all_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,7 @@ from quotaform.model.quota_key import key_order
 from quotaform.model.scope import Selection, count_problem, pattern_problem
 from quotaform.model.settings import PruneMode
 from quotaform.model.text import require_items, require_type
-from quotaform.repository.cluster_work import ClusterWork, Connect, Steps
+from quotaform.repository.cluster_work import Connect, work_on
 from quotaform.repository.gateway import open_gateway, open_pinned_gateway
 from quotaform.repository.repository import Repository, Target
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
@@ -102,7 +102,7 @@ def plan_clusters(
     engine: SessionOptions | None = None,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
-    warn: Callable[[str], None] | None = None,
+    warn: Callable[[str], None] = lambda _: None,
     connect: Connect = open_gateway,
 ) -> Iterator[ClusterOutcome[Any]]:
     """Plan what a request says; see `plan`. On Spark, plans are `Kept`; a revert is of one cluster, without Spark."""
@@ -111,10 +111,9 @@ def plan_clusters(
 
         return plan_revert(request, clock=clock, progress=progress, connect=connect)
     if engine is not None:
-        from quotaform.fleet.plan import no_warning
         from quotaform.fleet.plan import plan as plan_on_spark
 
-        return iter(plan_on_spark(request, session=engine, clock=clock, progress=progress, warn=warn or no_warning))
+        return iter(plan_on_spark(request, session=engine, clock=clock, progress=progress, warn=warn))
     from quotaform.plan.run import plan
 
     return plan(request, clock=clock, progress=progress, connect=connect)
@@ -255,13 +254,13 @@ def snapshot(
     """Return everything that clusters hold."""
     chosen = choose_clusters(repository, clusters)
     if engine is not None:
-        from quotaform.fleet.snapshot import take_snapshots as take_on_spark
+        from quotaform.fleet.snapshot import take_snapshots
 
-        taken = take_on_spark(chosen, session=engine, clock=clock, progress=progress)
+        taken = take_snapshots(chosen, session=engine, clock=clock, progress=progress)
         return (outcome.map(loaded) for outcome in taken)
-    from quotaform.repository.run import take_snapshots
+    from quotaform.repository.run import snapshot_of
 
-    return take_snapshots(chosen, clock=clock, progress=progress, connect=connect)
+    return work_on(chosen, partial(snapshot_of, clock=clock), connect, progress)
 
 
 def describe(
@@ -283,8 +282,11 @@ def describe(
 
     require_type(entity_filter, EntityFilter, "entity_filter", "an EntityFilter")
     keys = require_items(keys, str, "keys", "names")
-    work = partial(describe_cluster, entity_filter=entity_filter, keys=keys, clock=clock)
-    return _worked_on(choose_clusters(repository, clusters), work, connect, Steps(progress))
+
+    def work(cluster: Cluster, gateway: Gateway, _: Progress) -> Described:
+        return describe_cluster(cluster, gateway, entity_filter=entity_filter, keys=keys, clock=clock)
+
+    return work_on(choose_clusters(repository, clusters), work, connect, progress)
 
 
 def resolve(
@@ -336,19 +338,10 @@ def resolve_clusters(
     """Resolve a request on clusters that are chosen already; see `resolve`."""
     from quotaform.resolve.run import ResolveRun
 
-    steps = Steps(progress)
+    def work(_: Cluster, gateway: Gateway, progress: Progress) -> ResolveRun:
+        return ResolveRun(request, gateway, progress, clock=clock)
 
-    def work(_: Cluster, gateway: Gateway) -> ResolveRun:
-        return ResolveRun(request, gateway, steps if len(clusters) == 1 else no_progress, clock=clock)
-
-    return _worked_on(clusters, work, connect, steps)
-
-
-def _worked_on(
-    clusters: Sequence[Cluster], work: Callable[[Cluster, Gateway], T], connect: Connect, steps: Steps
-) -> Iterator[ClusterOutcome[T]]:
-    with ClusterWork(clusters, work, connect) as working:
-        yield from working.outcomes({}, steps)
+    return work_on(clusters, work, connect, progress)
 
 
 def choose_clusters(repository: Repository, clusters: Clusters, config: Config | None = None) -> tuple[Cluster, ...]:

@@ -31,7 +31,6 @@ from quotaform.plan.records import limit_change_lines
 from quotaform.plan.run import PlanRequest
 from quotaform.plan.run import plan as plan_here
 from quotaform.repository.repository import Repository, Target
-from quotaform.repository.run import take_snapshots
 from quotaform.sandbox import Sandbox
 from tests.builder import CONSUMER, PRODUCER, REQUEST, dumped_plan
 from tests.git_repository import GitRepository
@@ -134,7 +133,7 @@ def test_each_cluster_has_the_result_or_the_error_that_it_has_here(fleet: PlanRe
     compared = structs.replace(fleet, is_guarded=False, prune=PruneMode.REPORT)
     assert texts(check_drift_on_spark(compared), dump_drift) == texts(check_drift(compared), dump_drift)
     taken = take_snapshots_on_spark(fleet.clusters)
-    assert texts(taken, dump_snapshot) == texts(take_snapshots(fleet.clusters), dump_snapshot)
+    assert texts(taken, dump_snapshot) == texts(api.snapshot(fleet.repository, fleet.clusters), dump_snapshot)
 
 
 def test_a_program_gets_what_spark_made_as_it_gets_it_here(fleet: PlanRequest) -> None:

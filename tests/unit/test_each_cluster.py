@@ -15,7 +15,8 @@ import pytest
 from quotaform.cluster.gateway import Gateway
 from quotaform.desired.config import Cluster
 from quotaform.model.errors import ClusterError
-from quotaform.repository.cluster_work import AT_ONCE, ClusterWork, Steps
+from quotaform.model.outcome import Progress
+from quotaform.repository.cluster_work import AT_ONCE, work_on
 from quotaform.system.process import held_signals, read_typed_line
 from tests.scripted_gateway import ScriptedGateway
 
@@ -29,14 +30,13 @@ def connect(_: Cluster) -> ScriptedGateway:
 
 
 def outcomes(count: int, work: Any, connect: Any = connect) -> list[object]:
-    with ClusterWork(clusters(count), work, connect) as working:
-        return [outcome.error or outcome.value for outcome in map(working.outcome, clusters(count))]
+    return [outcome.error or outcome.value for outcome in work_on(clusters(count), work, connect)]
 
 
 def test_clusters_are_worked_on_at_a_time() -> None:
     all_here = Barrier(AT_ONCE, timeout=60)
 
-    def work(cluster: Cluster, gateway: Gateway) -> str:
+    def work(cluster: Cluster, gateway: Gateway, progress: Progress) -> str:
         all_here.wait()
         return cluster.name
 
@@ -44,7 +44,7 @@ def test_clusters_are_worked_on_at_a_time() -> None:
 
 
 def test_a_mistake_of_our_own_is_no_outcome() -> None:
-    def work(cluster: Cluster, gateway: Gateway) -> None:
+    def work(cluster: Cluster, gateway: Gateway, progress: Progress) -> None:
         raise RuntimeError("a mistake")
 
     with pytest.raises(RuntimeError, match="a mistake"):
@@ -58,7 +58,7 @@ def test_more_clusters_than_threads_all_have_an_outcome_in_their_order_and_their
         opened.append(ScriptedGateway({}))
         return opened[-1]
 
-    assert outcomes(100, lambda cluster, gateway: cluster.name, reach) == [f"c{number}" for number in range(100)]
+    assert outcomes(100, lambda cluster, *_: cluster.name, reach) == [f"c{number}" for number in range(100)]
     assert [gateway.log for gateway in opened] == [["close"]] * 100
 
 
@@ -73,18 +73,17 @@ def test_an_interrupt_waits_for_no_cluster_and_closes_what_is_open() -> None:
 
     begun = Event()
 
-    def work(cluster: Cluster, gateway: Gateway) -> None:
+    def work(cluster: Cluster, gateway: Gateway, progress: Progress) -> None:
         begun.set()
         assert Waiting.closed.wait(60)
         raise ClusterError("closed")
 
-    def interrupted() -> None:
-        with ClusterWork(clusters(1), work, lambda _: Waiting({})):
-            assert begun.wait(60)
-            raise KeyboardInterrupt
+    def interrupt(what: str, done: int, total: int) -> None:
+        assert begun.wait(60)
+        raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        interrupted()
+        list(work_on(clusters(1), work, lambda _: Waiting({}), interrupt))
     assert Waiting.closed.is_set()
 
 
@@ -92,7 +91,7 @@ def test_what_was_finished_before_an_interrupt_is_yielded_although_an_earlier_cl
     """Sections of clusters that were read long ago were lost with the one that hung."""
     over = Event()
 
-    def work(cluster: Cluster, gateway: Gateway) -> str:
+    def work(cluster: Cluster, gateway: Gateway, progress: Progress) -> str:
         if cluster.name in ("c1", "c3"):
             assert over.wait(60)
         return cluster.name
@@ -105,9 +104,8 @@ def test_what_was_finished_before_an_interrupt_is_yielded_although_an_earlier_cl
     found = []
 
     def collect() -> None:
-        with ClusterWork(clusters(6), work, connect) as working:
-            for outcome in working.outcomes({"c4": ClusterError("invalid")}, Steps(interrupt)):
-                found.append(outcome.value or str(outcome.error))  # noqa: PERF401
+        for outcome in work_on(clusters(6), work, connect, interrupt, {"c4": ClusterError("invalid")}):
+            found.append(outcome.value or str(outcome.error))  # noqa: PERF401
 
     with pytest.raises(KeyboardInterrupt):
         collect()
@@ -126,16 +124,14 @@ def test_progress_names_the_clusters_and_is_repeated_while_one_is_waited_for() -
         if told.count(what) == 3:
             over.set()
 
-    def work(cluster: Cluster, gateway: Gateway) -> None:
+    def work(cluster: Cluster, gateway: Gateway, progress: Progress) -> None:
         begun.set()
         assert over.wait(60)
 
-    with ClusterWork(clusters(1), work, connect) as working:
-        list(working.outcomes({}, Steps(listen)))
+    list(work_on(clusters(1), work, connect, listen))
     assert told[:3] == ["Reading quotas of c0"] * 3
     told.clear()
-    with ClusterWork(clusters(5), lambda cluster, gateway: None, connect) as working:
-        list(working.outcomes({}, Steps(listen)))
+    list(work_on(clusters(5), lambda *_: None, connect, listen))
     assert told[0] == "Reading quotas of c0, c1, c2 and 2 more"
 
 

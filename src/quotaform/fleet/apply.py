@@ -25,7 +25,6 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, structs
@@ -33,7 +32,7 @@ from msgspec import Struct, structs
 from quotaform.apply.audit import Applier, AuditFile
 from quotaform.apply.ledger import Applied, ClusterPlan, Ledger, ReceiptKeeper, show_nothing
 from quotaform.apply.run import apply_cluster, require_applyable
-from quotaform.fleet.job import Bundle, ShippedJob, new_bundle, run_job, ship_job
+from quotaform.fleet.job import Bundle, ShippedJob, opened_bundle, run_job, ship_job
 from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
 from quotaform.fleet.session import spark_session
 from quotaform.model.errors import ApplyLostError, ClusterError, EngineError, QuotaformError
@@ -127,8 +126,7 @@ def apply_plans(
     that is yielded.
     """
     ledger = Ledger(repository, plans, receipts, audit)
-    with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session, progress) as spark:
-        bundle = new_bundle(folder)
+    with opened_bundle(session, progress) as (spark, bundle):
         work = ApplyWork(
             plans={
                 each.cluster.name: PlanToApply(

@@ -21,7 +21,7 @@ from math import ceil
 from pathlib import Path
 from pickle import Pickler, Unpickler, dumps, loads
 from shutil import copyfile
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import uuid4
 from weakref import finalize
@@ -30,8 +30,8 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from msgspec import Struct
 from pyspark import StorageLevel
 
-from quotaform.fleet.options import environment
-from quotaform.fleet.session import is_connect
+from quotaform.fleet.options import SessionOptions, environment
+from quotaform.fleet.session import is_connect, spark_session
 from quotaform.model.errors import QuotaformError
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, no_progress
 from quotaform.model.server import ALLOWED_HOSTS
@@ -303,10 +303,13 @@ def run_job(
             steps(what, done, len(chosen))
 
 
-def in_order(outcomes: Iterable[ClusterOutcome[T]], names: Iterable[str]) -> list[ClusterOutcome[T]]:
-    """Return outcomes in the order of their clusters."""
-    found = {outcome.cluster: outcome for outcome in outcomes}
-    return [found[name] for name in names]
+def work_on(
+    spark: SparkSession, bundle: Bundle, work: Work, clusters: Sequence[Cluster], what: str, progress: Progress
+) -> list[ClusterOutcome[Kept[Any]]]:
+    """Do work on clusters, one in each task, and return one outcome per cluster, in order; `bundle` has its files."""
+    job = ship_job(spark, bundle, work, clusters)
+    found = {outcome.cluster: outcome for outcome in run_job(spark, job, f"{what} clusters on Spark", progress)}
+    return [found[name] for name in job.names]
 
 
 def arriving(rows: Any) -> Iterator[tuple[Any, ...]]:
@@ -346,9 +349,11 @@ def task_count(clusters: int) -> int:
     return max(min(clusters, _FEW_TASKS), ceil(clusters / _MOST_IN_TASK))
 
 
-def new_bundle(folder: str) -> Bundle:
-    """Return an empty bundle of a name that no other has."""
-    return Bundle(Path(folder) / f"quotaform-{uuid4().hex}.zip", is_new=True)
+@contextmanager
+def opened_bundle(session: SessionOptions, progress: Progress) -> Iterator[tuple[SparkSession, Bundle]]:
+    """Yield a session, and an empty bundle of a name that no other has."""
+    with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session, progress) as spark:
+        yield spark, Bundle(Path(folder) / f"quotaform-{uuid4().hex}.zip", is_new=True)
 
 
 _opened: dict[str, tuple[Bundle, tuple[Any, Sequence[Cluster]]]] = {}

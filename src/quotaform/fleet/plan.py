@@ -8,27 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
 from quotaform.desired.loader import LoadedFiles
 from quotaform.drift.drift import Drift
 from quotaform.drift.run import drift_of, without_baseline
-from quotaform.fleet.job import (
-    Bundle,
-    ShippedJob,
-    in_few_tasks,
-    in_order,
-    new_bundle,
-    repeatable_rows,
-    run_job,
-    ship_job,
-)
+from quotaform.fleet.job import in_few_tasks, opened_bundle, repeatable_rows, work_on
 from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
-from quotaform.fleet.principals import load_principals
-from quotaform.fleet.session import spark_session
+from quotaform.fleet.principals import PrincipalCounts, load_principals
 from quotaform.fleet.table import located
 from quotaform.model.errors import BaseError
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, no_progress
@@ -43,7 +32,7 @@ from quotaform.resolve.spark_quotas import CLUSTER
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from quotaform.desired.config import Cluster
 
@@ -72,88 +61,58 @@ class PlanWork(Struct, frozen=True, kw_only=True):
         return drift_of(self.request, ClusterOutcome(cluster.name, made), today(self.clock)).require()
 
 
-def no_warning(text: str) -> None:
-    """Ignore a warning."""
-
-
 def plan(
     request: PlanRequest,
     *,
+    is_drift: bool = False,
     session: SessionOptions = LOCAL_SESSION,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
-    warn: Callable[[str], None] = no_warning,
-) -> list[ClusterOutcome[Plan | Kept[Plan]]]:
-    """Plan clusters on Spark; see `quotaform.plan.run.plan`.
+    warn: Callable[[str], None] = lambda _: None,
+) -> list[ClusterOutcome[Any]]:
+    """Plan clusters on Spark, or compare them; see `quotaform.plan.run.plan`.
 
-    Raises `EngineError`, `InvalidFilesError` or `BaseError`.
+    `warn` is called with what is odd about a table of principals. Raises `EngineError`, `InvalidFilesError` or
+    `BaseError`.
     """
-    with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session, progress) as spark:
-        work, bundle = _work(folder, request, clock, progress)
-        job = ship_job(spark, bundle, work, request.clusters)
-        if request.principals is not None and request.principals.table is not None:
-            outcomes = plan_with_table(spark, job, request.principals, progress, warn)
-        else:
-            outcomes = in_order(run_job(spark, job, "Planning clusters on Spark", progress), job.names)
-        return list(with_same_clusters(outcomes) if request.is_guarded else outcomes)
+    with opened_bundle(session, progress) as (spark, bundle):
+        progress("Reading files", 0, 0)
+        repository = structs.replace(request.repository, keep=bundle.keep)
+        files = repository.load(request.config, today(clock), may_be_empty=request.is_guarded)
+        source = read_plan_source(structs.replace(request, repository=repository), files.layout.tree, clock, files)
+        work = PlanWork(request=request, files=files, source=source, clock=clock, is_drift=is_drift)
+        listed, read = request.principals, None
+        if listed is not None and listed.table is not None:
+            progress("Reading principals", 0, 0)
+            read = load_principals(spark, listed.table, warn)
+        what = "Comparing" if is_drift else "Planning"
+        outcomes = work_on(spark, bundle, work, request.clusters, what, progress)
+        if listed is not None and read is not None:
+            progress("Resolving principals before and after the plans", 0, 0)
+            outcomes = _with_radii(outcomes, listed, *read)
+        return list(with_same_clusters(outcomes)) if request.is_guarded else outcomes
 
 
-def check_drift(
-    request: PlanRequest,
-    *,
-    session: SessionOptions = LOCAL_SESSION,
-    clock: Clock = SYSTEM_CLOCK,
-    progress: Progress = no_progress,
-) -> list[ClusterOutcome[Kept[Drift]]]:
-    """Compare clusters on Spark; see `quotaform.drift.run.check_drift`.
-
-    Raises `EngineError` or `InvalidFilesError`.
-    """
-    with TemporaryDirectory(prefix="quotaform-") as folder:
-        try:
-            work, bundle = _work(folder, request, clock, progress, is_drift=True)
-        except BaseError as error:
-            return list(without_baseline([cluster.name for cluster in request.clusters], error))
-        with spark_session(session, progress) as spark:
-            job = ship_job(spark, bundle, work, request.clusters)
-            return in_order(run_job(spark, job, "Comparing clusters on Spark", progress), job.names)
+def check_drift(request: PlanRequest, **options: Any) -> list[ClusterOutcome[Kept[Drift]]]:
+    """Compare clusters on Spark; see `quotaform.drift.run.check_drift`, and `plan` for the options."""
+    try:
+        return plan(request, is_drift=True, **options)
+    except BaseError as error:
+        return list(without_baseline([cluster.name for cluster in request.clusters], error))
 
 
-def _work(
-    folder: str, request: PlanRequest, clock: Clock, progress: Progress, *, is_drift: bool = False
-) -> tuple[PlanWork, Bundle]:
-    """Return what executors are to do, and the archive that has the files for it."""
-    progress("Reading files", 0, 0)
-    bundle = new_bundle(folder)
-    repository = structs.replace(request.repository, keep=bundle.keep)
-    files = repository.load(request.config, today(clock), may_be_empty=request.is_guarded)
-    source = read_plan_source(structs.replace(request, repository=repository), files.layout.tree, clock, files)
-    return PlanWork(request=request, files=files, source=source, clock=clock, is_drift=is_drift), bundle
-
-
-def plan_with_table(
-    spark: SparkSession,
-    job: ShippedJob,
-    principal_list: PrincipalList,
-    progress: Progress,
-    warn: Callable[[str], None],
+def _with_radii(
+    outcomes: Sequence[ClusterOutcome[Kept[Plan]]], listed: PrincipalList, read: DataFrame, counts: PrincipalCounts
 ) -> list[ClusterOutcome[Kept[Plan]]]:
-    """Plan clusters with a table of principals, of which no process has all rows; one outcome per cluster, in order.
-
-    Raises `InvalidFilesError`: The table cannot be read, or something is wrong in it.
-    """
-    table = principal_list.table or ""
-    progress("Reading principals", 0, 0)
-    read, counts = load_principals(spark, table, warn)
-    outcomes = in_order(run_job(spark, job, "Planning clusters on Spark", progress), job.names)
-    progress("Resolving principals before and after the plans", 0, 0)
+    """Return plans with whose limits they change, of a table of principals of which no process has all rows."""
+    names = [outcome.cluster for outcome in outcomes]
     changed, distinct = _changed(outcomes), in_few_tasks(distinct_principals(read), counts.total)
     with repeatable_rows(distinct) as principals:
-        if principal_list.folder is not None:
-            blast_radius(principals, changed).write.parquet(located(principal_list.folder))
-        found, totals = tallies(principals, changed), _totals(principals, job.names)
+        if listed.folder is not None:
+            blast_radius(principals, changed).write.parquet(located(listed.folder))
+        found, totals = tallies(principals, changed), _totals(principals, names)
     radii = {
-        name: found.get(name, RadiusTally()).radius(table, total, principal_list.folder)
+        name: found.get(name, RadiusTally()).radius(listed.table or "", total, listed.folder)
         for name, total in totals.items()
     }
     return [_with_radius(outcome, radii[outcome.cluster]) for outcome in outcomes]

@@ -7,16 +7,14 @@ from functools import partial
 from glob import glob
 from math import ceil
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import StructType
 
 from quotaform.cluster.snapshot import read_snapshot
 from quotaform.fleet.data_source import SNAPSHOTS, QuotaRow, failed_row, quota_rows, snapshot_moment
-from quotaform.fleet.job import in_order, inside, new_bundle, run_job, ship_job
+from quotaform.fleet.job import inside, opened_bundle, work_on
 from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
-from quotaform.fleet.session import spark_session
 from quotaform.fleet.table import make_table, row_batch
 from quotaform.model.errors import QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, no_progress
@@ -45,13 +43,12 @@ def take_snapshots(
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
 ) -> list[ClusterOutcome[Kept[Snapshot]]]:
-    """Read everything that clusters hold on Spark; see `quotaform.repository.run.take_snapshots`.
+    """Read everything that clusters hold on Spark; see `quotaform.api.snapshot`.
 
     Raises `EngineError` if Spark is missing, does not start or failed.
     """
-    with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session, progress) as spark:
-        job = ship_job(spark, new_bundle(folder), partial(_snapshot, clock), clusters)
-        return in_order(run_job(spark, job, "Reading clusters on Spark", progress), job.names)
+    with opened_bundle(session, progress) as (spark, bundle):
+        return work_on(spark, bundle, partial(_snapshot, clock), clusters, "Reading", progress)
 
 
 _PATHS: Final = StructType([SNAPSHOTS["file"]])

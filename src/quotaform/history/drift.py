@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -19,9 +18,8 @@ from pyspark.sql import functions as f
 from quotaform.desired.writer import is_out_of_reach
 from quotaform.drift.drift import Drift
 from quotaform.drift.run import drift_of
-from quotaform.fleet.job import Bundle, in_order, new_bundle, run_job, ship_job
+from quotaform.fleet.job import Bundle, opened_bundle, work_on
 from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
-from quotaform.fleet.session import spark_session
 from quotaform.history.spark import as_of, history_of, last_snapshots, require_known
 from quotaform.history.table import open_history
 from quotaform.model import rule
@@ -69,16 +67,14 @@ def check_drift_against(
     # Nobody wrote what a history holds, so there is nobody to tell what policies and lints say of it.
     request = replace(request, policies=NO_POLICIES, has_lints=False)
     source = with_claims(Source(PlanSource(directory=past.location)), request, today(clock))
-    with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session, progress) as spark:
+    with opened_bundle(session, progress) as (spark, bundle):
         table = open_history(spark, past.location)
         history = history_of(table.readings())
         require_known(table, history, past.at)
-        bundle = new_bundle(folder)
         names = [cluster.name for cluster in request.clusters]
         held = {cluster: bundle.add(packed(each)) for cluster, each in held_by_clusters(history, past.at, names)}
         work = HistoryDrift(request=request, past=past, source=source, clock=clock, bundle=bundle, held=held)
-        job = ship_job(spark, bundle, work, request.clusters)
-        return in_order(run_job(spark, job, "Comparing clusters on Spark", progress), job.names)
+        return work_on(spark, bundle, work, request.clusters, "Comparing", progress)
 
 
 _AT_ONCE = 100

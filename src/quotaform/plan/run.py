@@ -31,7 +31,7 @@ from quotaform.plan.difference import Pruning, diff, make_plan, prune, removable
 from quotaform.plan.digest import ClusterDigest, FleetStatus
 from quotaform.plan.plan import Plan, PlanHeader, PlanOptions, PlanSource
 from quotaform.plan.source import Source, read_source
-from quotaform.repository.cluster_work import ClusterWork, Connect, Steps
+from quotaform.repository.cluster_work import Connect, work_on
 from quotaform.repository.gateway import open_gateway
 from quotaform.repository.policy import NO_POLICIES, LoadedPolicies
 from quotaform.repository.repository import Repository
@@ -279,17 +279,12 @@ def plan(
         except InvalidFilesError as error:
             invalid[cluster.name] = error
     source = read_plan_source(request, files.layout.tree, clock, files)
-    steps = Steps(progress)
-    step = steps if len(request.clusters) == 1 else no_progress
 
-    def work(cluster: Cluster, gateway: Gateway) -> Plan:
-        if cluster.name in invalid:
-            raise invalid[cluster.name]
-        return plan_cluster(request, cluster, gateway, declared[cluster.name], source, clock=clock, progress=step)
+    def work(cluster: Cluster, gateway: Gateway, progress: Progress) -> Plan:
+        return plan_cluster(request, cluster, gateway, declared[cluster.name], source, clock=clock, progress=progress)
 
-    with ClusterWork(request.clusters, work, connect) as working:
-        outcomes = working.outcomes(invalid, steps)
-        yield from with_same_clusters(outcomes) if request.is_guarded else outcomes
+    outcomes = work_on(request.clusters, work, connect, progress, invalid)
+    yield from with_same_clusters(outcomes) if request.is_guarded else outcomes
 
 
 def with_same_clusters(outcomes: Iterable[ClusterOutcome[Any]]) -> Iterator[ClusterOutcome[Any]]:
@@ -391,7 +386,6 @@ def plan_revert(
     if receipt is None:
         raise ValueError("no receipt to revert")
     request = structs.replace(request, base=None, prune=PruneMode.REPORT)
-    steps = Steps(progress)
     invalid = "invalid (quotaform validate shows the problems)"
     desired, source, files_problem = _read_files(request, clock, f"the files are {invalid}")
     claims, claims_problem = Source(source.plan_source), None
@@ -400,10 +394,10 @@ def plan_revert(
     except InvalidFilesError:  # It blocks until that is allowed.
         claims_problem = f"files in roots are {invalid}"
 
-    def work(cluster: Cluster, gateway: Gateway) -> Plan:
+    def work(cluster: Cluster, gateway: Gateway, progress: Progress) -> Plan:
         cluster_id = gateway.cluster_id()
         require_receipt_cluster(receipt, cluster_id)
-        actual, revert = _settle(receipt, request.selection, gateway, clock, steps)
+        actual, revert = _settle(receipt, request.selection, gateway, clock, progress)
         require_revertible(revert)
         return make_cluster_plan(
             request,
@@ -422,8 +416,7 @@ def plan_revert(
             ),
         )
 
-    with ClusterWork(request.clusters, work, connect) as working:
-        yield from working.outcomes({}, steps)
+    yield from work_on(request.clusters, work, connect, progress)
 
 
 def _settle(

@@ -19,7 +19,7 @@ from quotaform.model.entity import USER, Entity, spell_name
 from quotaform.model.errors import ExitCode, InvalidFilesError
 from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.finding_list import MAX_PROBLEMS, FindingList, first_findings
-from quotaform.model.outcome import ClusterOutcome
+from quotaform.model.outcome import ClusterOutcome, Progress
 from quotaform.model.quotas import Desired, Entry
 from quotaform.model.records.document import VALIDATION
 from quotaform.model.records.record import Count, Record, about, derived
@@ -32,7 +32,7 @@ from quotaform.report.comment import Marker
 from quotaform.report.finding import first_of_each_rule
 from quotaform.report.report import Column, ColumnKind, Report, Section, Table
 from quotaform.report.text import PLAIN, Style, counted
-from quotaform.repository.cluster_work import ClusterWork
+from quotaform.repository.cluster_work import work_on
 from quotaform.repository.policy import load_policies
 from quotaform.repository.repository import Repository, read_claims
 from quotaform.repository.run import open_scram
@@ -294,12 +294,11 @@ def check_clusters_users(
     if files is None or not checked.report.is_valid:
         return ()
 
-    def work(cluster: Cluster, gateway: ScramGateway) -> tuple[Finding, ...]:
+    def work(cluster: Cluster, gateway: ScramGateway, _: Progress) -> tuple[Finding, ...]:
         known = {found.user for found in gateway.describe() if found.credentials}
         return tuple(check_users(cluster.name, files.desired(cluster.name), known))
 
-    with ClusterWork(clusters, work, connect) as working:
-        return tuple(working.outcome(cluster) for cluster in clusters)
+    return tuple(work_on(clusters, work, connect))
 
 
 def add_user_findings(report: Validation, outcomes: Iterable[ClusterOutcome[tuple[Finding, ...]]]) -> Validation:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from threading import Event, Lock, Thread
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from quotaform.cluster.gateway import Gateway
 from quotaform.model.entity import spell_name
-from quotaform.model.errors import QuotaformError
+from quotaform.model.errors import NotReadError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
 from quotaform.model.text import listed
 
@@ -84,78 +84,73 @@ Connect = Callable[["Cluster"], Gateway]
 """Opens the gateway of a cluster."""
 
 
-class ClusterWork(Generic[C, T]):
-    """Works on clusters in threads of its own, each with a connection, and is done when its block ends.
+def work_on(
+    clusters: Sequence[Cluster],
+    work: Callable[[Cluster, C, Progress], T],
+    connect: Callable[[Cluster], C],
+    progress: Progress = no_progress,
+    known: Mapping[str, QuotaformError] = MappingProxyType({}),
+) -> Iterator[ClusterOutcome[T]]:
+    """Work on clusters in threads, each with a connection, and yield one outcome per cluster, in order.
 
-    The threads are daemons, and leaving the block closes the connections that are still open, which ends whatever waits
-    for a broker. So an interrupt in the block is never kept waiting.
+    `work` is called once per cluster, with what shows how far it is if there is only one. `known`: clusters that have
+    failed already, with the reasons; they are not connected to.
+
+    An interrupt while an outcome is waited for is raised again after those of all clusters that are finished. The end
+    of the iterator closes the connections that are still open, which ends whatever waits for a broker, and the threads
+    are daemons: so an interrupt is never kept waiting.
     """
+    steps = Steps(progress)
+    run = _Run(clusters, work, connect, known, steps if len(clusters) == 1 else no_progress)
+    try:
+        run.start()
+        yield from run.outcomes(steps)
+    finally:
+        run.close()
 
+
+class _Run(Generic[C, T]):
     def __init__(
-        self, clusters: Iterable[Cluster], work: Callable[[Cluster, C], T], connect: Callable[[Cluster], C]
+        self,
+        clusters: Sequence[Cluster],
+        work: Callable[[Cluster, C, Progress], T],
+        connect: Callable[[Cluster], C],
+        known: Mapping[str, QuotaformError],
+        progress: Progress,
     ) -> None:
-        """Begin. `work` is called once per cluster."""
-        self._clusters: Final[Sequence[Cluster]] = tuple(clusters)
+        self._clusters = clusters
         self._work = work
         self._connect = connect
-        self._results: dict[str, Future[T]] = {cluster.name: Future() for cluster in self._clusters}
-        self._todo = iter(self._clusters)
+        self._progress = progress
+        self._results: dict[str, Future[T]] = {cluster.name: Future() for cluster in clusters}
+        for name, error in known.items():
+            self._results[name].set_exception(error)
+        self._todo = [cluster for cluster in reversed(clusters) if cluster.name not in known]
         self._open: list[C] = []
         self._lock = Lock()
         self._is_over = False
 
-    def __enter__(self) -> Self:
-        """Start the threads."""
-        for number in range(min(AT_ONCE, len(self._clusters))):
-            Thread(target=self._run, name=f"quotaform-cluster-{number}", daemon=True).start()
-        return self
+    def start(self) -> None:
+        for number in range(min(AT_ONCE, len(self._todo))):
+            Thread(target=self._work_on_some, name=f"quotaform-cluster-{number}", daemon=True).start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close what is open."""
+    def close(self) -> None:
         with self._lock:
             self._is_over = True
             left = tuple(self._open)
-        for gateway in left:
+        for connection in left:
             with suppress(Exception):
-                gateway.close()
+                connection.close()
 
-    def outcome(self, cluster: Cluster) -> ClusterOutcome[T]:
-        """Wait until the work on a cluster is done.
-
-        Raises `Exception`: anything but a `QuotaformError` that the work raised, which is an error in quotaform.
-        """
-        try:
-            return ClusterOutcome(cluster.name, self._results[cluster.name].result())
-        except QuotaformError as error:
-            return ClusterOutcome(cluster.name, error=error)
-
-    def outcomes(self, known: Mapping[str, QuotaformError], steps: Steps) -> Iterator[ClusterOutcome[T]]:
-        """Yield one outcome per cluster, in order.
-
-        `known`: the clusters that have failed whatever becomes of the work, with the reasons. `steps`: called with the
-        clusters that are waited for.
-
-        Raises `KeyboardInterrupt`: an outcome was waited for. Those of all clusters that are finished are yielded
-        before; `Exception`: as `outcome` raises.
-        """
+    def outcomes(self, steps: Steps) -> Iterator[ClusterOutcome[T]]:
         steps(f"Reading quotas of {_names(self._clusters)}", 0, len(self._clusters) if len(self._clusters) > 1 else 0)
         for place, cluster in enumerate(self._clusters):
             try:
-                if cluster.name not in known:
-                    self._await(cluster, steps)
+                self._await(cluster, steps)
             except KeyboardInterrupt:
-                for later in self._clusters[place:]:
-                    if later.name in known or self._results[later.name].done():
-                        yield self._outcome(later, known)
+                yield from (self._outcome(each) for each in self._clusters[place:] if self._results[each.name].done())
                 raise
-            yield self._outcome(cluster, known)
-
-    def _outcome(self, cluster: Cluster, known: Mapping[str, QuotaformError]) -> ClusterOutcome[T]:
-        if cluster.name in known:
-            return ClusterOutcome(cluster.name, error=known[cluster.name])
-        return self.outcome(cluster)
+            yield self._outcome(cluster)
 
     def _await(self, cluster: Cluster, steps: Steps) -> None:
         """Wait until the work on a cluster is done, and report meanwhile which clusters are waited for."""
@@ -167,37 +162,41 @@ class ClusterWork(Generic[C, T]):
             elif waiting:
                 steps(f"Waiting for {_names(waiting)}", total - len(waiting), total)
 
-    def _run(self) -> None:
+    def _outcome(self, cluster: Cluster) -> ClusterOutcome[T]:
+        """Return the outcome of a cluster; an error that is none of `QuotaformError` is raised."""
+        try:
+            return ClusterOutcome(cluster.name, self._results[cluster.name].result())
+        except QuotaformError as error:
+            return ClusterOutcome(cluster.name, error=error)
+
+    def _work_on_some(self) -> None:
         while (cluster := self._next()) is not None:
             result = self._results[cluster.name]
             try:
-                connection = self._connect(cluster)
-                if not self._keep(connection):
-                    return
-                try:
-                    result.set_result(self._work(cluster, connection))
-                finally:
-                    self._let_go(connection)
+                with self._connected(cluster) as connection:
+                    result.set_result(self._work(cluster, connection, self._progress))
             except BaseException as error:
                 result.set_exception(error)
 
     def _next(self) -> Cluster | None:
         with self._lock:
-            return None if self._is_over else next(self._todo, None)
+            return self._todo.pop() if self._todo and not self._is_over else None
 
-    def _keep(self, connection: C) -> bool:
-        """Note an open connection; return whether anybody still wants it."""
+    @contextmanager
+    def _connected(self, cluster: Cluster) -> Iterator[C]:
+        """Connect to a cluster, and note the connection as long as it is open."""
+        connection = self._connect(cluster)
         with self._lock:
-            if not self._is_over:
-                self._open.append(connection)
-                return True
-        connection.close()
-        return False
-
-    def _let_go(self, connection: C) -> None:
-        with self._lock:
-            self._open.remove(connection)
-        connection.close()
+            self._open.append(connection)
+            is_over = self._is_over
+        try:
+            if is_over:
+                raise NotReadError("not read: the run is over")
+            yield connection
+        finally:
+            with self._lock:
+                self._open.remove(connection)
+            connection.close()
 
 
 def _names(clusters: Sequence[Cluster]) -> str:

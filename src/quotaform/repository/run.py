@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from contextlib import ExitStack
-from functools import partial
 from socket import gaierror
 from ssl import SSLError
 from typing import TYPE_CHECKING, Final
@@ -21,12 +20,11 @@ from quotaform.cluster.wire.failure import Failure, LookupTimeoutError, Stage, U
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
 from quotaform.model.errors import BlockedError, ClusterError, ClusterIdError, InvalidFilesError, UsageError
-from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
+from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.precedence import CALLBACK
 from quotaform.model.quotas import Snapshot
 from quotaform.model.server import HiddenServer, Server, parse_servers
-from quotaform.repository.cluster_work import ClusterWork, Connect, Steps
-from quotaform.repository.gateway import connection_of, open_pinned_gateway, require_pinned
+from quotaform.repository.gateway import connection_of, require_pinned
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
 
 if TYPE_CHECKING:
@@ -199,26 +197,8 @@ def open_scram(cluster: Cluster) -> ScramGateway:
     return gateway
 
 
-def take_snapshots(
-    clusters: Sequence[Cluster],
-    *,
-    clock: Clock = SYSTEM_CLOCK,
-    progress: Progress = no_progress,
-    connect: Connect = open_pinned_gateway,
-) -> Iterator[ClusterOutcome[Snapshot]]:
-    """Read everything that clusters hold, all at a time; yield one outcome per cluster, in order.
-
-    An interrupt (Ctrl-C) is raised again after the outcomes of all clusters that are finished were yielded.
-    """
-    steps = Steps(progress)
-    step = steps if len(clusters) == 1 else no_progress
-
-    with ClusterWork(clusters, partial(snapshot_of, clock=clock, progress=step), connect) as working:
-        yield from working.outcomes({}, steps)
-
-
 def snapshot_of(
-    cluster: Cluster, gateway: Gateway, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress
+    cluster: Cluster, gateway: Gateway, progress: Progress = no_progress, *, clock: Clock = SYSTEM_CLOCK
 ) -> Snapshot:
     """Read everything that a cluster of quotaform.yaml holds; what a snapshot holds is as old as it was.
 

@@ -168,13 +168,13 @@ def compare_clusters(
 
         session = SessionOptions() if engine is None else engine
         return iter(check_drift_against(request, past, session=session, clock=clock, progress=progress))
-    if engine is not None:
-        from quotaform.fleet.plan import check_drift as compare_on_spark
-
-        return iter(compare_on_spark(request, session=engine, clock=clock, progress=progress))
     from quotaform.drift.run import check_drift
 
-    return check_drift(request, clock=clock, progress=progress, connect=connect)
+    if engine is None:
+        return check_drift(request, clock=clock, progress=progress, connect=connect)
+    from quotaform.fleet.plan import plan as plan_on_spark
+
+    return iter([*check_drift(request, plan_on_spark, session=engine, clock=clock, progress=progress)])
 
 
 def apply_clusters(

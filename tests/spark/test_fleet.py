@@ -15,7 +15,6 @@ from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.drift.records import dump_drift
 from quotaform.drift.run import check_drift
 from quotaform.fleet.options import LOCAL_SESSION
-from quotaform.fleet.plan import check_drift as check_drift_on_spark
 from quotaform.fleet.plan import plan as plan_on_spark
 from quotaform.fleet.snapshot import take_snapshots as take_snapshots_on_spark
 from quotaform.model.entity import Entity
@@ -131,7 +130,7 @@ def test_each_cluster_has_the_result_or_the_error_that_it_has_here(fleet: PlanRe
     # One that fails hides no other, and what is in memory does not grow with the entities.
     assert [type(outcome.value) for outcome in plans if outcome.error is None] == [Kept] * 5
     compared = structs.replace(fleet, is_guarded=False, prune=PruneMode.REPORT)
-    assert texts(check_drift_on_spark(compared), dump_drift) == texts(check_drift(compared), dump_drift)
+    assert texts(check_drift(compared, plan_on_spark), dump_drift) == texts(check_drift(compared), dump_drift)
     taken = take_snapshots_on_spark(fleet.clusters)
     assert texts(taken, dump_snapshot) == texts(api.snapshot(fleet.repository, fleet.clusters), dump_snapshot)
 
@@ -161,7 +160,7 @@ def test_the_base_and_the_history_of_each_cluster_count_as_here(tmp_path: Path) 
         assert texts(plan_on_spark(request), dumped_plan) == texts(plan_here(request), dumped_plan)
     lost = request_for(git.path, base=BaseChoice(refs=("nowhere",), is_exact=True), takes_all=True)
     compared = structs.replace(lost, is_guarded=False)
-    assert texts(check_drift_on_spark(compared), dump_drift) == texts(check_drift(compared), dump_drift)
+    assert texts(check_drift(compared, plan_on_spark), dump_drift) == texts(check_drift(compared), dump_drift)
 
 
 def test_a_fleet_is_one_job_whose_error_is_that_of_the_task(

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from datetime import date
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
+from quotaform.cluster.gateway import Gateway
 from quotaform.drift.drift import Drift, make_drift
 from quotaform.model import rule
 from quotaform.model.errors import BaseError
 from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
-from quotaform.plan.plan import Plan
-from quotaform.plan.run import PlanRequest, plan
-from quotaform.repository.cluster_work import Connect
-from quotaform.repository.gateway import open_gateway
+from quotaform.model.quotas import Desired
+from quotaform.plan.run import PlanRequest, plan, plan_cluster
+from quotaform.plan.source import Source
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
+
+if TYPE_CHECKING:
+    from quotaform.desired.config import Cluster
 
 
 def check_drift(
-    request: PlanRequest,
-    *,
-    clock: Clock = SYSTEM_CLOCK,
-    progress: Progress = no_progress,
-    connect: Connect = open_gateway,
-) -> Iterator[ClusterOutcome[Drift]]:
-    """Compare clusters, all at a time: as `quotaform.plan.run.plan`, whose difference is read from the other side.
+    request: PlanRequest, make_each: Callable[..., Iterable[ClusterOutcome[Any]]] = plan, **options: Any
+) -> Iterator[ClusterOutcome[Any]]:
+    """Compare clusters, all at a time: as plans are made, whose difference is read from the other side.
 
-    `request`: what to compare; its base is the baseline.
+    `request`: what to compare; its base is the baseline. `make_each`: `quotaform.plan.run.plan`, or that of
+    `quotaform.fleet.plan`, with its `options`; the results of the latter are `Kept`.
 
     Yields one outcome per cluster, in the order of the request. A cluster that could not be read is never in sync, nor
     is one whose baseline could not be.
@@ -35,25 +34,32 @@ def check_drift(
     """
     left = [cluster.name for cluster in request.clusters]
     try:
-        for outcome in plan(request, clock=clock, progress=progress, connect=connect):
+        for outcome in make_each(request, make=drift_cluster, **options):
             left.remove(outcome.cluster)
-            yield drift_of(request, outcome, today(clock))
+            yield outcome
     except BaseError as error:
-        yield from without_baseline(left, error)
+        yield from (ClusterOutcome(name, error=_of_baseline(error.ref, error.reason)) for name in left)
 
 
-def drift_of(request: PlanRequest, planned: ClusterOutcome[Plan], today: date) -> ClusterOutcome[Drift]:
-    """Return a plan read as drift. `planned` is the plan, made with the baseline as its base."""
-    if planned.error is None and request.base is not None and planned.require().base is None:
-        findings = planned.require().findings
-        reason = next((each.message for each in findings if each.rule == rule.BASE_INVALID.id), "it is invalid")
-        return ClusterOutcome(planned.cluster, error=_of_baseline(request.base.name, reason))
-    return planned.map(lambda plan: make_drift(plan, ignores=request.config.drift_ignore, today=today))
+def drift_cluster(
+    request: PlanRequest,
+    cluster: Cluster,
+    gateway: Gateway,
+    desired: Desired,
+    source: Source,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+) -> Drift:
+    """Compare one cluster with what the files declare for it; see `quotaform.plan.run.plan_cluster`.
 
-
-def without_baseline(clusters: Iterable[str], error: BaseError) -> Iterator[ClusterOutcome[Any]]:
-    """Yield the outcomes of clusters whose baseline cannot be read."""
-    yield from (ClusterOutcome(name, error=_of_baseline(error.ref, error.reason)) for name in clusters)
+    Raises `BaseError` if there is no baseline for it.
+    """
+    made = plan_cluster(request, cluster, gateway, desired, source, clock=clock, progress=progress)
+    if request.base is not None and made.base is None:
+        reason = next((each.message for each in made.findings if each.rule == rule.BASE_INVALID.id), "it is invalid")
+        raise _of_baseline(request.base.name, reason)
+    return make_drift(made, ignores=request.config.drift_ignore, today=today(clock))
 
 
 def _of_baseline(ref: str, reason: str) -> BaseError:

@@ -24,16 +24,16 @@ from quotaform.drift.alert import DriftReporter, known_drift
 from quotaform.drift.drift import Drift
 from quotaform.drift.records import Log
 from quotaform.drift.report import drift_line
-from quotaform.drift.run import drift_of
+from quotaform.drift.run import drift_cluster
 from quotaform.git import GitError, TimeLeft, find_work_tree, open_objects
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import BaseError, ClusterError, FileReadError, InvalidFilesError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.quotas import Desired
 from quotaform.plan.base import BaseChoice, read_chosen_base
-from quotaform.plan.plan import Plan, PlanSource
+from quotaform.plan.plan import PlanSource
 from quotaform.plan.receipt_file import is_receipt
-from quotaform.plan.run import PlanRequest, plan_cluster
+from quotaform.plan.run import PlanRequest
 from quotaform.plan.source import Source
 from quotaform.repository.cluster_work import AT_ONCE, Connect
 from quotaform.repository.repository import Repository, read_claims, root_trees
@@ -297,19 +297,18 @@ class Watch(Struct):
 
     def _check(self, state: WatchedState, cluster: Cluster) -> None:
         started = self.clock.monotonic()
-        planned: ClusterOutcome[Plan]
+        outcome: ClusterOutcome[Drift]
         try:
             declared = state.declared(cluster.name)
             with self.connect(cluster) as gateway:
-                plan = plan_cluster(state.request, cluster, gateway, declared, state.source, clock=self.clock)
-            planned = ClusterOutcome(cluster.name, plan)
+                drift = drift_cluster(state.request, cluster, gateway, declared, state.source, clock=self.clock)
+            outcome = ClusterOutcome(cluster.name, drift)
         except QuotaformError as error:
-            planned = ClusterOutcome(cluster.name, error=error)
+            outcome = ClusterOutcome(cluster.name, error=error)
         except Exception as error:
             # An internal error; the other clusters are still watched.
             problem = QuotaformError(f"internal error: {type(error).__name__}: {error}; please report it")
-            planned = ClusterOutcome(cluster.name, error=problem)
-        outcome = drift_of(state.request, planned, today(self.clock))
+            outcome = ClusterOutcome(cluster.name, error=problem)
         self._take(cluster.name, outcome, self.clock.monotonic() - started)
 
     def _take(self, name: str, outcome: ClusterOutcome[Drift], seconds: float, *, is_logged: bool = True) -> None:

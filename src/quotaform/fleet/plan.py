@@ -13,18 +13,15 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, structs
 
 from quotaform.desired.loader import LoadedFiles
-from quotaform.drift.drift import Drift
-from quotaform.drift.run import drift_of, without_baseline
 from quotaform.fleet.job import in_few_tasks, opened_bundle, repeatable_rows, work_on
 from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
 from quotaform.fleet.principals import PrincipalCounts, load_principals
 from quotaform.fleet.table import located
-from quotaform.model.errors import BaseError
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, no_progress
 from quotaform.plan.blast_radius import BlastRadius, RadiusTally, changed_values
 from quotaform.plan.plan import Plan
 from quotaform.plan.principals import PrincipalList
-from quotaform.plan.run import PlanRequest, plan_cluster, read_plan_source, with_same_clusters
+from quotaform.plan.run import MakeOfCluster, PlanRequest, plan_cluster, read_plan_source, with_same_clusters
 from quotaform.plan.source import Source
 from quotaform.plan.spark import blast_radius, changed_cluster, distinct_principals, tallies
 from quotaform.repository.gateway import open_gateway
@@ -38,39 +35,36 @@ if TYPE_CHECKING:
 
 
 class PlanWork(Struct, frozen=True, kw_only=True):
-    """Plans a cluster, or compares it, as its job is for."""
+    """Plans a cluster, or compares it, as `make` says."""
 
     request: PlanRequest
     files: LoadedFiles
     source: Source  # Where they came from, and what the base declares
     clock: Clock
-    is_drift: bool = False
+    make: MakeOfCluster
 
-    def __call__(self, cluster: Cluster) -> Plan | Drift:
-        """Return the plan of a cluster, or its drift, and release the files that only it has."""
+    def __call__(self, cluster: Cluster) -> Any:
+        """Return what is made of a cluster, and release the files that only it has."""
         try:
             desired = self.files.desired(cluster.name, self.request.policies.problems)
             with open_gateway(cluster) as gateway:
-                made = plan_cluster(self.request, cluster, gateway, desired, self.source, clock=self.clock)
+                return self.make(self.request, cluster, gateway, desired, self.source, clock=self.clock)
         finally:
             self.files.release(cluster.name)
             if self.source.bases is not None:
                 self.source.bases.release(cluster.name)
-        if not self.is_drift:
-            return made
-        return drift_of(self.request, ClusterOutcome(cluster.name, made), today(self.clock)).require()
 
 
 def plan(
     request: PlanRequest,
     *,
-    is_drift: bool = False,
     session: SessionOptions = LOCAL_SESSION,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
     warn: Callable[[str], None] = lambda _: None,
+    make: MakeOfCluster = plan_cluster,
 ) -> list[ClusterOutcome[Any]]:
-    """Plan clusters on Spark, or compare them; see `quotaform.plan.run.plan`.
+    """Plan clusters on Spark, or do as `make` does with each of them; see `quotaform.plan.run.plan`.
 
     `warn` is called with what is odd about a table of principals. Raises `EngineError`, `InvalidFilesError` or
     `BaseError`.
@@ -80,25 +74,17 @@ def plan(
         repository = structs.replace(request.repository, keep=bundle.keep)
         files = repository.load(request.config, today(clock), may_be_empty=request.is_guarded)
         source = read_plan_source(structs.replace(request, repository=repository), files.layout.tree, clock, files)
-        work = PlanWork(request=request, files=files, source=source, clock=clock, is_drift=is_drift)
+        work = PlanWork(request=request, files=files, source=source, clock=clock, make=make)
         listed, read = request.principals, None
         if listed is not None and listed.table is not None:
             progress("Reading principals", 0, 0)
             read = load_principals(spark, listed.table, warn)
-        what = "Comparing" if is_drift else "Planning"
+        what = "Planning" if make is plan_cluster else "Comparing"
         outcomes = work_on(spark, bundle, work, request.clusters, what, progress)
         if listed is not None and read is not None:
             progress("Resolving principals before and after the plans", 0, 0)
             outcomes = _with_radii(outcomes, listed, *read)
         return list(with_same_clusters(outcomes)) if request.is_guarded else outcomes
-
-
-def check_drift(request: PlanRequest, **options: Any) -> list[ClusterOutcome[Kept[Drift]]]:
-    """Compare clusters on Spark; see `quotaform.drift.run.check_drift`, and `plan` for the options."""
-    try:
-        return plan(request, is_drift=True, **options)
-    except BaseError as error:
-        return list(without_baseline([cluster.name for cluster in request.clusters], error))
 
 
 def _with_radii(

@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 
 from quotaform.desired.writer import is_out_of_reach
 from quotaform.drift.drift import Drift
-from quotaform.drift.run import drift_of
+from quotaform.drift.run import drift_cluster
 from quotaform.fleet.job import Bundle, opened_bundle, work_on
 from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
 from quotaform.history.spark import as_of, history_of, last_snapshots, require_known
@@ -31,8 +31,8 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, DeclaredBase, Desired, Entry, Quotas
 from quotaform.plan.base import Bases
 from quotaform.plan.check.facts import ClusterBase
-from quotaform.plan.plan import Plan, PlanSource
-from quotaform.plan.run import PlanRequest, plan_cluster, with_claims
+from quotaform.plan.plan import PlanSource
+from quotaform.plan.run import PlanRequest, with_claims
 from quotaform.plan.source import Source
 from quotaform.repository.gateway import open_gateway
 from quotaform.repository.policy import NO_POLICIES
@@ -115,11 +115,6 @@ class HistoryDrift(Struct, frozen=True, kw_only=True):
             remedy = "give a later time"
             raise HistoryError(self.past.location, problem, remedy)
         held: Held = unpacked(self.bundle.read(self.held[cluster.name]))
-        outcome = ClusterOutcome(cluster.name, self._plan(cluster, held))
-        return drift_of(self.request, outcome, today(self.clock)).require()
-
-    def _plan(self, cluster: Cluster, held: Held) -> Plan:
-        """Return what would make a cluster what it was."""
         desired = self._entries(cluster.name, held)
         base = Base(ref=f"{self.past.location} at {spell_moment(held.read_at)}", commit=None)
         with open_gateway(cluster) as gateway:
@@ -132,7 +127,7 @@ class HistoryDrift(Struct, frozen=True, kw_only=True):
                 findings=() if live_id == held.cluster_id else (rule.CLUSTER_ID.finding(text),),
             )
             source = replace(self.source, bases=Bases(lambda _: declared))
-            return plan_cluster(self.request, cluster, gateway, desired, source, clock=self.clock)
+            return drift_cluster(self.request, cluster, gateway, desired, source, clock=self.clock)
 
     def _entries(self, cluster: str, held: Held) -> Desired:
         """Return what a cluster held as if files declared it: without what files of this repository cannot declare."""

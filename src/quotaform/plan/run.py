@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import date
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -254,6 +254,31 @@ def _was_pruned(option: PruneMode | None, base: Safeguards | None, entity: Entit
     return base is None or ((option or base.prune) is PruneMode.SCOPE and base.scope.contains(entity))
 
 
+def plan_cluster(
+    request: PlanRequest,
+    cluster: Cluster,
+    gateway: Gateway,
+    desired: Desired,
+    source: Source,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+) -> Plan:
+    """Plan one cluster of what the files declare for it. Raises `ClusterError` if it could not be read."""
+    cluster_id = gateway.cluster_id()
+    principals = request.principals_of(cluster)
+
+    def make(actual: Quotas) -> Plan:
+        reading = Reading(cluster_id, actual, gateway.snapshot, principals)
+        return make_cluster_plan(request, cluster, reading, diff(desired, actual), desired, source=source, clock=clock)
+
+    return read_settled(gateway, make, bulk_of_plan, clock=clock, progress=progress)
+
+
+MakeOfCluster: TypeAlias = Callable[..., Any]
+"""What is made of each cluster: `plan_cluster`, or `quotaform.drift.run.drift_cluster`, which take the same."""
+
+
 def plan(
     request: PlanRequest,
     *,
@@ -261,8 +286,9 @@ def plan(
     progress: Progress = no_progress,
     connect: Connect = open_gateway,
     files: LoadedFiles | None = None,
-) -> Iterator[ClusterOutcome[Plan]]:
-    """Plan clusters in this process, all at a time, once the files are read.
+    make: MakeOfCluster = plan_cluster,
+) -> Iterator[ClusterOutcome[Any]]:
+    """Plan clusters in this process, all at a time, once the files are read; or do as `make` does with each of them.
 
     Files that are invalid for a cluster are its outcome, whether or not it could be read. An interrupt (Ctrl-C) is
     raised again after the outcomes of all clusters that are finished were yielded.
@@ -280,8 +306,8 @@ def plan(
             invalid[cluster.name] = error
     source = read_plan_source(request, files.layout.tree, clock, files)
 
-    def work(cluster: Cluster, gateway: Gateway, progress: Progress) -> Plan:
-        return plan_cluster(request, cluster, gateway, declared[cluster.name], source, clock=clock, progress=progress)
+    def work(cluster: Cluster, gateway: Gateway, progress: Progress) -> Any:
+        return make(request, cluster, gateway, declared[cluster.name], source, clock=clock, progress=progress)
 
     outcomes = work_on(request.clusters, work, connect, progress, invalid)
     yield from with_same_clusters(outcomes) if request.is_guarded else outcomes
@@ -310,27 +336,6 @@ def _live_id(made: Plan | Kept[Plan]) -> str | None:
     if isinstance(made, Kept):
         return None if made.digest.row.is_snapshot else str(made.digest.cluster_id)
     return None if made.header.snapshot is not None else made.header.cluster_id
-
-
-def plan_cluster(
-    request: PlanRequest,
-    cluster: Cluster,
-    gateway: Gateway,
-    desired: Desired,
-    source: Source,
-    *,
-    clock: Clock = SYSTEM_CLOCK,
-    progress: Progress = no_progress,
-) -> Plan:
-    """Plan one cluster of what the files declare for it. Raises `ClusterError` if it could not be read."""
-    cluster_id = gateway.cluster_id()
-    principals = request.principals_of(cluster)
-
-    def make(actual: Quotas) -> Plan:
-        reading = Reading(cluster_id, actual, gateway.snapshot, principals)
-        return make_cluster_plan(request, cluster, reading, diff(desired, actual), desired, source=source, clock=clock)
-
-    return read_settled(gateway, make, bulk_of_plan, clock=clock, progress=progress)
 
 
 def read_plan_source(request: PlanRequest, tree: Tree, clock: Clock, files: LoadedFiles | None = None) -> Source:

@@ -64,7 +64,7 @@ from quotaform.model.quotas import Change, Quotas, SnapshotFile, Values, same_va
 from quotaform.model.rule import SNAPSHOT
 from quotaform.model.text import listed, quote
 from quotaform.plan.change import EntityChange
-from quotaform.plan.check.saved import entity_problems, value_problem
+from quotaform.plan.check.saved import entity_problem, value_problem
 from quotaform.plan.plan import Plan, PlanHeader, PlanSource
 from quotaform.plan.receipt import Result
 from quotaform.plan.receipt_file import receipt_name
@@ -434,9 +434,8 @@ def _problem(entity: Entity, row: PlanRow) -> str | None:
     """Return what is wrong with a row of which nothing is null."""
     if entity.address != row["entity_key"]:
         return f"entity_key is not that of the entity, which is {entity.address}"
-    problems: Iterable[tuple[str, str]] = entity_problems(entity)
-    for _, problem in problems:
-        return f"the entity {problem}"
+    if found := entity_problem(entity):
+        return f"the entity {found[1]}"
     if found := value_problem(entity.types, row["key"], row["after"]):
         return f"{found[0]} {found[1]}"
     return "before and after are the same" if same_value(row["before"], row["after"]) else None

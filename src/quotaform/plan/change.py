@@ -66,7 +66,7 @@ def key_origin(declared: float | None, row: Change) -> Origin:
     return Origin.CONFIG if same_value(declared, row.before) else Origin.BOTH
 
 
-class EntityChange(Struct, frozen=True, kw_only=True):
+class EntityChange(Struct, frozen=True, kw_only=True, gc=False):
     """The changes of one entity, which the broker makes all or not at all."""
 
     entity: Entity

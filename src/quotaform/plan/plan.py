@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 import msgspec
@@ -233,12 +234,11 @@ class Plan:
             content["blocked"] = sorted([each.rule, each.address or "", each.key or ""] for each in blocking)
         return digest_of(json_pieces(content))
 
-    def _id_rows(self) -> Iterator[list[Any]]:
+    def _id_rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield the rows as the plan id covers them, by address and key: of a large plan only a few at a time."""
-        for change in sorted(self.changes, key=lambda change: change.entity.address):
-            address = change.entity.address
-            for row in sorted(change.changes, key=lambda row: row.key):
-                yield [address, row.key, row.action, json_number(row.before), json_number(row.after)]
+        for address, change in sorted([(change.entity.address, change) for change in self.changes], key=itemgetter(0)):
+            for row in sorted(change.changes, key=attrgetter("key")):
+                yield address, row.key, row.action, json_number(row.before), json_number(row.after)
 
     @cached_property
     def summary(self) -> Mapping[str, int]:
@@ -248,8 +248,7 @@ class Plan:
         )
         for change in self.changes:
             counts[change.action] += 1
-            direction = change.direction
-            if direction is not Direction.NONE:
+            if (direction := change.direction) is not Direction.NONE:
                 counts[direction] += 1
             counts["to_unlimited"] += change.becomes_unlimited
         counts["no_op"] = self.unchanged

@@ -32,7 +32,7 @@ from quotaform.model.records.record import (
     written,
 )
 from quotaform.plan.change import EntityChange
-from quotaform.plan.check.saved import Problem, entity_problems, value_problem
+from quotaform.plan.check.saved import Problem, entity_problem, value_problem
 from quotaform.plan.digest import ClusterDigest, FleetRow, FleetStatus
 from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.records import checked_options, dump_declared, load_declared
@@ -386,7 +386,8 @@ def _problems(receipt: SavedReceipt) -> Iterator[Problem]:
 
 
 def _result_problems(item: EntityResult) -> Iterator[Problem]:
-    yield from entity_problems(item.entity)
+    if problem := entity_problem(item.entity):
+        yield problem
     if not item.rows:
         yield "keys", "is empty"
     if len({row.key for row in item.rows}) < len(item.rows):

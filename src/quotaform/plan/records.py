@@ -9,16 +9,17 @@ A plan may have 100,000 changes: they are written one by one, a line per entity,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from typing import Annotated, Any, Final, Self
 
 import msgspec
+from msgspec import structs
 
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.errors import SavedFileChangedError
 from quotaform.model.finding import Allowance, Finding, Location
-from quotaform.model.precedence import level_of
+from quotaform.model.precedence import Level, level_of
 from quotaform.model.quotas import NO_VALUES, Action, Cause, Change, SnapshotFile
 from quotaform.model.records.document import PLAN, json_line, json_number, sealed_lines
 from quotaform.model.records.field import (
@@ -40,7 +41,6 @@ from quotaform.model.records.record import (
     Timestamp,
     Value,
     about,
-    builtins,
     load_items,
     readable,
     written,
@@ -56,7 +56,7 @@ from quotaform.plan.blast_radius import (
 from quotaform.plan.change import EntityChange, Origin
 from quotaform.plan.check.saved import saved_plan_problem
 from quotaform.plan.plan import Plan, PlanHeader, PlanOptions, PlanSource, Unmanaged
-from quotaform.plan.sealed import SealedFormat, read_sealed, sealed_fields
+from quotaform.plan.sealed import SealedFormat, read_sealed, require_same, sealed_fields
 from quotaform.resolve.effect import Direction, Effect
 from quotaform.resolve.request import NO_LIMIT, NO_NAMES, Effective
 
@@ -80,13 +80,19 @@ class EffectiveRecord(Record):
             entity=None if source is None else source.names,
         )
 
-    def load(self, own: Entity, names: dict[str, str | None]) -> Effective:
-        """Return the limit; `own` is an entity that it may come from, and `names` are its names."""
+    def load(self, own: Entity, names: dict[str, str | None], level: Level | None) -> Effective:
+        """Return the limit; `own` is an entity that it may come from, with its names and its level."""
+        if self == _NO_LIMIT:
+            return NO_LIMIT
         value = load_number(self.value)
-        if self.entity is None:
-            return NO_LIMIT if value is None else Effective(value)
-        source = own if self.entity == names else Entity.of(self.entity.items())
-        return Effective(value, source, level_of(source))
+        if self.entity == names:
+            return Effective(value, own, level)
+        source = None if self.entity is None else Entity.of(self.entity.items())
+        return Effective(value, source, None if source is None else level_of(source))
+
+    def follows_from(self, limit: Effective) -> bool:
+        """Whether it has the address of the entity that the limit comes from."""
+        return self.source == (None if limit.source is None else limit.source.address)
 
 
 _NO_LIMIT: Final = EffectiveRecord(value=None, source=None, entity=None)
@@ -129,6 +135,14 @@ class KeyRecord(Record):
                 after=EffectiveRecord.of(effect.after),
                 differs=dict(effect.differs) or None,
             ),
+        )
+
+    def follows_from(self, row: Change, effect: Effect) -> bool:
+        """Whether its fields that follow from the others are those of a row and its effect."""
+        return (
+            self.action is row.action
+            and self.effective.before.follows_from(effect.before)
+            and self.effective.after.follows_from(effect.after)
         )
 
 
@@ -196,6 +210,7 @@ class ChangeRecord(Record, omit_defaults=True):
         """Return the change."""
         names = self.entity
         entity = Entity.of(names.items())
+        level = level_of(entity)
         return EntityChange(
             entity=entity,
             before=load_values(self.before) if self.before else NO_VALUES,
@@ -206,8 +221,8 @@ class ChangeRecord(Record, omit_defaults=True):
             effects=tuple(
                 [
                     Effect(
-                        row.effective.before.load(entity, names),
-                        row.effective.after.load(entity, names),
+                        row.effective.before.load(entity, names, level),
+                        row.effective.after.load(entity, names, level),
                         row.effective.differs or NO_NAMES,
                     )
                     for row in self.keys
@@ -220,6 +235,15 @@ class ChangeRecord(Record, omit_defaults=True):
             owner=self.owner,
             location=self.location,
             expires=self.expires,
+        )
+
+    def follows_from(self, change: EntityChange) -> bool:
+        """Whether its fields that follow from the others are those of the change."""
+        return (
+            self.address == change.entity.address
+            and self.action is change.action
+            and self.direction is change.direction
+            and all(map(KeyRecord.follows_from, self.keys, change.changes, change.effects))
         )
 
 
@@ -294,12 +318,9 @@ class PlanRecord(Record, document=PLAN, omit_defaults=True):
     findings: Annotated[list[Finding], about("Findings about the live cluster and the plan, blocking ones first.")]
     digest: Annotated[Digest, about("A digest of everything else in this file.")] = written(default="")
 
-    def load(self) -> Plan:
-        """Return the plan; the record is without changes then.
-
-        Raises `ShapeError` if it holds what no plan does, and `SavedFileChangedError` if the plan id is another.
-        """
-        changes = tuple(load_items("changes", _taken(self.changes), ChangeRecord.load))
+    def load(self, load_change: Callable[[ChangeRecord], EntityChange]) -> Plan:
+        """Return the plan; the record is without changes then. Raises `ShapeError` if it holds what no plan does."""
+        changes = tuple(load_items("changes", _taken(self.changes), load_change))
         with readable():
             return Plan(
                 header=PlanHeader(
@@ -369,12 +390,13 @@ def plan_lines(plan: Plan) -> Iterator[str]:
 
     What is written never has to be in memory whole.
     """
-    return sealed_lines(_fields(plan), PLAN_LISTS)
+    return sealed_lines(_fields(_record(plan), map(ChangeRecord.of, plan.changes)), PLAN_LISTS)
 
 
-def _fields(plan: Plan) -> Iterable[tuple[str, Any]]:
+def _record(plan: Plan) -> PlanRecord:
+    """Return the record of a plan without its changes, which of a large plan take the memory."""
     header = plan.header
-    record = PlanRecord(
+    return PlanRecord(
         plan_id=plan.plan_id,
         created_at=header.created_at,
         cluster=ClusterRecord(name=header.cluster_name, id=header.cluster_id),
@@ -390,13 +412,13 @@ def _fields(plan: Plan) -> Iterable[tuple[str, Any]]:
         backtest=plan.backtest,
         changes=[],
         declared=dump_declared(plan.declared),
-        unmanaged=[],
+        unmanaged=list(plan.unmanaged),
         findings=list(plan.findings),
     )
-    # One by one: of a large plan these take the memory.
-    return sealed_fields(
-        record, PLAN_LISTS, changes=map(ChangeRecord.of, plan.changes), unmanaged=map(builtins, plan.unmanaged)
-    )
+
+
+def _fields(record: PlanRecord, changes: Iterable[ChangeRecord] | None = None) -> Iterable[tuple[str, Any]]:
+    return sealed_fields(record, PLAN_LISTS, changes=record.changes if changes is None else changes)
 
 
 def load_plan(text: str | bytes, file: str) -> Plan:
@@ -406,11 +428,22 @@ def load_plan(text: str | bytes, file: str) -> Plan:
     """
 
     def load(record: PlanRecord) -> Plan:
-        plan = record.load()
+        wrong: list[tuple[EntityChange, ChangeRecord]] = []
+
+        def load_change(found: ChangeRecord) -> EntityChange:
+            change = found.load()
+            if not wrong and not found.follows_from(change):
+                wrong.append((change, found))
+            return change
+
+        plan = record.load(load_change)
         if plan.plan_id != record.plan_id:
             raise SavedFileChangedError(file, "plan id", _FORMAT.remedy)
         if problem := saved_plan_problem(plan):
             raise ShapeError(*problem)
+        for change, found in wrong:
+            require_same(ChangeRecord.of(change), found, f"changes[{plan.changes.index(change)}]")
+        require_same(structs.replace(_record(plan), digest=record.digest), record)
         return plan
 
     content = text.encode(errors="replace") if isinstance(text, str) else text

@@ -29,7 +29,15 @@ from quotaform.model.records.document import (
     seal_start,
     sealed_lines,
 )
-from quotaform.model.records.record import Record, ShapeError, decode, first_difference, reading, written_fields
+from quotaform.model.records.record import (
+    Record,
+    ShapeError,
+    builtins,
+    decode,
+    first_difference,
+    reading,
+    written_fields,
+)
 from quotaform.model.text import MIB, quote, size_text
 
 R = TypeVar("R", bound=Record)
@@ -59,12 +67,12 @@ def sealed_fields(record: Record, lists: Collection[str], **made: Iterable[objec
 
 
 def read_sealed(
-    content: bytes, file: str, form: SealedFormat[R], load: Callable[[R], T], fields: Callable[[T], Fields]
+    content: bytes, file: str, form: SealedFormat[R], load: Callable[[R], T], fields: Callable[[R], Fields]
 ) -> T:
     """Return what a document stands for.
 
     `file` is its name, for messages. `load` makes something of the record, and raises a `ShapeError` if that is
-    nothing that is written. `fields` are those that are written of it, without the digest.
+    nothing that is written. `fields` are those of the record, without the digest.
 
     Raises `SavedFileError` or `SavedFileChangedError`.
     """
@@ -74,9 +82,13 @@ def read_sealed(
             end = seal_start(content)
             if end is None:
                 raise SavedFileChangedError(file, "digest", form.remedy)
-            value = load(decode(content, form.record))
-            if not _has_fields(content, end, fields(value), form.lists):
-                _require_fields(content, fields(value), form)
+            record = decode(content, form.record)
+            is_exact = _has_fields(content, end, fields(record), form.lists)
+            documents = None if is_exact else _documents(content, fields(record), form)
+            value = load(record)
+            if documents is not None:
+                _require_no_difference(*documents)
+            return value
     except ShapeError as error:
         raise SavedFileError(file, f"is not a valid {form.noun} file: {error}; {form.remedy}") from error
     except KindError:
@@ -88,7 +100,6 @@ def read_sealed(
             f"has format version {quote(str(error.version)[:20])}; this quotaform reads {form.kind.version}: use "
             f"the quotaform that wrote it, or {form.remedy}",
         ) from None
-    return value
 
 
 def _has_fields(content: bytes, end: int, fields: Fields, lists: Collection[str]) -> bool:
@@ -101,8 +112,8 @@ def _has_fields(content: bytes, end: int, fields: Fields, lists: Collection[str]
     return position == end
 
 
-def _require_fields(content: bytes, fields: Fields, form: SealedFormat[R]) -> None:
-    """Make sure that a file of another spelling says what is written of these fields; it may have more.
+def _documents(content: bytes, fields: Fields, form: SealedFormat[R]) -> tuple[Any, Any]:
+    """Return what is written of these fields, and a file of another spelling, which may have more.
 
     Raises `ShapeError` or `RepeatedNameError`.
     """
@@ -114,7 +125,21 @@ def _require_fields(content: bytes, fields: Fields, form: SealedFormat[R]) -> No
         )
     document = loads(content, object_pairs_hook=refuse_repeated)
     expected = loads("".join(sealed_lines(fields, form.lists)))
-    expected |= {name: document[name] for name in ("format_version", "digest")}
-    difference = first_difference(expected, document)
+    return expected | {"digest": document["digest"]}, document
+
+
+def require_same(expected: Record, found: Record, path: str = "") -> None:
+    """Make sure that a record that was read, at a path of its document, is what is written of what it stands for.
+
+    Raises `ShapeError`.
+    """
+    if expected != found:
+        fields = builtins(expected)
+        fields.pop("format_version", None)  # A newer one only adds fields.
+        _require_no_difference(fields, builtins(found), path)
+
+
+def _require_no_difference(expected: Any, found: Any, path: str = "") -> None:
+    difference = first_difference(expected, found, path)
     if difference is not None:
         raise ShapeError(difference, "does not follow from the other fields")

@@ -34,7 +34,7 @@ class Direction(StrEnum):
     NONE = "none"
 
 
-class Effect(Struct, frozen=True):
+class Effect(Struct, frozen=True, gc=False):
     """The effective limit of one quota key before and after a plan."""
 
     before: Effective  # What limits the representative request now

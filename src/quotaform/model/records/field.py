@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias, overload
 
 from quotaform.model.entity import ENTITY_TYPES, parse_address
 from quotaform.model.finding import CHANGE, DELETE, Approval
@@ -56,13 +56,22 @@ def dump_values(values: Values) -> dict[str, Any]:
 
 
 def load_values(values: Mapping[str, Number] | None) -> Values:
-    """Return values as `dump_values` had them; nothing for `None`."""
-    return {key: float(value) for key, value in (values or {}).items()}
+    """Return values as `dump_values` had them; nothing for `None`. Raises `ValueError` if one is no double."""
+    return {key: load_number(value) for key, value in (values or {}).items()}
 
 
+@overload
+def load_number(value: Number) -> float: ...
+@overload
+def load_number(value: Number | None) -> float | None: ...
 def load_number(value: Number | None) -> float | None:
-    """Return a value as `json_number` had it."""
-    return None if value is None else float(value)
+    """Return a value as `json_number` had it. Raises `ValueError` if it is no double: it would be shown as another."""
+    if value is None:
+        return None
+    double = float(value)
+    if double != value and type(value) is int:
+        raise ValueError(f"{value} is no double")
+    return double
 
 
 class ClusterRecord(Record):

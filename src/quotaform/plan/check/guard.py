@@ -165,7 +165,8 @@ def _protected(facts: Facts) -> Iterator[Entity]:
 @change_guard
 def check_counts(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
     """Block too many deletions and updates."""
-    deleted, updated, managed = plan.count(Action.DELETE), plan.count(Action.UPDATE), plan.managed
+    deleted, updated = plan.count(Action.DELETE), plan.count(Action.UPDATE)
+    managed = plan.managed if deleted or updated else 0
     if deleted and (limits.delete.is_over(deleted, managed) or deleted >= managed):
         yield _count_finding(rule.DELETE, deleted, managed, f"deleted (limit {limits.delete}, or all)")
     if updated and limits.update.is_over(updated, managed):
@@ -188,7 +189,9 @@ def check_new_values(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
         for change in plan.changes
         if change.cause is Cause.ENTRY
         for row, effect in zip(change.changes, change.effects, strict=True)
-        if row.before is None and (finding := _new_value(change, row, effect, limits.change_factor)) is not None
+        if row.before is None
+        and effect.before.value is not None
+        and (finding := _new_value(change, row, effect, limits.change_factor)) is not None
     )
     yield from islice(found, MAX_PROBLEMS)
     if more := sum(1 for _ in found):

@@ -62,8 +62,8 @@ def _problems(plan: Plan) -> Iterator[Problem]:
             yield f"changes[{index}].cause", "contradicts the list of declared entities"
         if not _is_origin_right(change, plan.header.source.base):
             yield f"changes[{index}].origin", "does not follow from the base"
-        for field, problem in _change_problems(change):
-            yield f"changes[{index}].{field}", problem
+        if problem := _change_problem(change):
+            yield f"changes[{index}].{problem[0]}", problem[1]
     for index, item in enumerate(plan.unmanaged):
         if item.entity in seen or item.entity in declared:
             yield f"unmanaged[{index}].entity", "is also listed elsewhere"
@@ -117,37 +117,40 @@ def _is_origin_right(change: EntityChange, base: Base | None) -> bool:
     )
 
 
-def _change_problems(change: EntityChange) -> Iterator[Problem]:
+def _change_problem(change: EntityChange) -> Problem | None:
     entity = change.entity
-    types = entity.types
-    yield from entity_problems(entity)
+    if problem := entity_problem(entity):
+        return problem
     ops = {row.key: row.after for row in change.changes}
     if len(ops) < len(change.changes):
-        yield "keys", "has a key twice"
+        return "keys", "has a key twice"
     # Of a created entity both are the same, and there may be very many of them.
     if (change.before or change.after != ops) and not same_values(change.after, apply_ops(change.before, ops)):
-        yield "after", "does not follow from before and keys"
+        return "after", "does not follow from before and keys"
+    types = entity.types
     for index, (row, effect) in enumerate(zip(change.changes, change.effects, strict=True)):
         if problem := value_problem(types, row.key, row.after):
-            yield f"keys[{index}].{problem[0]}", problem[1]
+            return f"keys[{index}].{problem[0]}", problem[1]
         before = change.before.get(row.key)
         if row.before != before and not same_value(row.before, before):
-            yield f"keys[{index}].before", "differs from the entity's value"
+            return f"keys[{index}].before", "differs from the entity's value"
         if same_value(row.before, row.after):
-            yield f"keys[{index}]", "changes nothing"
+            return f"keys[{index}]", "changes nothing"
         for side, limit, value in (("before", effect.before, row.before), ("after", effect.after, row.after)):
             if limit.value != value and limit.source == entity and not same_value(limit.value, value):
                 path = f"keys[{index}].effective.{side}.value"
-                yield path, "differs from the value of the entity that it comes from"
+                return path, "differs from the value of the entity that it comes from"
+    return None
 
 
-def entity_problems(entity: Entity) -> Iterator[Problem]:
-    """Yield why files cannot declare an entity."""
+def entity_problem(entity: Entity) -> Problem | None:
+    """Return why files cannot declare an entity; `None` if they can."""
     if not _can_declare(entity.types):
-        yield "entity", "is of types that files cannot declare"
+        return "entity", "is of types that files cannot declare"
     for _, name in entity.parts:
         if name is not None and not (name and is_sendable(name)):
-            yield "entity", "has a name that no broker can store"
+            return "entity", "has a name that no broker can store"
+    return None
 
 
 @lru_cache

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
 
 import pyarrow
 from msgspec import Struct, field
-from pyarrow import compute, parquet
+from pyarrow import compute, dataset
+from pyarrow.fs import LocalFileSystem
 from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, NumericType, StringType, StructType, TimestampType
 
@@ -163,33 +163,25 @@ class PlainFiles(Struct, frozen=True):
     def read(self, task: int) -> Iterator[pyarrow.RecordBatch]:
         """Yield the rows that a task reads as `ROWS`: of those times, and that say when and what they measure."""
         for path, part, parts in self.tasks[task]:
-            fixed = _cluster_of(Path(path), self.folder)
             try:
-                known = parquet.read_metadata(path)
-                columns = [name for name in USAGE.names if name in known.schema.names and name not in fixed]
-                texts = [name for name in columns if name in _TEXTS]
-                groups = range(part, known.num_row_groups, parts)
-                with parquet.ParquetFile(path, metadata=known, read_dictionary=texts) as file:
-                    for batch in file.iter_batches(_ROWS_AT_ONCE, groups, columns, use_threads=False):
-                        yield self._rows(batch, fixed)
+                file = _opened(path, self.folder)
+                kind = file.physical_schema.field("ts").type
+                ts = dataset.field("ts")
+                is_meant = ts.is_valid() & dataset.field("key").is_valid()
+                if self.since is not None:
+                    is_meant &= ts >= pyarrow.scalar(self.since, kind)
+                if self.until is not None:
+                    is_meant &= ts < pyarrow.scalar(self.until, kind)
+                groups = file.subset(row_group_ids=range(part, file.num_row_groups, parts))
+                # What folders say would be null in a dictionary where it is null.
+                columns = ROWS.set(0, pyarrow.field("ts", kind)).set(_CLUSTER, pyarrow.field(CLUSTER, pyarrow.string()))
+                for batch in groups.to_batches(columns, filter=is_meant, batch_size=_ROWS_AT_ONCE, use_threads=False):
+                    at = batch["ts"].cast(pyarrow.timestamp("us", kind.tz), safe=False).view("int64")
+                    rows = [at, *batch.columns[1:]]
+                    rows[_CLUSTER] = batch[CLUSTER].dictionary_encode()
+                    yield pyarrow.record_batch(rows, schema=ROWS)
             except (pyarrow.ArrowException, OSError) as error:
                 raise OSError(f"{path} cannot be read: {error}") from error
-
-    def _rows(self, batch: pyarrow.RecordBatch, fixed: Mapping[str, str | None]) -> pyarrow.RecordBatch:
-        times = batch["ts"].cast(pyarrow.timestamp("us", batch["ts"].type.tz), safe=False).view("int64")
-        columns = {"at": times}
-        for name, kind in zip(ROWS.names, ROWS.types, strict=True):
-            if name in batch.schema.names:
-                columns[name] = batch[name].cast(kind)
-            elif name != "at":
-                columns[name] = pyarrow.repeat(pyarrow.scalar(fixed.get(name), pyarrow.string()), len(batch)).cast(kind)
-        is_meant = compute.and_(times.is_valid(), columns["key"].is_valid())
-        if self.since is not None:
-            is_meant = compute.and_(is_meant, compute.greater_equal(times, _micros(self.since)))
-        if self.until is not None:
-            is_meant = compute.and_(is_meant, compute.less(times, _micros(self.until)))
-        rows = pyarrow.record_batch([columns[name] for name in ROWS.names], schema=ROWS)
-        return rows if is_meant.true_count == len(rows) else rows.filter(is_meant)
 
 
 _TEXTS: Final = [column.name for column in USAGE if isinstance(column.dataType, StringType)]
@@ -201,15 +193,19 @@ ROWS: Final = pyarrow.schema(
     ]
 )
 """`USAGE` with times in microseconds since 1970."""
+_CLUSTER: Final = ROWS.names.index(CLUSTER)
+_FORMAT: Final = dataset.ParquetFileFormat(dictionary_columns=_TEXTS, coerce_int96_timestamp_unit="us")
+_FOLDERS: Final = dataset.partitioning(pyarrow.schema([(name, pyarrow.string()) for name in PARTITIONS]), flavor="hive")
 _DAY: Final = timedelta(days=1)
-_NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
 _ROWS_AT_ONCE: Final = 100_000
 _BYTES_IN_TASK: Final = 32 * MIB
 _FEW_TASKS: Final = 2
 
 
-def _micros(moment: datetime) -> int:
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+def _opened(path: str | Path, folder: Path) -> Any:
+    """Return a file of a table, as a fragment of a data set, with what its folders say."""
+    place = _FOLDERS.parse(str(Path(path).relative_to(folder)))
+    return _FORMAT.make_fragment(str(path), LocalFileSystem(), place)
 
 
 def plain_files(
@@ -226,17 +222,25 @@ def plain_files(
     folder = Path(name).absolute()
     if is_connect(usage.sparkSession) or is_url(name) or format_of(name) != "parquet" or not folder.is_dir():
         return None
-    paths = [Path(file_of(uri) or "") for uri in sorted(usage.inputFiles())]
-    for path in paths:
+    sizes: dict[Path, int] = {}
+    for uri in sorted(usage.inputFiles()):
+        path = Path(file_of(uri) or "")
         if not path.is_relative_to(folder) or not path.is_file():
             return None
         if [each.partition("=")[0] for each in path.relative_to(folder).parent.parts] not in ([], [*PARTITIONS]):
             return None
-    sizes = {path: path.stat().st_size for path in paths if _is_needed(path, folder, clusters, since, until)}
+        if _is_needed(path, folder, clusters, since, until):
+            sizes[path] = path.stat().st_size
     largest, total = max(sizes, key=sizes.__getitem__, default=None), sum(sizes.values())
-    if largest is not None and not _is_plain(largest):
-        return None
-    rows = 0 if largest is None else parquet.read_metadata(largest).num_rows * total // sizes[largest]
+    rows = 0
+    if largest is not None:
+        try:
+            file = _opened(largest, folder)
+            if any(each.name in _TEXTS and each.type != ROWS.field(each.name).type for each in file.physical_schema):
+                return None
+            rows = file.metadata.num_rows * total // sizes[largest]
+        except (pyarrow.ArrowException, OSError):
+            return None
     most = min(_BYTES_IN_TASK, total // _FEW_TASKS + 1)
     tasks: dict[int, list[tuple[str, int, int]]] = {}
     read = 0
@@ -248,35 +252,18 @@ def plain_files(
     return PlainFiles(folder, [*tasks.values()], since, until, rows)
 
 
-def _cluster_of(path: Path, folder: Path) -> dict[str, str | None]:
-    """Return the column that the folders of a file tell; nothing of a file beside folders."""
-    if path.parent == folder:
-        return {}
-    cluster = unquote(path.parent.name.partition("=")[2])
-    return {CLUSTER: None if cluster == _NULL_FOLDER else cluster}
-
-
 def _is_needed(path: Path, folder: Path, clusters: Clusters, since: datetime | None, until: datetime | None) -> bool:
     """Whether a file may have rows of some clusters and times, by its folders."""
-    if path.parent == folder:
+    place = dataset.get_partition_keys(_opened(path, folder).partition_expression)
+    if not place:
         return True
-    (cluster,) = _cluster_of(path, folder).values()
+    day, cluster = (place[name] for name in PARTITIONS)
     if clusters.names is not None and clusters.name_of(cluster) not in clusters.names:
         return False
-    day = path.parent.parent.name.partition("=")[2]
     # Whoever else made such a table may have the days of another time zone.
     is_early = since is not None and day < (since.astimezone(UTC) - _DAY).date().isoformat()
     is_late = until is not None and day > (until.astimezone(UTC) + _DAY).date().isoformat()
     return not (is_early or is_late)
-
-
-def _is_plain(path: Path) -> bool:
-    """Whether a file can be read, and the texts of `USAGE` are texts in it."""
-    try:
-        kinds = {column.name: column.type for column in parquet.read_schema(path)}
-    except (pyarrow.ArrowException, OSError):
-        return False
-    return all(kinds.get(name, pyarrow.string()) == pyarrow.string() for name in _TEXTS)
 
 
 def usage_of(usage: DataFrame, names: Sequence[str], selected: Sequence[str]) -> tuple[DataFrame, Clusters]:

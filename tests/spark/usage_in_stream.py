@@ -210,11 +210,12 @@ def held(folder: Path) -> Iterator[None]:
 
 def main() -> None:
     """Do all of it, in a folder, with a broker."""
-    servers, folder, is_sample = sys.argv[1], Path(sys.argv[2]), sys.argv[3] == "sample"
+    servers, folder, what = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
     options = with_connector(SessionOptions(master="local[2]", conf=CONF))
     with spark_session(options) as spark:
-        counted(Stream(spark, servers, folder, "counted", 2))
-        if is_sample:
+        # Another run may have the same broker.
+        counted(Stream(spark, servers, folder, f"counted-{what}", 2))
+        if what == "sample":
             print(json.dumps({}))
             return
         any_time(Stream(spark, servers, folder, "times", 2))

@@ -20,16 +20,16 @@ from msgspec import Struct, structs
 from pyspark.sql import functions as f
 
 from quotaform.fleet.job import kept_rows, table_rows
-from quotaform.model.entity import Entity, parse_address, spell_name
+from quotaform.model.entity import Entity, spell_name
 from quotaform.model.errors import ArgumentError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
-from quotaform.model.quota_key import QUOTA_WINDOW_S, key_order
+from quotaform.model.quota_key import QUOTA_KEYS, QUOTA_WINDOW_S, key_order
 from quotaform.model.records.record import made_of
 from quotaform.plan.backtest import MOST_IN_PLAN
 from quotaform.plan.plan import Plan
 from quotaform.plan.run import PlanRequest, plan
 from quotaform.repository.repository import Repository
-from quotaform.resolve.spark import packed, unpacked
+from quotaform.resolve.spark import HeldQuotas, packed, unpacked
 from quotaform.resolve.spark_quotas import arrow_schema, struct
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.usage.bucket.rows import BucketRows, starts_of
@@ -208,7 +208,7 @@ def recommended(
         )
         is_tested, edited = request.is_tested and report.summary.proposed > 0, None
         try:
-            edited = _edited(request, report, rows, clock) if request.is_changing or is_tested else None
+            edited = _edited(request, report, held, clock) if request.is_changing or is_tested else None
         except QuotaformError as error:
             if request.is_changing:
                 raise
@@ -225,18 +225,17 @@ def recommended(
         yield Recommended(report, in_order, failed, edited)
 
 
-def _edited(request: RecommendRequest, report: Recommendations, rows: DataFrame, clock: Clock) -> EditedFiles:
+def _edited(request: RecommendRequest, report: Recommendations, held: HeldQuotas, clock: Clock) -> EditedFiles:
     """Return the files as they follow the proposals."""
     total, most = report.summary.proposed, len(report.proposals)
     if total > most:
         raise ArgumentError(f"{total:,} proposals are more than the {most:,} of a change; choose some with {{select}}")
-    # All values of the entities that proposals are about; no more of each than there are quota keys.
-    of_entity = ["cluster", "entity_key"]
-    about = rows.where(f.col("action").isin([action.value for action in PROPOSED])).select(*of_entity).distinct()
-    held = rows.where(f.col("before").isNotNull()).join(about, of_entity, "left_semi")
-    live: dict[tuple[str, Entity], dict[str, float]] = {}
-    for row in held.select(*of_entity, "key", "before").toArrow().to_pylist():
-        live.setdefault((row["cluster"], parse_address(row["entity_key"])), {})[row["key"]] = row["before"]
+    live = {
+        (each.cluster, each.entity): {
+            key: value for key, value in held[each.cluster].get(each.entity, {}).items() if key in QUOTA_KEYS
+        }
+        for each in report.proposals
+    }
     return edit_quotas(request.repository, request.config, report.proposals, live, today(clock))
 
 

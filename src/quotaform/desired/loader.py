@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
-from glob import escape
 from itertools import islice
 from threading import Lock
 from typing import Any, Final
@@ -25,7 +24,7 @@ from quotaform.model.errors import InvalidFilesError
 from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.finding_list import FindingList, first_findings
 from quotaform.model.quotas import STATE_ABSENT, Cause, Desired, Entry, LayerFile, ValuePlace, Values
-from quotaform.model.scope import FULL_SCOPE, Scope
+from quotaform.model.scope import FULL_SCOPE, Scope, escape_glob
 from quotaform.model.text import listed
 
 _FEW: Final = 5
@@ -141,7 +140,7 @@ def _into_scope(entity: Entity, scope: Scope) -> str:
     for pattern in scope.exclude:
         if Scope(include=(pattern,)).contains(entity):
             return f"take {_spell_pattern(pattern.parts)} out of scope.exclude"
-    line = _spell_pattern((kind, None if name is None else escape(name)) for kind, name in entity.parts)
+    line = _spell_pattern((kind, None if name is None else escape_glob(name)) for kind, name in entity.parts)
     is_default = any(name is None for _, name in entity.parts)
     return f"add {line} to scope.include{', where * does not stand for a default' if is_default else ''}"
 

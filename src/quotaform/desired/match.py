@@ -19,6 +19,7 @@ from quotaform.model.entity import (
     KNOWN_TYPES,
     MAX_NAME_BYTES,
     Entity,
+    Part,
     can_combine,
     ip_problem,
     meant_type,
@@ -83,11 +84,7 @@ def read_match(match: dict[str, Any], document: Document, room: int) -> list[Ent
     Raises `StopReadingError`: there are more problems than are shown, or more entities than a file may declare.
     """
     errors = document.errors
-    columns = [
-        [(entity_type, name) for name in _read_names(match, entity_type, document)]
-        for entity_type in ENTITY_TYPES
-        if entity_type in match
-    ]
+    columns = [_read_names(match, entity_type, document) for entity_type in ENTITY_TYPES if entity_type in match]
     if len(columns) != len(match) or not can_combine(match):
         _check_types(match, document)
     if not columns or document.errors > errors:
@@ -133,11 +130,11 @@ def _is_unquoted(match: dict[str, Any], document: Document) -> bool:
     return True
 
 
-def _read_names(match: dict[str, Any], entity_type: str, document: Document) -> list[str | None]:
+def _read_names(match: dict[str, Any], entity_type: str, document: Document) -> list[Part]:
     node = match[entity_type]
     if not isinstance(node, list):
         name, is_good = _read_name(match, entity_type, entity_type, document)
-        return [name] if is_good else []
+        return [(entity_type, name)] if is_good else []
     if not node:
         text = f"the list of {entity_type} names is empty; add a name, or remove the entry"
         document.add(rule.BAD_MATCH, text, match, entity_type)
@@ -149,7 +146,7 @@ def _read_names(match: dict[str, Any], entity_type: str, document: Document) -> 
             first = document.place(node, names[name]).value
             text = f"{address} is in this list twice; it is also at {first}. Keep one of the two"
             document.add(rule.DUPLICATE_ENTITY, text, node, index, address=address)
-    return list(names)
+    return [(entity_type, name) for name in names]
 
 
 def _read_name(container: Any, key: str | int, entity_type: str, document: Document) -> tuple[str | None, bool]:
@@ -167,6 +164,8 @@ def _read_name(container: Any, key: str | int, entity_type: str, document: Docum
         return None, False
     if name == DEFAULT_WORD and not is_literal:
         return None, True
+    if _PLAIN(name) and entity_type != IP and len(name) <= MAX_NAME_BYTES:
+        return name, True
     return name, _check_name(container, key, entity_type, name, document)
 
 
@@ -185,8 +184,6 @@ def _check_name(container: Any, key: str | int, entity_type: str, name: str, doc
         text = f"this {entity_type} name has {size} bytes; Kafka's protocol allows at most {MAX_NAME_BYTES}"
         document.add(rule.BAD_NAME, text, container, key)
         return False
-    if _PLAIN(name):
-        return True
     oddness = name_oddness(entity_type, name)
     if oddness is not None:
         document.add(rule.ODD_NAME, f"{entity_type}={spell_name(name)} {oddness}", container, key)

@@ -14,7 +14,7 @@ from quotaform.desired.shape import check_shape
 from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.value import (
     bare_keys,
-    find_key_problem,
+    key_problem,
     misfit_text,
     of_entity,
     read_expires,
@@ -97,12 +97,13 @@ class EntryReader:
             cause = Cause.ENTRY
             if isinstance(name := item.get("profile"), str):
                 profile = ProfileUse(name, mark_position(spots_of(item)["profile"][0]))
-            values, places = self.read_values(item, entity, document, profile)
+            own = item.get("values")
+            values, places = self.read_values(item, own, entity, document, profile)
             if is_whole and item.keys().isdisjoint(_VALUE_FIELDS):
                 state = " with state: present" if "state" in item else ""
                 text = f"{of_entity(entity)}declares no values{state}; write values, profile or state: absent"
                 document.add_at(rule.NO_VALUES, text, Location.at(document.name, position))
-            if isinstance(own := item.get("values"), dict):
+            if isinstance(own, dict):
                 bare = bare_keys(own, values)
             if "unset" in item:
                 unset = _read_unset(item, entity, document, file)
@@ -128,20 +129,19 @@ class EntryReader:
             )
 
     def read_values(
-        self, item: dict[str, Any], entity: Entity | None, document: Document, profile: ProfileUse | None
+        self, item: dict[str, Any], own: object, entity: Entity | None, document: Document, profile: ProfileUse | None
     ) -> tuple[Values, tuple[ValuePlace, ...]]:
         """Return the values of an item (its profile's, overridden by its own) and where each comes from."""
-        own = item.get("values")
         values: dict[str, float] = {}
         where: dict[str, ValuePlace] = {}
         if profile is not None:
             values.update(self.read_profile(profile.name, item, entity, document))
             where = dict.fromkeys(values, profile)
         if isinstance(own, dict):
-            written = read_values(own, entity, document)
-            values.update(written)
             spots = spots_of(own)
-            where |= {key: mark_position(spots[key][0]) for key in written}
+            for key, value in read_values(own, entity, document).items():
+                values[key] = value
+                where[key] = mark_position(spots[key][0])
             if not own:
                 text = f"{of_entity(entity)}has no values; add some, or write state: absent"
                 document.add(rule.NO_VALUES, text, item, "values")
@@ -184,9 +184,9 @@ def _read_unset(
         address = entity.address if entity is not None else None
         if not isinstance(key, str) or not key:
             continue
-        problem = find_key_problem(key, entity)
-        if problem is not None:
-            document.add(problem[0], problem[1], listed, index, address=address)
+        quota_key = QUOTA_KEYS.get(key)
+        if quota_key is None or (entity is not None and not quota_key.fits(entity)):
+            document.add(*key_problem(key, entity), listed, index, address=address)
         elif key in unset:
             text = f"{of_entity(entity)}{key} is in unset twice; remove one of the two"
             document.add(rule.BAD_UNSET, text, listed, index, address=address, quota_key=key)

@@ -28,15 +28,18 @@ _UNCLEAR_NUMBERS: Final = frozenset(
 def read_values(node: dict[str, Any], entity: Entity | None, document: Document) -> dict[str, float]:
     """Return the good values of a mapping of quota keys, and report what is wrong."""
     values: dict[str, float] = {}
+    types = () if entity is None else entity.types
     for key, raw in node.items():
-        if problem := find_key_problem(key, entity):
+        quota_key = QUOTA_KEYS.get(key)
+        if quota_key is None or not quota_key.entity_types.issuperset(types):
             address = None if entity is None else entity.address
-            known = key if key in QUOTA_KEYS else None
-            document.add(*problem, node, key, at_key=True, address=address, quota_key=known)
+            known = None if quota_key is None else key
+            document.add(*key_problem(key, entity), node, key, at_key=True, address=address, quota_key=known)
             continue
         _, _, written, oddity = spot_of(node, key)
         try:
-            values[key] = parse_value(QUOTA_KEYS[key], _value_text(raw, written, oddity))
+            is_text = type(raw) is str and oddity is None
+            values[key] = parse_value(quota_key, raw if is_text else _value_text(raw, written, oddity))
         except ValueError as error:
             # The text of the error would show what a variable holds.
             what = f"{quote(written)} is not a value; {PLACES}" if written and PREFIX in written else str(error)
@@ -51,14 +54,9 @@ def bare_keys(node: Mapping[str, Any], values: Mapping[str, float]) -> tuple[str
 
     `node`: the values as they are written. `values`: the same as they were read.
     """
-    return tuple(
-        [
-            key
-            for key, value in values.items()
-            # Every unit ends in "/s".
-            if value < SMALL_RATE and key in node and QUOTA_KEYS[key].unit == "B/s" and not str(node[key]).endswith("s")
-        ]
-    )
+    small = [key for key, value in values.items() if value < SMALL_RATE and key in node]
+    # Every unit ends in "/s".
+    return tuple([key for key in small if QUOTA_KEYS[key].unit == "B/s" and not str(node[key]).endswith("s")])
 
 
 def _value_text(raw: Any, text: str | None, oddity: Oddity | None) -> str:
@@ -78,15 +76,12 @@ def _value_text(raw: Any, text: str | None, oddity: Oddity | None) -> str:
     return str(raw)
 
 
-def find_key_problem(key: str, entity: Entity | None) -> tuple[FindingRule, str] | None:
-    """Return why a key is none that an entity can have; `None` when it can."""
-    quota_key = QUOTA_KEYS.get(key)
-    if quota_key is None:
-        text = f"unknown quota key {quote(key)}{_key_guess(key)} The keys are {', '.join(QUOTA_KEYS)}"
-        return rule.UNKNOWN_KEY, f"{of_entity(entity, ': ')}{text}"
-    if entity is not None and not quota_key.fits(entity):
+def key_problem(key: str, entity: Entity | None) -> tuple[FindingRule, str]:
+    """Return why a key is none that an entity can have."""
+    if key in QUOTA_KEYS and entity is not None:
         return rule.BAD_KEY, misfit_text(key, entity)
-    return None
+    text = f"unknown quota key {quote(key)}{_key_guess(key)} The keys are {', '.join(QUOTA_KEYS)}"
+    return rule.UNKNOWN_KEY, f"{of_entity(entity, ': ')}{text}"
 
 
 def _key_guess(key: str) -> str:

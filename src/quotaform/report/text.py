@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from csv import writer
 from datetime import UTC, datetime, timedelta
 from difflib import unified_diff
 from io import StringIO
@@ -144,6 +143,8 @@ def csv_cell(text: str) -> str:
 def csv_lines(columns: Iterable[str], rows: Iterable[Iterable[str | float | None]]) -> Iterator[str]:
     """Yield a table of comma-separated values, a row at a time: an empty text is `""`, and `None` an empty field."""
     buffer = StringIO(newline="")
+    from csv import writer  # Most outputs have no table of CSV.
+
     table = writer(buffer, lineterminator="\n")
     table.writerow(columns)
     for row in rows:

@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from re import compile as regex
-from secrets import token_hex
 from stat import S_IMODE, S_ISBLK, S_ISCHR, S_ISDIR, S_ISFIFO, S_ISREG, S_ISSOCK
 from typing import Final
 
@@ -372,7 +371,7 @@ def _take_name(temporary: Path, target: Path) -> None:
 @contextmanager
 def _temporary_file(target: Path, content: Iterable[bytes], mode: int | None = None) -> Iterator[Path]:
     """Yield a file beside the target that holds this, even after a power cut, and remove it if it is still there."""
-    temporary = target.with_name(TEMPORARY.replace("*", token_hex(8)))
+    temporary = target.with_name(TEMPORARY.replace("*", os.urandom(8).hex()))
     try:
         with open(temporary, "xb") as file:  # noqa: PTH123
             if mode is not None:

@@ -195,7 +195,7 @@ def drift(
     repository = target.repository(directory)
     results = Results(output, ci=output.ci(repository), out=out, report=report)
     try:
-        with results.covering(target.literal_names):
+        with results.covering(target.literal_names, has_files=True):
             request = make_request(
                 target,
                 repository,
@@ -222,7 +222,7 @@ def drift(
         reporter = alerting.reporter(names, console.warn_of_failure)
     results.open(names)
     try:
-        with results.covering(names):
+        with results.covering(names, has_files=True):
             session = engine.session() if past else engine.place(console, len(names), repository.quota_bytes)
             drifts = compare_clusters(
                 request,

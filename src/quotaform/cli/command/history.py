@@ -84,7 +84,7 @@ def append(
     with spark_job(console, "Appending snapshots", session) as (spark, _):
         result, failed = append_snapshots(lambda: open_history(spark, history), source(spark), chosen)
     for problem in result.receipt_problems:
-        console.report_failure(f"Warning: {problem}; nothing is attributed to it")
+        console.warn_of_failure(f"{problem}; nothing is attributed to it")
     output.print(result)
     for name, error in failed:
         start = f"{inert(name)}: " if name is not None else ""

@@ -286,7 +286,7 @@ def _end(console: Console, files: TableOutput, result: Ingested | Streamed) -> E
     files.write(result)
     files.present(result)
     for text, is_failure in result.warnings():
-        (console.report_failure if is_failure else console.warn)(f"Warning: {text}")
+        (console.warn_of_failure if is_failure else console.warn_of)(text)
     if (failure := result.failure()) is not None:
         console.write_stderr(f"Error: nothing was added: {failure}.\n")
     return result.exit_code

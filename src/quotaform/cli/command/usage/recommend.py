@@ -179,9 +179,7 @@ def recommend(
     require_table(usage, session)
     with (
         spark_job(console, "Sizing quotas", session) as (spark, progress),
-        recommended(
-            spark, request, lambda text: console.report_failure(f"Warning: {text}"), progress=progress
-        ) as found,
+        recommended(spark, request, console.warn_of_failure, progress=progress) as found,
     ):
         report = found.report
         if settings.selection.is_partial and not report.summary.total:

@@ -80,7 +80,7 @@ def record(
         interval=interval,
         seconds=duration,
         write=table.write,
-        warn=lambda text: console.report_failure(f"Warning: {inert(text)}"),
+        warn=lambda text: console.warn_of_failure(inert(text)),
         progress=progress,
     )
     outcomes = [*record_usage(request), *failed]

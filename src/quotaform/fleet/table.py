@@ -116,14 +116,17 @@ def format_of(name: str) -> str | None:
     return "parquet" if "/" in name else None
 
 
-def read_table(spark: SparkSession, name: str, schema: StructType | None = None) -> DataFrame:
+def read_table(
+    spark: SparkSession, name: str, schema: StructType | None = None, kind: str | None = None, **options: Any
+) -> DataFrame:
     """Return a table, not read yet but for its schema.
 
     `schema`: The schema of files, which may have columns that some files lack; `None` takes that of one of them.
+    `kind`: Their format; `None` goes by the name. `options`: What its reader takes.
     """
-    kind = format_of(name)
+    kind = kind or format_of(name)
     try:
-        reader = spark.read if schema is None else spark.read.schema(schema)
+        reader = (spark.read if schema is None else spark.read.schema(schema)).options(**options)
         table = spark.table(name) if kind is None else reader.format(kind).load(located(name))
         _ = table.columns
     except (PySparkException, Py4JError) as error:

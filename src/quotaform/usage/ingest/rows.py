@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from datetime import datetime
 from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -32,6 +33,7 @@ from pyspark.sql.types import (
 
 from quotaform.fleet.table import row_batch
 from quotaform.resolve.spark_quotas import arrow_schema, struct
+from quotaform.usage.bucket.spark import moment_of
 from quotaform.usage.format.table import (
     TS,
     VALUE_FIELDS,
@@ -435,8 +437,8 @@ class Counts(NamedTuple):
     rejected: int  # Records that could not be read
     rows: int
     clusters: Sequence[str]
-    since: int | None  # The first time of the rows, in microseconds since the epoch
-    until: int | None  # The last one
+    since: datetime | None  # The first time of the rows
+    until: datetime | None  # The last one
 
 
 def counts_of(found: DataFrame) -> Counts:
@@ -453,4 +455,5 @@ def counts_of(found: DataFrame) -> Counts:
     ).collect()
     counts = row.asDict()
     dropped = {reason: count for reason in DropReason if (count := counts.pop(reason.name))}
+    counts |= {name: moment_of(counts[name]) for name in ("since", "until") if counts[name] is not None}
     return Counts(**counts, dropped=dropped)

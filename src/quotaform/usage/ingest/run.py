@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 
 from quotaform.fleet.job import repeatable_rows
 from quotaform.fleet.options import SessionOptions
-from quotaform.fleet.table import bad_table, located, read_table, reason_of, require_columns
+from quotaform.fleet.table import bad_table, read_table, require_columns
 from quotaform.model.errors import InvalidFilesError
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.text import option_of
@@ -51,8 +48,10 @@ def read_parsed_table(
     `mapping`: what its columns are; `None` to go by their names. Raises `InvalidFilesError` if it cannot be read, lacks
     columns, or nothing says what its columns are.
     """
-    table = _csv(spark, source.name) if source.kind == CSV else read_table(spark, source.name)
-    is_usage = source.kind != CSV and set(table.columns) >= set(first_columns(USAGE))
+    is_csv = source.kind == CSV
+    options: dict[str, Any] = {"header": True, "sep": separator_of(source.name), "escape": '"'} if is_csv else {}
+    table = read_table(spark, source.name, kind=source.kind, **options)
+    is_usage = not is_csv and set(table.columns) >= set(first_columns(USAGE))
     # Rows know their files no more once parts are brought together.
     parts = read_parts(spark, source.name) if is_usage else [table]
     chosen = guess_mapping(parts[0].columns) if mapping is None else mapping
@@ -61,15 +60,6 @@ def read_parsed_table(
     for part in parts:
         require_columns(source.name, part, sorted(chosen.names))
     return [parsed_table(part, source.name, source.kind, chosen, origin) for part in parts]
-
-
-def _csv(spark: SparkSession, name: str) -> DataFrame:
-    try:
-        table = spark.read.csv(located(name), header=True, sep=separator_of(name), escape='"', mode="PERMISSIVE")
-        _ = table.columns
-    except (PySparkException, Py4JError) as error:
-        raise bad_table(name, f"cannot be read: {reason_of(error)}") from error
-    return table
 
 
 _MOST_SHOWN: Final = 20
@@ -141,8 +131,8 @@ def ingest(spark: SparkSession, request: IngestRequest, *, progress: Progress = 
             IngestedCluster(name=name, is_declared=None if request.declared is None else name in request.declared)
             for name in counts.clusters
         ),
-        since=_moment(counts.since),
-        until=_moment(counts.until),
+        since=counts.since,
+        until=counts.until,
     )
 
 
@@ -157,7 +147,3 @@ def _write_quarantine(found: DataFrame, quarantine: str) -> list[RejectedRecords
         add_rows(new.select(*QUARANTINE.names), quarantine, number, prefix="quarantine")
     first = rejected.select(*place).orderBy("file", "position").limit(_MOST_SHOWN).collect()
     return [RejectedRecords(file=row.file, position=row.position, reason=row.reason) for row in first]
-
-
-def _moment(micros: int | None) -> datetime | None:
-    return None if micros is None else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)

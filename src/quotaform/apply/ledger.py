@@ -118,12 +118,10 @@ class ClusterLedger(ReceiptKeeper):
     lock: HeldLock = field(default_factory=lambda: HeldLock(None))
     late: tuple[QuotaformError, ...] = ()
 
-    @property
-    def applied(self) -> Applied[Receipt]:
-        """What was done, once it is."""
-        if self.receipt is None:
-            raise ValueError("nothing was applied")
-        return Applied(self.receipt, self.saved, self.unsaved, self.late)
+    def applied(self, receipt: R, problem: QuotaformError | None = None) -> Applied[R]:
+        """Return what was done, once it is; `problem` is what failed when that was on record."""
+        late = self.late if problem is None else (*self.late, problem)
+        return Applied(receipt, self.saved, self.unsaved, late)
 
     def start(self, receipt: Receipt) -> None:
         """Write the started receipt, and note where it is."""
@@ -142,7 +140,8 @@ class ClusterLedger(ReceiptKeeper):
 
     def show(self) -> None:
         """Show what was done."""
-        self.show_applied(self.applied)
+        if self.receipt is not None:
+            self.show_applied(self.applied(self.receipt))
 
 
 class Ledger:

@@ -214,8 +214,7 @@ def apply_plans(
         except QuotaformError as error:
             yield ClusterOutcome(each.cluster.name, error=error)
             continue
-        late = record.late if problem is None else (*record.late, problem)
-        yield ClusterOutcome(each.cluster.name, replace(record.applied, receipt=receipt, late=late))
+        yield ClusterOutcome(each.cluster.name, record.applied(receipt, problem))
         is_interrupted = receipt.interrupted_by is not None
 
 

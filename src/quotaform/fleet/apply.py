@@ -25,9 +25,9 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from quotaform.apply.audit import Applier, AuditFile
 from quotaform.apply.ledger import Applied, ClusterPlan, Ledger, ReceiptKeeper, show_nothing
@@ -227,9 +227,7 @@ def _kept(cluster: Cluster, outcome: ClusterOutcome[Kept[Done]], entered: ExitSt
             record = ledger.of(cluster)
             record.saved = done.saved if done.saved is not None and done.saved.is_file() else None
             record.keep(done.receipt)
-            applied: Applied[Any] = record.applied
     except QuotaformError as error:
         return ClusterOutcome(cluster.name, error=error)
-    late = applied.late if done.late is None else (*applied.late, done.late)
     receipt = Kept(kept.digest, lambda: kept.load().receipt)
-    return ClusterOutcome(cluster.name, structs.replace(applied, receipt=receipt, late=late))
+    return ClusterOutcome(cluster.name, record.applied(receipt, done.late))

@@ -11,7 +11,8 @@ neither the driver nor an executor ever holds all files in memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections import UserDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from functools import partial
 from hashlib import sha256
@@ -101,27 +102,20 @@ class Bundle:
         self._archive.close()
 
 
-class BundledFiles(MutableMapping[str, bytes]):
-    """The files of a tree, by their paths; their content is in the archive."""
+class BundledFiles(UserDict[str, bytes]):
+    """The files of a tree, by their paths; their content is in the archive, and only its name is here."""
+
+    data: dict[str, Any]
 
     def __init__(self, bundle: Bundle) -> None:
+        super().__init__()
         self._bundle = bundle
-        self._names: dict[str, str] = {}
 
     def __getitem__(self, path: str) -> bytes:
-        return self._bundle.read(self._names[path])
+        return self._bundle.read(self.data[path])
 
     def __setitem__(self, path: str, content: bytes) -> None:
-        self._names[path] = self._bundle.add(content)
-
-    def __delitem__(self, path: str) -> None:
-        del self._names[path]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
+        self.data[path] = self._bundle.add(content)
 
 
 class _JobPickler(Pickler):

@@ -187,14 +187,13 @@ class ApplyRun(Struct, kw_only=True):
         """
         from quotaform.api import engine_started, plan_clusters
         from quotaform.apply.ledger import ClusterPlan
-        from quotaform.report.text import counted
 
         console = self.console
         request = self._without_snapshots(request, takes_all=takes_all)
         clusters = {cluster.name: cluster for cluster in request.clusters}
         with self.results.covering(list(clusters)):
             session = self.engine.place(console, len(clusters), self.repository.quota_bytes)
-            progress = job_progress(console, f"Planning {counted(len(clusters), 'cluster')}", session)
+            progress = job_progress(console, "Planning", len(clusters), session)
             with engine_started(session, progress) as session:
                 planned = plan_clusters(request, engine=session, progress=progress)
                 outcomes = tuple(planned)
@@ -297,7 +296,6 @@ class ApplyRun(Struct, kw_only=True):
     ) -> int:
         """Apply plans, print what was done, and return how the process ends; `failed` are clusters without a plan."""
         from quotaform.api import apply_clusters
-        from quotaform.report.text import counted
 
         names = [cluster.name for cluster, _ in plans]
         started = [ClusterOutcome(each.cluster.name, each.digest) for each in plans]
@@ -315,7 +313,7 @@ class ApplyRun(Struct, kw_only=True):
                 receipts=receipts,
                 audit=self.audit,
                 show=partial(self._show, has_others=len(plans) + len(failed) > 1),
-                progress=job_progress(self.console, f"Applying {counted(len(plans), 'plan')}", session),
+                progress=job_progress(self.console, "Applying", len(plans), session, "plan"),
             )
             outcomes = (*self.results.gather(self._receipts(applied), names), *failed)
             with held_signals():

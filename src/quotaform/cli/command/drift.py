@@ -180,7 +180,6 @@ def drift(
     """
     from quotaform.api import compare_clusters
     from quotaform.plan.base import choose_base
-    from quotaform.report.text import counted
     from quotaform.system.clock import SYSTEM_CLOCK
 
     console = output.console
@@ -228,7 +227,7 @@ def drift(
                 request,
                 past,
                 engine=session,
-                progress=job_progress(console, f"Comparing {counted(len(names), 'cluster')}", session),
+                progress=job_progress(console, "Comparing", len(names), session),
             )
             outcomes = results.gather(drifts, names)
     except QuotaformError as error:

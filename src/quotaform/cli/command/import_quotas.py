@@ -41,7 +41,6 @@ def import_quotas(
     from quotaform.api import snapshot as take_snapshots
     from quotaform.cluster.snapshot import SnapshotGateway
     from quotaform.model.text import inert
-    from quotaform.report.text import counted
     from quotaform.review.import_text import render_import
     from quotaform.review.init import import_cluster
 
@@ -57,7 +56,7 @@ def import_quotas(
     config = repository.config()
     chosen = target.choose(repository, config, snapshot=snapshot)
     session = engine.place(console, len(chosen))
-    progress = job_progress(console, f"Reading {counted(len(chosen), 'cluster')}", session)
+    progress = job_progress(console, "Reading", len(chosen), session)
     outcomes: list[ClusterOutcome[None]] = []
     for outcome in take_snapshots(repository, chosen, engine=session, progress=progress):
         outcomes.append(outcome.map(lambda _: None))

@@ -163,7 +163,6 @@ def plan(
       quotaform plan --revert .quotaform/receipts/RECEIPT.json --out revert.json
     """
     from quotaform.api import plan_clusters
-    from quotaform.report.text import counted
 
     output = replace(output, format_name="summary") if summary else output
     console = output.console
@@ -204,7 +203,7 @@ def plan(
         plans = plan_clusters(
             request if backtest is None else structs.replace(request, keeps_actual=True),
             engine=session,
-            progress=job_progress(console, f"Planning {counted(len(names), 'cluster')}", session),
+            progress=job_progress(console, "Planning", len(names), session),
             warn=console.warn_of,
         )
         outcomes = results.gather(plans, names)

@@ -35,7 +35,6 @@ def snapshot(
     from quotaform.api import snapshot as take_snapshots
     from quotaform.cluster.snapshot import dump_snapshot
     from quotaform.model.text import inert
-    from quotaform.report.text import counted
 
     console = output.console
     if str(path) == "-":
@@ -45,7 +44,7 @@ def snapshot(
     names = [cluster.name for cluster in clusters]
     paths = cluster_paths("--output", path or "", names, example="snapshots/{cluster}.json")
     session = engine.place(console, len(clusters))
-    progress = job_progress(console, f"Reading {counted(len(clusters), 'cluster')}", session)
+    progress = job_progress(console, "Reading", len(clusters), session)
     outcomes = []
     for outcome in take_snapshots(repository, clusters, engine=session, progress=progress):
         outcomes.append(ClusterOutcome[None](outcome.cluster, error=outcome.error))

@@ -141,9 +141,13 @@ def _session(given: SparkPlace | Engine) -> SessionOptions:
     return read_session(given.master, given.remote, given.spark_conf or ())
 
 
-def job_progress(console: Console, work: str, session: SessionOptions | None) -> Progress:
-    """Return what shows how far some work is, with an engine as `Engine.place` returns it."""
-    return console.progress if session is None else JobProgress(console, work, session)
+def job_progress(
+    console: Console, work: str, count: int, session: SessionOptions | None, what: str = "cluster"
+) -> Progress:
+    """Return what shows how far `Planning` of so many clusters is, with an engine as `Engine.place` returns it."""
+    from quotaform.report.text import counted
+
+    return console.progress if session is None else JobProgress(console, f"{work} {counted(count, what)}", session)
 
 
 _INTERVAL: Final = 30.0

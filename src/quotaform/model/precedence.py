@@ -4,8 +4,8 @@ There are two kinds of request, each a row of `PRECEDENCES`: of a user with a cl
 KIP-546), and a connection from an address (two levels, KIP-612). Per quota key, the first level whose entry holds that
 key wins; values are never merged, added or compared (org.apache.kafka.server.quota.ClientQuotaManager).
 
-An engine needs nothing but this table. `resolve.index` looks entries up, level by level. One that joins makes one join
-per level, and for each kind of request:
+An engine needs nothing but this table. `resolve.index` looks entries up by the names of a request. One that joins makes
+one join per level, and for each kind of request:
 
 1. A request is a row with the columns `Precedence.columns`. Instead of a name it may have one that no quota mentions,
    which nothing joins. Its result has a row per quota key: `Precedence.keys`, and others that its entries hold.

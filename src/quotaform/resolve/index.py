@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import compress
 from math import inf
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from quotaform.model.precedence import LEVELS, PRECEDENCES, Level, level_of
+from quotaform.model.precedence import LEVELS, PRECEDENCES, Level, Precedence, level_of
 from quotaform.model.quotas import Quotas, same_value
 from quotaform.resolve.request import NO_NAMES, PRECEDENCE_OF, UNMENTIONED, Effective, QuotaEntry, Request, effective
 
-_Pick = Callable[[Sequence[Any]], Hashable]
+_Pick = Callable[[Any], Hashable]
 
 
 def _pick(columns: Sequence[str], entity_types: Sequence[str]) -> _Pick:
@@ -21,18 +22,27 @@ def _pick(columns: Sequence[str], entity_types: Sequence[str]) -> _Pick:
     return itemgetter(*places) if places else itemgetter(slice(0, 0))
 
 
-class _Table(NamedTuple):
-    """The entries of one level by what they name."""
+Kind: TypeAlias = tuple[bool, ...]
+"""Which names of a request are empty, by column: this decides on which levels it can meet entries."""
+_FULL: Final[dict[int, Kind]] = {size: (False,) * size for size in PRECEDENCE_OF}
 
-    level: Level
-    columns: tuple[str, ...]  # Those of the requests that meet them
-    pick: _Pick  # Takes what entries name from a request
-    entries: dict[Hashable, QuotaEntry]
-    """A name, a tuple of names, or `()` for a level that names nothing, to the entry."""
 
-    def can_meet(self, request: Request) -> bool:
-        """Whether a request can meet its entries; one with an empty name cannot meet those of some levels."""
-        return all(request[self.columns.index(kind)] != "" for kind in self.level.non_empty)
+def kind_of(request: Request) -> Kind:
+    """Return the kind of a request."""
+    return tuple([name == "" for name in request]) if "" in request else _FULL[len(request)]
+
+
+class Step(NamedTuple):
+    """The entries of levels that follow each other and name the same, or nothing: one look-up finds those of a name."""
+
+    pick: _Pick  # Takes from a request what the entries name
+    numbers: dict[Hashable, int]  # Names that have entries, to their place in the groups
+    groups: list[tuple[QuotaEntry, ...]]  # What names meet, by precedence; first what those without entries do
+
+    def met_by(self, requests: Iterable[Request]) -> list[int]:
+        """Return the places of what requests meet, in the groups."""
+        find = self.numbers.get
+        return [find(name, 0) for name in map(self.pick, requests)]
 
 
 class QuotaIndex:
@@ -43,11 +53,8 @@ class QuotaIndex:
     """
 
     def __init__(self, quotas: Quotas) -> None:
-        self._tables: Final = {
-            level.source: _Table(level, each.columns, _pick(each.columns, level.named), {})
-            for each in PRECEDENCES
-            for level in each.levels
-        }
+        self._by_level: Final[dict[str, dict[Hashable, QuotaEntry]]] = {level.source: {} for level in LEVELS}
+        self._steps: dict[Kind, list[Step]] = {}
         self._by_others: dict[tuple[str, str], tuple[_Pick, Mapping[Hashable, list[str]]]] = {}
         self._spellings: dict[str, dict[str, list[str]]] = {}
         self._replace(quotas)
@@ -60,47 +67,68 @@ class QuotaIndex:
                 continue
             key: Hashable = names[0] if len(names) == 1 else tuple(names)
             if values:
-                self._tables[level.source].entries[key] = QuotaEntry(level, entity, values)
+                self._by_level[level.source][key] = QuotaEntry(level, entity, values)
             else:
-                self._tables[level.source].entries.pop(key, None)
-        self._steps = {
-            size: [table for table in map(self._tables.__getitem__, sources) if table.entries]
-            for size, sources in _SOURCES.items()
-        }
+                self._by_level[level.source].pop(key, None)
 
     def altered(self, quotas: Quotas) -> QuotaIndex:
         """Return the index with the values of some entities replaced; no values remove the entity."""
         index = QuotaIndex({})
-        for source, table in self._tables.items():
-            index._tables[source].entries.update(table.entries)
+        for source, entries in self._by_level.items():
+            index._by_level[source].update(entries)
         index._replace(quotas)
         return index
+
+    def steps(self, kind: Kind) -> Sequence[Step]:
+        """Return the steps in which requests of a kind meet entries, the strongest first.
+
+        This is the one walk of precedence.
+        """
+        if kind not in self._steps:
+            precedence = PRECEDENCE_OF[len(kind)]
+            empty = set(compress(precedence.columns, kind))
+            steps: list[list[Level]] = []
+            for level in precedence.levels:
+                if not empty.isdisjoint(level.non_empty):
+                    continue
+                if steps and level.named in ((), steps[-1][0].named):
+                    steps[-1].append(level)
+                else:
+                    steps.append([level])
+            self._steps[kind] = [self._step(precedence, levels) for levels in steps]
+        return self._steps[kind]
+
+    def _step(self, precedence: Precedence, levels: Sequence[Level]) -> Step:
+        tables = [(self._by_level[level.source], bool(level.named)) for level in levels]
+
+        def met(name: Hashable) -> tuple[QuotaEntry, ...]:
+            found = (entries.get(name if is_named else ()) for entries, is_named in tables)
+            return tuple([entry for entry in found if entry is not None])
+
+        def spelled(request: Request) -> Hashable:
+            name = pick(request)
+            return next(iter(self.spellings(named[0], name)), name) if isinstance(name, str) else name
+
+        named = levels[0].named
+        pick = _pick(precedence.columns, named)
+        names = {name for entries, is_named in tables if is_named for name in entries}
+        numbers = {name: number for number, name in enumerate(names, 1)}
+        return Step(spelled if precedence.canonical else pick, numbers, [met(None), *map(met, numbers)])
 
     def entries(self, request: Request) -> tuple[QuotaEntry, ...]:
         """Return the entries that a request meets, by precedence: the first that holds a key wins it.
 
-        This is the one walk of precedence. A name finds its entry however that is spelled.
+        A name finds its entry however that is spelled.
 
         >>> from quotaform.model.entity import Entity
         >>> index = QuotaIndex({Entity(user=None): {"request_percentage": 5.0}, Entity(user="a"): {"x": 1.0}})
         >>> [entry.entity.address for entry in index.entries(("a", "app"))]
         ['user=a', 'user=<default>']
         """
-        tables = self._steps[len(request)]
-        if "" in request:
-            tables = [table for table in tables if table.can_meet(request)]
-        if PRECEDENCE_OF[len(request)].canonical:
-            request = self._spelled(request)
-        return tuple([entry for table in tables if (entry := table.entries.get(table.pick(request))) is not None])
-
-    def _spelled(self, request: Request) -> Request:
-        precedence = PRECEDENCE_OF[len(request)]
-        return tuple(
-            next(iter(self.spellings(kind, name)), name)
-            if kind in precedence.canonical and isinstance(name, str)
-            else name
-            for kind, name in zip(precedence.columns, request, strict=True)
-        )
+        met: tuple[QuotaEntry, ...] = ()
+        for pick, numbers, groups in self.steps(kind_of(request)):
+            met += groups[numbers.get(pick(request), 0)]
+        return met
 
     def spellings(self, entity_type: str, name: str) -> list[str]:
         """Return how entries spell a name: this spelling first if there is one, then the canonical one.
@@ -112,52 +140,47 @@ class QuotaIndex:
         canonical = next(each.canonical[entity_type] for each in PRECEDENCES if entity_type in each.canonical)
         if entity_type not in self._spellings:
             spelled = self._spellings[entity_type] = defaultdict(list)
-            for each in sorted(str(key) for entries in self._naming(entity_type) for key in entries):
+            for each in sorted(str(key) for level in _ALONE[entity_type] for key in self._by_level[level.source]):
                 spelled[canonical(each) or each].append(each)
         usual = canonical(name) or name
         return sorted(self._spellings[entity_type].get(usual, ()), key=lambda each: (each != name, each != usual))
 
-    def _naming(self, entity_type: str) -> Iterator[Mapping[Hashable, QuotaEntry]]:
-        """Yield the entries that name one type and nothing else, level by level."""
-        return (self._tables[level.source].entries for level in _ALONE[entity_type])
-
     def meets_more_with_names(self, request: Request) -> bool:
         """Whether there are entries that a request would meet if a name that is empty were another."""
-        for level in PRECEDENCE_OF[len(request)].levels:
-            table = self._tables[level.source]
-            for kind in level.non_empty:
-                if request[table.columns.index(kind)] == "" and (
-                    self.names_by_others(level, kind, request)
-                    if kind in level.named
-                    else table.pick(request) in table.entries
-                ):
-                    return True
-        return False
+        named = tuple([UNMENTIONED if name == "" else name for name in request])
+        empty = compress(PRECEDENCE_OF[len(request)].columns, kind_of(request))
+        return len(self.entries(named)) > len(self.entries(request)) or any(
+            self.names_by_others(level, kind, request)
+            for kind in empty
+            for level in (*_ALONE[kind], *_WITH_OTHERS[kind])
+        )
 
     def names_by_others(self, level: Level, entity_type: str, request: Request) -> Sequence[str]:
         """Return the names of a type whose entries on a level a request would meet if it had them for a name."""
         found = self._by_others.get((level.source, entity_type))
         if found is None:
-            table, names = self._tables[level.source], defaultdict(list)
+            names = defaultdict(list)
             others = tuple(other for other in level.named if other != entity_type)
             name_of, others_of = _pick(level.named, (entity_type,)), _pick(level.named, others)
-            for key in table.entries:
+            for key in self._by_level[level.source]:
                 row = key if isinstance(key, tuple) else (key,)
                 names[others_of(row)].append(str(name_of(row)))
-            found = self._by_others[level.source, entity_type] = _pick(table.columns, others), names
+            found = self._by_others[level.source, entity_type] = (
+                _pick(PRECEDENCE_OF[len(request)].columns, others),
+                names,
+            )
         pick, by_others = found
         return by_others.get(pick(request), ())
 
     def entries_of(self, level: Level) -> Mapping[Any, QuotaEntry]:
         """All entries of one level, by what it names: a name, a tuple of names, or `()`."""
-        return self._tables[level.source].entries
+        return self._by_level[level.source]
 
 
 _TYPES: Final = tuple(column for each in PRECEDENCES for column in each.columns)
 _ALONE: Final = {kind: [level for level in LEVELS if level.named == (kind,)] for kind in _TYPES}
 """The levels that name one type and nothing else, by type."""
 _WITH_OTHERS: Final = {kind: [level for level in LEVELS if kind in level.named != (kind,)] for kind in _TYPES}
-_SOURCES: Final = {size: [level.source for level in each.levels] for size, each in PRECEDENCE_OF.items()}
 
 
 _NONE: Final = frozenset[str]()

@@ -192,13 +192,18 @@ class QuotaEntry(Struct, frozen=True, eq=False):
     values: Values
 
 
-def effective(entries: Iterable[QuotaEntry], key: str) -> Effective:
-    """What limits a request for one quota key, of the entries that it meets: the first that holds the key."""
+def winner(entries: Iterable[QuotaEntry], key: str) -> QuotaEntry | None:
+    """Return the entry that wins a quota key, of those that a request meets: the first that holds it."""
     for entry in entries:
-        value = entry.values.get(key)
-        if value is not None:
-            return Effective(value, entry.entity, entry.level)
-    return NO_LIMIT
+        if key in entry.values:
+            return entry
+    return None
+
+
+def effective(entries: Iterable[QuotaEntry], key: str) -> Effective:
+    """What limits a request for one quota key, of the entries that it meets."""
+    entry = winner(entries, key)
+    return NO_LIMIT if entry is None else Effective(entry.values[key], entry.entity, entry.level)
 
 
 # Which requests share one rate: a broker measures per bucket, and the level that won says what a bucket is.

@@ -5,9 +5,8 @@ The index is that of one process (`quotaform.resolve.index`), and the principals
 
 from __future__ import annotations
 
-from array import array
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import pairwise
 from pickle import dumps, loads
@@ -20,11 +19,11 @@ import pyarrow
 from pyspark.sql import functions as f
 
 from quotaform.model.entity import KNOWN_TYPES, Entity
-from quotaform.model.precedence import LEVELS
+from quotaform.model.precedence import CLIENT_PRECEDENCE, IP_PRECEDENCE, LEVELS, level_of
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
-from quotaform.resolve.index import QuotaIndex
-from quotaform.resolve.request import PRECEDENCE_OF, UNMENTIONED, Request
+from quotaform.resolve.index import Kind, QuotaIndex, kind_of
+from quotaform.resolve.request import UNMENTIONED, QuotaEntry, Request, winner
 from quotaform.resolve.spark_quotas import CLUSTER, PRINCIPALS, arrow_schema, struct
 from quotaform.system.process import rare_collections
 
@@ -190,72 +189,63 @@ def _limits(content: bytes, keys: tuple[str, ...], inherited: bool) -> _Limits:
     return _Limits(unpacked(content), keys, inherited)
 
 
-_RANKS: Final = {level.source: rank for rank, level in enumerate(LEVELS)}
-"""A number of its own for each level, whichever precedence has it."""
-_OWN: Final = {level.named: rank for rank, level in enumerate(LEVELS) if not level.defaults}
-"""The level on which a request has entries of its own, by the types that it names."""
-_NO_RANK: Final = len(LEVELS)
-"""The rank where nothing limits a key, after those of all levels."""
 _Numbers: TypeAlias = numpy.ndarray[Any, Any]
 """Numbers of entries or of keys."""
 
 
 class _Side:
-    """What a cluster holds, before a plan or after it.
-
-    Entries have numbers in the order of precedence: of those that hold a key the one with the least number wins.
+    """What a cluster holds, before a plan or after it; its entries have numbers.
 
     Attributes:
-        nothing: The number where nothing limits a key; the next one says that there is no row of the key.
-        ranks: The rank of each entry's level, by number.
+        nothing: The number where nothing limits a key.
+        levels: The number of each entry's level, by that of the entry; 0 where nothing limits a key.
     """
 
-    def __init__(self, quotas: Quotas, keys: Sequence[str], asked: Sequence[str]) -> None:
+    def __init__(self, quotas: Quotas, keys: Sequence[str]) -> None:
         self._index = QuotaIndex(quotas)
+        self._keys = keys
+        self._winners: dict[Kind, list[_Numbers]] = {}
         entries = [entry for level in LEVELS for entry in self._index.entries_of(level).values()]
-        self._numbers = {entry: number for number, entry in enumerate(entries)}
-        self.nothing = nothing = len(entries)
-        self.ranks = numpy.array([*(_RANKS[entry.level.source] for entry in entries), _NO_RANK, _NO_RANK], "int8")
-        self._addresses = pyarrow.array([*(entry.entity.address for entry in entries), None, None], "string")
-        columns = {key: column for column, key in enumerate(keys)}
-        places, values = array("q"), array("d")
-        for number, entry in enumerate(entries):
-            for key in entry.values.keys() & columns.keys():
-                places.append(number * len(keys) + columns[key])
-                values.append(entry.values[key])
-        self._values = numpy.zeros((nothing + 2, len(keys)))
-        self._values.flat[numpy.asarray(places)] = values
-        # The number of an entry where it holds a key; after the entries, what is there without any.
-        self._holds = numpy.full((nothing + len(PRECEDENCE_OF), len(keys)), nothing + 1, "int32")
-        self._holds.flat[numpy.asarray(places)] = numpy.asarray(places) // len(keys)
-        self._bare = {size: nothing + place for place, size in enumerate(PRECEDENCE_OF)}
-        for size, precedence in PRECEDENCE_OF.items():
-            always = [key in precedence.keys or (key in asked and key not in QUOTA_KEYS) for key in keys]
-            self._holds[self._bare[size], always] = nothing
+        self._numbers: dict[QuotaEntry | None, int] = {entry: number for number, entry in enumerate([*entries, None])}
+        self.nothing = len(entries)
+        levels = [entry.level for entry in entries]
+        self.levels = numpy.array([*(level.number for level in levels), 0])
+        values = [[entry.values.get(key) for key in keys] for entry in entries]
+        self._values = numpy.array([*values, [None] * len(keys)], "float64")
+        self._columns = {
+            "source": pyarrow.array([*(level.source for level in levels), None], "string"),
+            "level": pyarrow.array([*(level.number for level in levels), None], "int32"),
+            "entity_key": pyarrow.array([*(entry.entity.address for entry in entries), None], "string"),
+            "bucket": pyarrow.array([*(",".join(level.bucket) for level in levels), None], "string"),
+        }
 
-    def winners(self, requests: Iterable[Request]) -> _Numbers:
+    def winners(self, requests: Sequence[Request]) -> _Numbers:
         """Return the numbers of the entries that win, a row per request with a column for each key."""
-        begins, met = array("q"), array("q")
-        for request in requests:
-            begins.append(len(met))
-            met.append(self._bare[len(request)])
-            met.extend([self._numbers[entry] for entry in self._index.entries(request)])
-        return numpy.minimum.reduceat(self._holds[numpy.asarray(met)], numpy.asarray(begins))
+        found = numpy.empty((len(requests), len(self._keys)), "int32")
+        kinds = list(map(kind_of, requests))
+        for kind in set(kinds):
+            places = [place for place, each in enumerate(kinds) if each == kind]
+            of_kind = [requests[place] for place in places]
+            steps = zip(self._index.steps(kind), self._winners_of(kind), strict=True)
+            won, *weaker = (winners[step.met_by(of_kind)] for step, winners in steps)
+            for each in weaker:
+                won = numpy.where(won == self.nothing, each, won)
+            found[places] = won
+        return found
 
-    def pairs(self) -> Iterator[Hashable]:
-        """Yield the names of the entries that name more than one type."""
-        return (names for level in LEVELS if len(level.named) > 1 for names in self._index.entries_of(level))
+    def _winners_of(self, kind: Kind) -> list[_Numbers]:
+        """Return the numbers of the entries that win in each step, a row per group with a column for each key."""
+        if kind not in self._winners:
+            self._winners[kind] = [
+                numpy.array([[self._numbers[winner(met, key)] for key in self._keys] for met in step.groups], "int32")
+                for step in self._index.steps(kind)
+            ]
+        return self._winners[kind]
 
     def columns(self, winners: _Numbers, keys: _Numbers) -> dict[str, pyarrow.Array]:
         """Return what the winners of keys say."""
-        ranks = self.ranks[winners]
-        return {
-            "value": pyarrow.array(self._values[winners, keys], mask=winners >= self.nothing),
-            "source": pyarrow.array([*(level.source for level in LEVELS), None]).take(ranks),
-            "level": pyarrow.array([*(level.number for level in LEVELS), None], "int32").take(ranks),
-            "entity_key": self._addresses.take(winners),
-            "bucket": pyarrow.array([*(",".join(level.bucket) for level in LEVELS), None]).take(ranks),
-        }
+        value = pyarrow.array(self._values[winners, keys], mask=winners == self.nothing)
+        return {"value": value, **{name: column.take(winners) for name, column in self._columns.items()}}
 
 
 class _Limits:
@@ -264,21 +254,24 @@ class _Limits:
     def __init__(self, quotas: Sequence[Quotas], keys: Sequence[str], inherited: bool) -> None:
         held = {key for side in quotas for values in side.values() for key in values}
         self._keys = list(dict.fromkeys(keys)) or [*QUOTA_KEYS, *sorted(held - QUOTA_KEYS.keys())]
+        asked = set(keys) - QUOTA_KEYS.keys()
+        # Of which keys there is a row even if nothing limits them: for clients, and for addresses.
+        precedences = (CLIENT_PRECEDENCE, IP_PRECEDENCE)
+        self._always = numpy.array([[key in asked or key in each.keys for key in self._keys] for each in precedences])
         self._inherited = inherited
-        self._sides = [_Side(side, self._keys, keys) for side in quotas]
-        self._pairs = {names for side in self._sides for names in side.pairs()}
-        self._kept: dict[Request, int] = {}
-        self._winners = [side.winners([(UNMENTIONED,)])[:0] for side in self._sides]
-        """Of each side the winners of the requests that are kept."""
+        self._sides = [_Side(side, self._keys) for side in quotas]
 
     def resolve(self, cluster: str | None, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
         """Return `RESOLVED` of principals, with `BEFORE` if there are two sides."""
-        requests = list(map(request_of_row, *(batch.column(name).to_pylist() for name in PRINCIPALS.names)))
-        sides = list(zip(self._sides, self._winners_of(requests), strict=True))
-        is_row = numpy.any([won <= side.nothing for side, won in sides], axis=0)
+        names = [batch.column(name).to_pylist() for name in PRINCIPALS.names]
+        requests = list(map(request_of_row, *names))
+        sides = [(side, side.winners(requests)) for side in self._sides]
+        is_row = self._always[[int(len(request) == 1) for request in requests]]
+        is_row |= numpy.any([won != side.nothing for side, won in sides], axis=0)
         if not self._inherited:
-            own = numpy.array([_own_rank(request) for request in requests])[:, None]
-            is_row &= numpy.any([side.ranks[won] == own for side, won in sides], axis=0)
+            levels = [level_of(entity_of_row(*each)) for each in zip(*names, strict=True)]
+            own = numpy.array([[level.number if level else 0] for level in levels])
+            is_row &= numpy.any([side.levels[won] == own for side, won in sides], axis=0)
         rows, keys = is_row.nonzero()
         found = {CLUSTER: pyarrow.repeat(pyarrow.scalar(cluster, "string"), len(rows))}
         found |= {name: batch.column(name).take(rows) for name in PRINCIPALS.names}
@@ -287,37 +280,3 @@ class _Limits:
             found |= {f"{prefix}{name}": column for name, column in side.columns(won[rows, keys], keys).items()}
         schema = RESOLVED if len(self._sides) == 1 else struct(RESOLVED, BEFORE)
         return pyarrow.record_batch([found[name] for name in schema.names], schema=arrow_schema(schema))
-
-    def _winners_of(self, requests: Iterable[Request]) -> list[_Numbers]:
-        """Return the winners of requests.
-
-        Users and client-ids are walked once each, and not their pairs: unless an entry names both, the winner of a
-        pair is that of its user or that of its client-id, whichever is stronger.
-        """
-        known, kept = len(self._kept), self._kept
-        firsts, seconds = array("q"), array("q")
-        for request in requests:
-            first = second = request
-            if len(request) == 2 and "" not in request and request not in self._pairs:
-                first, second = (request[0], UNMENTIONED), (UNMENTIONED, request[1])
-            firsts.append(kept.setdefault(first, len(kept)))
-            seconds.append(kept.setdefault(second, len(kept)))
-        if len(kept) > known:
-            added = list(kept)[known:]
-            self._winners = [
-                numpy.concatenate([won, side.winners(added)])
-                for side, won in zip(self._sides, self._winners, strict=True)
-            ]
-        found = [numpy.minimum(won[numpy.asarray(firsts)], won[numpy.asarray(seconds)]) for won in self._winners]
-        # What is kept grows with the quotas and not with the requests.
-        if len(kept) > self._sides[0].nothing:
-            kept.clear()
-            self._winners = [won[:0] for won in self._winners]
-        return found
-
-
-def _own_rank(request: Request) -> int:
-    """Return the rank of the level on which a request has entries of its own."""
-    columns = PRECEDENCE_OF[len(request)].columns
-    named = tuple([kind for kind, name in zip(columns, request, strict=True) if name is not UNMENTIONED])
-    return _OWN.get(named, _NO_RANK)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quotaform.cli.option.cluster import ExcludeOption, ManyClusters, SelectOption
-from quotaform.cli.option.common import UsageOption, argument, flag, option, with_options
+from quotaform.cli.option.common import DirectoryArgument, UsageOption, flag, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
-from quotaform.cli.option.output import Output, printed
+from quotaform.cli.option.output import DrawnOutOption, Output, printed
 from quotaform.cli.option.value import read_duration, shorten
 from quotaform.cli.present import TableOutput, report_failures, selection_text
 from quotaform.model.errors import UsageError
@@ -124,17 +123,14 @@ def _days(time: timedelta | None) -> float:
 @with_options
 def recommend(
     *,
-    directory: Path | None = argument("[DIR]", "Quotas directory, or its parent directory. [default: quotas.d]"),
+    directory: DirectoryArgument = None,
     usage: UsageOption,
     target: ManyClusters,
     sizing: Sizing,
     write: bool = flag("--write", "Write the proposals into the files: all of them, or none."),
     diff: bool = flag("--diff", "Print the changes of --write as a unified diff, and write nothing."),
     no_backtest: bool = flag("--no-backtest", "Skip the backtest of the proposals, which takes most of the time."),
-    out: list[str] | None = option(
-        "--out FORMAT=PATH|parquet=DIR",
-        "Also write the result to a file, or all of its rows as Parquet to a new directory. Repeatable.",
-    ),
+    out: DrawnOutOption = None,
     place: SparkPlace,
     output: Output = printed("usage-recommend"),
 ) -> int:

@@ -225,7 +225,7 @@ def test_a_table_that_is_named_and_not_there_is_said_before_spark_starts() -> No
 def test_java_that_ends_is_no_fault_of_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """A table was said to be unreadable (exit 3) when Java was killed while Spark looked at it."""
     spark = Mock()
-    spark.read.format.side_effect = Py4JNetworkError("Error while sending or receiving")
+    spark.read.options.return_value.format.side_effect = Py4JNetworkError("Error while sending or receiving")
     monkeypatch.setattr(session, "_active_session", lambda: spark)
     with pytest.raises(EngineError, match="its Java process has ended"), session.spark_session() as active:
         read_table(active, "kept/usage")

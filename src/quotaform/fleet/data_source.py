@@ -33,9 +33,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
@@ -56,22 +56,22 @@ from quotaform.desired.config import Cluster
 from quotaform.fleet.job import DriverContext
 from quotaform.fleet.table import row_batch
 from quotaform.model import errors
+from quotaform.model.alteration import apply_ops
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.errors import ClusterError, ExitCode, InvalidFilesError, PartialError, QuotaformError
 from quotaform.model.finding import Location
 from quotaform.model.moment import read_moment
-from quotaform.model.quotas import Change, Quotas, SnapshotFile, Values, same_value
+from quotaform.model.quotas import Change, Quotas, SnapshotFile, same_value
 from quotaform.model.rule import SNAPSHOT
 from quotaform.model.text import listed, quote
-from quotaform.plan.change import EntityChange
 from quotaform.plan.check.saved import entity_problem, value_problem
+from quotaform.plan.difference import make_plan
 from quotaform.plan.plan import Plan, PlanHeader, PlanSource
 from quotaform.plan.receipt import Result
 from quotaform.plan.receipt_file import receipt_name
 from quotaform.repository.gateway import open_gateway, open_pinned_gateway
 from quotaform.repository.repository import Repository, Target
 from quotaform.repository.revision import CONFIG_NAME
-from quotaform.resolve.effect import NO_EFFECT
 from quotaform.resolve.spark_quotas import ENTITY, FAILURE, QUOTAS, struct
 from quotaform.system.clock import SYSTEM_CLOCK, timestamp
 
@@ -337,21 +337,26 @@ class PlanWriter(DataSourceArrowWriter):
             written.unsaved.append(f"{spell_name(cluster.name)}: {keeper.unsaved}")
 
     def _plan(self, name: str | None, rows: Sequence[PlanRow]) -> tuple[Cluster, Plan]:
-        """Return the plan that rows are, with what the entities hold now of the keys without a row."""
+        """Return the plan that rows are; of the keys without a row the entities keep what they hold now."""
         cluster = None if name is None else self._clusters.get(name)
         if name is None or cluster is None:
             known = listed(map(spell_name, self._clusters))
             raise QuotaformError(f"the options name no cluster {name and spell_name(name)}, but {known}")
         cluster_id, changes = cluster_changes(name, rows)
         with open_gateway(cluster) as gateway:
-            actual = gateway.describe_entities(list(changes))
+            held = gateway.describe_entities(list(changes))
+        before = {
+            entity: apply_ops(held.get(entity, {}), {row.key: row.before for row in rows})
+            for entity, rows in changes.items()
+        }
         header = PlanHeader(
             cluster_name=name,
             cluster_id=cluster_id,
             created_at=timestamp(SYSTEM_CLOCK),
             source=PlanSource(directory="kafka_quotas"),
         )
-        return cluster, Plan(header=header, changes=entity_changes(changes, actual))
+        made = make_plan(chain.from_iterable(changes.values()), {}, before, header)
+        return cluster, replace(made, declared=None)  # There are no files that declare anything.
 
 
 @dataclass(slots=True)
@@ -410,24 +415,6 @@ def cluster_changes(cluster: str, rows: Sequence[PlanRow]) -> tuple[str, dict[En
             raise _invalid(cluster, row, problem)
         own.append(Change(entity, row["key"], row["before"], row["after"]))
     return ids.pop(), changes
-
-
-def entity_changes(changes: Mapping[Entity, Sequence[Change]], actual: Quotas) -> tuple[EntityChange, ...]:
-    """Return changes as a plan has them: of the keys without a row an entity keeps what it holds."""
-    return tuple(
-        EntityChange(
-            entity=entity,
-            before=_values(actual.get(entity, {}), {row.key: row.before for row in rows}),
-            after=_values(actual.get(entity, {}), {row.key: row.after for row in rows}),
-            changes=tuple(sorted(rows, key=lambda row: row.key)),
-            effects=(NO_EFFECT,) * len(rows),
-        )
-        for entity, rows in sorted(changes.items(), key=lambda item: item[0].address)
-    )
-
-
-def _values(held: Values, changed: Mapping[str, float | None]) -> Values:
-    return {key: value for key, value in {**held, **changed}.items() if value is not None}
 
 
 def _problem(entity: Entity, row: PlanRow) -> str | None:

@@ -7,7 +7,6 @@ from copy import deepcopy
 from typing import Final
 
 from msgspec import Struct
-from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 from quotaform.desired.format import FileText, arrange
@@ -55,16 +54,12 @@ class FileEdit:
     def __init__(self, name: str, text: str, schema: str) -> None:
         """Read a file.
 
-        `name`: the file in messages. `schema`: where editors find the schema, if the file is new. Raises
-        `UneditableError` if it cannot be read as `quotaform fmt` reads it.
+        `name`: the file in messages. `schema`: where editors find the schema, if the file is new.
         """
         self.name = name
         self.before = text
         self._text = FileText.of(text.removeprefix(_MARK) or f"# yaml-language-server: $schema={schema}\nquotas: []\n")
-        try:
-            self._file = read_nodes(self._text.lines)
-        except YAMLError:
-            raise UneditableError(f"{name} cannot be formatted") from None
+        self._file = read_nodes(self._text.lines)
         self._entries = _entries(self._file)
         nodes = [] if self._entries is None else self._entries.value
         # A prelude is no part of what the positions of nodes are in.

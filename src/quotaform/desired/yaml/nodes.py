@@ -1,4 +1,4 @@
-"""YAML as nodes with their comments, which ruamel.yaml reads and writes.
+"""YAML as nodes with their comments, which ruamel.yaml writes.
 
 ruamel.yaml keeps a comment with the value before it, which is wrong once entries are sorted. Here the position of a
 comment determines what it belongs to:
@@ -24,12 +24,11 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct, field
 from ruamel.yaml import YAML
 from ruamel.yaml.anchor import Anchor
-from ruamel.yaml.composer import Composer
 from ruamel.yaml.emitter import RoundTripEmitter
 from ruamel.yaml.error import CommentMark
-from ruamel.yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode
+from ruamel.yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.resolver import BaseResolver, VersionedResolver
-from ruamel.yaml.scanner import RoundTripScanner, Scanner
+from ruamel.yaml.tag import Tag
 from ruamel.yaml.tokens import CommentToken
 
 from quotaform.desired.writer import MOST_COLUMNS, quote_scalar
@@ -42,7 +41,7 @@ _UNCOMMENTED: Final = (ALIAS, *_BLOCKS)
 _INDENT: Final = 2
 _COMMENT: Final = regex("#[^\n\x85\u2028\u2029]*")
 _FOLD: Final = regex(r"\a(?! \S)")
-"""Where ruamel.yaml notes that a folded text goes on in the next line, and cannot write that."""
+"""Where it is noted that a folded text goes on in the next line, and ruamel.yaml cannot write that."""
 _GAP: Final = regex(r"&[^\s,\[\]{}]+(?:\s+(?:#[^\n]*)?)*").match
 """An anchor, and what comes before what it is of."""
 _PRELUDE: Final = regex(r"(?:(?:[%#][^\n]*|[ \t]*)\n)*---(?=\s|\Z)").match
@@ -76,25 +75,6 @@ class NodeFile(Struct):
     body: str  # what the positions of nodes are in
     root: Any
     tail: list[str]  # the comments of a file without content
-
-
-class _Composer(Composer):
-    """Leaves aliases as they are written."""
-
-    def __init__(self, loader: Any = None) -> None:
-        super().__init__(loader)
-        self.warn_double_anchors = False
-
-    def return_alias(self, a: Node) -> Node:
-        event = self.parser.last_event
-        return ScalarNode(BaseResolver.DEFAULT_SCALAR_TAG, f"*{a.anchor}", event.start_mark, event.end_mark, ALIAS)
-
-
-class _Scanner(RoundTripScanner):
-    """Reads what has no comments that anybody asks for, which ruamel.yaml else looks for at each token."""
-
-    check_token, peek_token, get_token = Scanner.check_token, Scanner.peek_token, Scanner.get_token
-    scan_to_next_token = Scanner.scan_to_next_token
 
 
 class _Resolver(VersionedResolver):
@@ -136,7 +116,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 def _yaml(offset: int = 0) -> Any:
     yaml = YAML()
-    yaml.Scanner, yaml.Composer, yaml.Resolver, yaml.Emitter = _Scanner, _Composer, _Resolver, _Emitter
+    yaml.Resolver, yaml.Emitter = _Resolver, _Emitter
     yaml.width = 1 << 30
     yaml.brace_single_entry_mapping_in_flow_sequence = True
     yaml.indent(mapping=_INDENT, sequence=_INDENT + offset, offset=offset)
@@ -258,8 +238,72 @@ class _Attacher:
             self.queue.popleft()
 
 
+def _compose(text: str) -> Node | None:
+    """Return the root of a text; every scalar is a text, and an alias is left as it is written.
+
+    PyYAML reads it, of which libyaml does most, in a tenth of the time that ruamel.yaml takes.
+    """
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    levels: list[list[Node]] = [[]]
+    begun: list[Any] = []
+    event: Any
+    start: Any
+    end: Any
+    node: Node
+    for event in iter(loader.get_event, None):
+        if isinstance(event, yaml.CollectionStartEvent):
+            begun.append(event)
+            levels.append([])
+            continue
+        if isinstance(event, yaml.SequenceEndEvent):
+            start, items = begun.pop(), levels.pop()
+            node = _collection(SequenceNode, BaseResolver.DEFAULT_SEQUENCE_TAG, start, items, event)
+        elif isinstance(event, yaml.MappingEndEvent):
+            start, parts = begun.pop(), levels.pop()
+            both = list(zip(parts[::2], parts[1::2], strict=True))
+            node = _collection(MappingNode, BaseResolver.DEFAULT_MAPPING_TAG, start, both, event)
+        elif isinstance(event, yaml.ScalarEvent):
+            value, style, start, end = event.value, event.style or None, event.start_mark, event.end_mark
+            if style == ">":
+                value = _with_folds(value, text[start.index : end.index])
+            tag = _tag(event, BaseResolver.DEFAULT_SCALAR_TAG)
+            node = ScalarNode(tag, value, start, end, style, anchor=event.anchor)
+        elif isinstance(event, yaml.AliasEvent):
+            start, end = event.start_mark, event.end_mark
+            node = ScalarNode(BaseResolver.DEFAULT_SCALAR_TAG, f"*{event.anchor}", start, end, ALIAS)
+        else:
+            continue
+        levels[-1].append(node)
+    return next(iter(levels[0]), None)
+
+
+def _collection(kind: type[CollectionNode], tag: Tag, start: Any, value: list[Any], end: Any) -> CollectionNode:
+    flow_style, anchor = start.flow_style, start.anchor
+    return kind(_tag(start, tag), value, start.start_mark, end.end_mark, flow_style, anchor=anchor)
+
+
+def _tag(event: Any, usual: Tag) -> Tag:
+    return usual if event.tag in (None, "!") else Tag(suffix=event.tag)
+
+
+def _with_folds(value: str, written: str) -> str:
+    """Return a folded text with a sign, as ruamel.yaml makes it, wherever it goes on in the next line."""
+    end = 0
+    for line in written.split("\n")[1:]:
+        text = line.lstrip(" ")
+        found = value.find(text, end)
+        if not text or found < 0:
+            continue
+        end = found + len(text)
+        if value[end : end + 1] == " ":
+            value = f"{value[:end]}\a{value[end:]}"
+    return value
+
+
 def read_nodes(text: str) -> NodeFile:
-    """Read a file, which must be valid YAML. Raises `ruamel.yaml.error.YAMLError`: ruamel.yaml does not read it."""
+    """Read a file, which must be valid YAML."""
     found = _PRELUDE(text)
     prelude = [line.rstrip() for line in found[0].split("\n") if line.strip()] if found else []
     body = text[found.end() :] if found else text
@@ -268,7 +312,7 @@ def read_nodes(text: str) -> NodeFile:
     # Without comments, with which ruamel.yaml has its difficulties; every position stays.
     spans = [comment.span for comment in attacher.queue if not comment.ends_block]
     parts = pairwise([(0, 0), *spans, (len(body), len(body))])
-    root = _yaml().compose("".join([" " * (end - start) + body[end:to] for (start, end), (to, _) in parts]))
+    root = _compose("".join([" " * (end - start) + body[end:to] for (start, end), (to, _) in parts]))
     for node in walk(root) if root is not None else ():
         node.comment = None
         if isinstance(node, CollectionNode) and node.flow_style:

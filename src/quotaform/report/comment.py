@@ -250,7 +250,6 @@ def _left_out(report: Report, run_url: str | None) -> str:
     return f"The full text is too large for this comment: see the {where}, or `quotaform show`.\n\n"
 
 
-_KINDS: Final = {"drift": "drift"}
 _TITLES: Final = {"receipt": "apply"}
 
 
@@ -268,7 +267,7 @@ def render_failure_markdown(
         title=f"Kafka quota {_TITLES.get(subject, subject)} for",
         name=cluster,
         state="failed",
-        marker=Marker(_KINDS.get(subject, "plan"), cluster, root),
+        marker=Marker("drift" if subject == "drift" else "plan", cluster, root),
     )
     shown = fenced(shortened(error.text_of(cluster), _LONGEST_FAILURE))
     return f"{_head(report, place)}{shown}\n{_foot(run_url)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from quotaform.model.entity import CLIENT_ID, ENTITY_TYPES, KNOWN_TYPES, USER, Entity, spell_name
@@ -49,13 +50,11 @@ def _request_lines(resolution: Resolution, detail: ResolveOptions, style: Style)
     yield style.paint(resolution.entity.address, "bold") + (f"   (with {assumed})" if assumed else "")
     if not resolution.keys:
         yield f"  ({_why_nothing(resolution.entity, detail)})"
-    entries = [entry for row in resolution.keys for entry in row.resolved.entries]
-    names = max((len(entry.level.source) for entry in entries if entry.level), default=0)
-    addresses = max((len(entry.source.address) for entry in entries if entry.source), default=0)
+    lines = iter(aligned([_entry(row.key, entry) for row in resolution.keys for entry in row.resolved.entries]))
     for row in resolution.keys:
         yield f"  {_headline(row, style)}"
-        for place, entry in enumerate(row.resolved.entries):
-            yield f"    {_entry(row.key, entry, place == 0, names, addresses, style)}"
+        for place, line in enumerate(islice(lines, len(row.resolved.entries))):
+            yield f"    {style.paint(f'  {line}   overridden', 'dim') if place else style.paint(f'* {line}', 'green')}"
         yield from (f"      {note}" for note in _notes(row, resolution.entity, style))
 
 
@@ -89,14 +88,9 @@ def resolved_text(key: str, resolved: Resolved) -> str:
     return value_text(key, resolved.value)
 
 
-def _entry(key: str, entry: Effective, wins: bool, names: int, addresses: int, style: Style) -> str:
-    if entry.source is None or entry.level is None or entry.value is None:
-        return ""
-    text = (
-        f"{'*' if wins else ' '} {entry.level.number} {entry.level.source:<{names}}  "
-        f"{entry.source.address:<{addresses}}  {value_text(key, entry.value)}"
-    )
-    return style.paint(text, "green") if wins else style.paint(f"{text}   overridden", "dim")
+def _entry(key: str, entry: Effective) -> tuple[str, str, str]:
+    level = f"{entry.level.number} {entry.level.source}" if entry.level else ""
+    return level, entry.source.address if entry.source else "", value_text(key, entry.value)
 
 
 def _notes(row: KeyResolution, asked: Entity, style: Style) -> Iterator[str]:

@@ -112,11 +112,8 @@ def apply(
         expected_id=expected_id,
         receipt_path=receipt,
     )
-    with (
-        noting_nothing_written(lambda: run.has_written),
-        closing(run.audit),
-        run.results.covering(target.literal_names),
-    ):
+    covered = run.results.covering(target.literal_names)
+    with noting_nothing_written(lambda: run.has_written), closing(run.audit), covered:
         if is_saved:
             return run.apply_saved(given, target, max_age)
         base = comparison.choose_base(console)
@@ -195,8 +192,7 @@ class ApplyRun(Struct, kw_only=True):
             session = self.engine.place(console, len(clusters), self.repository.quota_bytes)
             progress = job_progress(console, "Planning", len(clusters), session)
             with engine_started(session, progress) as session:
-                planned = plan_clusters(request, engine=session, progress=progress)
-                outcomes = tuple(planned)
+                outcomes = tuple(plan_clusters(request, engine=session, progress=progress))
                 self.results.require_selected(request.selection, digests(outcomes))
                 if len(outcomes) == 1:
                     self._show_plan(outcomes[0].require())
@@ -211,14 +207,12 @@ class ApplyRun(Struct, kw_only=True):
     def _without_snapshots(self, request: PlanRequest, *, takes_all: bool) -> PlanRequest:
         """Return what is left to plan when snapshots, which cannot be applied to, are left out."""
         snapshots = [cluster.name for cluster in request.clusters if cluster.snapshot is not None]
-        if not snapshots:
-            return request
-        if not takes_all or len(snapshots) == len(request.clusters):
+        if snapshots and (not takes_all or len(snapshots) == len(request.clusters)):
             raise UsageError(f"cluster {snapshots[0]} is a snapshot file, which can be planned but not applied")
-        self.console.warn(f"Not applied: {listed(snapshots)}, as a snapshot can only be planned")
-        return structs.replace(
-            request, clusters=tuple(cluster for cluster in request.clusters if cluster.snapshot is None)
-        )
+        if snapshots:
+            self.console.warn(f"Not applied: {listed(snapshots)}, as a snapshot can only be planned")
+        running = tuple(cluster for cluster in request.clusters if cluster.snapshot is None)
+        return structs.replace(request, clusters=running)
 
     def _require_approved(self, plans: Sequence[ClusterPlan[Any]]) -> None:
         """Make sure that plans which were just made are the approved ones, or that there is nothing to do."""

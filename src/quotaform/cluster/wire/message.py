@@ -151,8 +151,8 @@ class Reader:
 
     def tags(self) -> None:
         """Pass over the tagged fields at the end of a structure; a message that is not flexible has none."""
-        if self.is_flexible:
-            for _ in range(self.uvarint()):
+        if self.is_flexible and (count := self.uvarint()):
+            for _ in range(count):
                 self.uvarint()
                 size = self.uvarint()
                 self.position += size  # a wrong size leads beyond the end, where nothing can be read

@@ -107,8 +107,8 @@ def shadowed_keys(facts: LintFacts, entity: Entity, keys: Iterable[str]) -> Mapp
 
     `facts` is what the cluster holds. `keys` are quota keys of it.
     """
-    level = level_of(entity)
-    if level is None or level.source not in _shadowed_sources():
+    level = level_of(entity) if entity.parts[0][0] in _shadowed_types() else None
+    if level is None:
         return _NOT_SHADOWED
     entries = facts.index.entries(barest(entity))
     found = ((key, effective(entries, key)) for key in keys)
@@ -120,10 +120,10 @@ def shadowed_keys(facts: LintFacts, entity: Entity, keys: Iterable[str]) -> Mapp
 
 
 @lru_cache(maxsize=1)
-def _shadowed_sources() -> frozenset[str]:
-    """Return the levels whose entries can be shadowed: such an entry loses when each level has an entry.
+def _shadowed_types() -> frozenset[str]:
+    """Return the first types of levels whose entries can be shadowed: such an entry loses when each level has an entry.
 
-    Nearly all entities are of another level, and need no look at what the cluster holds.
+    Nearly all entities begin with another type, and need no look at what the cluster holds.
     """
     entities = [
         Entity.of([(kind, "any" if match is Match.EXACT else None) for kind, match in level.matches])
@@ -131,7 +131,7 @@ def _shadowed_sources() -> frozenset[str]:
     ]
     index = QuotaIndex({entity: {"any": 1.0} for entity in entities})
     return frozenset(
-        level.source
+        level.matches[0][0]
         for level, entity in zip(LEVELS, entities, strict=True)
         if effective(index.entries(barest(entity)), "any").source != entity
     )

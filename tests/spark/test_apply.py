@@ -284,7 +284,7 @@ def test_a_task_writes_the_receipt_at_once_where_it_sees_the_folders_of_the_driv
     assert path.exists() is is_here
     if is_here:
         assert path.read_text(encoding="utf-8") == dumped_receipt(done.receipt)
-    assert (done.receipt.applied_by, done.digest.is_complete) == ("ann", True)
+    assert (done.receipt.applied_by, done.receipt.is_complete) == ("ann", True)
 
 
 def test_a_plan_that_is_not_the_approved_one_is_not_applied(

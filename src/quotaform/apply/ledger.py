@@ -54,12 +54,6 @@ class Applied(Struct, Generic[R], frozen=True):
     unsaved: QuotaformError | None = None  # Why the receipt could not be written
     late: tuple[QuotaformError, ...] = ()  # What failed when all was done: noting it in the audit log, disconnecting
 
-    @property
-    def digest(self) -> ClusterDigest:
-        """The numbers of the receipt, without its entities."""
-        made: ClusterDigest = digest_of(self.receipt)
-        return made
-
 
 @dataclass(slots=True)
 class ReceiptKeeper:

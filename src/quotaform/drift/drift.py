@@ -307,7 +307,7 @@ class Drift(Struct, frozen=True, kw_only=True):
             counts={"changes": len(self.entities), **counts},
             fingerprint=self.fingerprint,
             has_entities=self.has_entities,
-            is_complete=self.is_complete,
+            is_partial=self.options.is_partial,
         )
 
 

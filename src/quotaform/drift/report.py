@@ -290,7 +290,7 @@ def render_drift_total(outcomes: Sequence[ClusterOutcome[ClusterDigest]], style:
         totals.update(drift.row.entities or {})
     counts = {each.value: totals[each.value] for each in DriftClass}
     if any(counts.values()) or len(known) == len(outcomes):
-        selected = "" if all(drift.is_complete for drift in known) else " of what was selected"
+        selected = " of what was selected" if any(drift.is_partial for drift in known) else ""
         line = summary_line(
             counts,
             totals["in_sync"],

@@ -111,7 +111,7 @@ class ClusterDigest(Struct, frozen=True, kw_only=True):
     plan_id: str = ""  # Of a plan, or that was applied
     fingerprint: str = ""  # Of a drift
     has_entities: bool = True  # Whether anything was compared
-    is_complete: bool = True  # Of a drift, whether everything was compared
+    is_partial: bool = False  # Of a drift, whether a selection may have left something out
     tally: Mapping[Any, int] = {}  # Of an apply, how many entities have each `Result`
     wrote_anything: bool = False  # Whether an apply changed something, or may have
     interrupted_by: str | None = None  # The signal that cut an apply short

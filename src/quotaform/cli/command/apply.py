@@ -28,7 +28,7 @@ from quotaform.model.errors import (
     QuotaformError,
     UsageError,
 )
-from quotaform.model.outcome import ClusterOutcome
+from quotaform.model.outcome import ClusterOutcome, digest_of
 from quotaform.model.text import inert, listed
 from quotaform.report.format import render
 from quotaform.system.files import is_folder
@@ -350,7 +350,7 @@ class ApplyRun(Struct, kw_only=True):
         from quotaform.report.text import cluster_line
 
         console = self.console
-        if applied.digest.wrote_anything:
+        if digest_of(applied.receipt).wrote_anything:
             self.has_written = True
         if self.is_text and has_others:
             console.echo(f"{cluster_line(cluster.name, console.style())}\n")

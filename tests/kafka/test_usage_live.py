@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, Thread
-from time import sleep
+from time import sleep, time
 from typing import Final
 
 import pytest
@@ -32,7 +32,8 @@ THROTTLE_TIME: Final = RATE._replace(attribute=Attribute.THROTTLE_TIME)
 
 def read(sandbox: Sandbox, *, by_jmx: bool = False) -> dict[Series, float]:
     source = f"1=jmx:{sandbox.jmx_addresses[1]}" if by_jmx else f"1={sandbox.metrics_urls[1]}"
-    items = open_reader(parse_source(source), "lab", jmx_tool_command() if by_jmx else ()).read(60.0).items
+    reader = open_reader(parse_source(source), "lab", jmx_tool_command() if by_jmx else ())
+    items = reader.items(reader.fetch(60.0), time())
     return {item.series: item.value for item in items if isinstance(item, Sample)}
 
 

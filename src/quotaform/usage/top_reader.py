@@ -17,7 +17,7 @@ from quotaform.repository.gateway import open_pinned_gateway
 from quotaform.resolve.quota_admin import QuotaAdmin
 from quotaform.system.clock import Clock, timestamp
 from quotaform.usage.record.reader import Reader, problem_of
-from quotaform.usage.record.recording import ReadRows, explain_no_rows, read_rows
+from quotaform.usage.record.recording import ReadRows, explain_no_rows
 from quotaform.usage.top import Top, Unread, make_top
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class TopReader(Struct):
     def read(self) -> Top:
         """Read all of it once."""
         works: dict[str, Callable[[], Any]] = {_CLUSTER: self._read_quotas}
-        works |= {name: partial(self._read, reader) for name, reader in self.readers.items()}
+        works |= {name: partial(reader.read, self.patience) for name, reader in self.readers.items()}
         for name, work in works.items():
             if name not in self._asked or self._asked[name].done():
                 self._asked[name] = in_thread(work)
@@ -71,7 +71,9 @@ class TopReader(Struct):
         waited = (self.clock.now() - at).total_seconds()
         wait([self._asked[_CLUSTER]], max(0.0, max(patience, self.quota_patience) - waited))
         unread = {name: problem for name, asked in self._asked.items() if (problem := _problem(asked))}
-        found: dict[str, ReadRows] = {name: self._asked[name].result() for name in self.readers if name not in unread}
+        found: dict[str, ReadRows] = {
+            name: self._asked[name].result().read for name in self.readers if name not in unread
+        }
         of_quotas, known = unread.pop(_CLUSTER, None), self._known
         # A broker without a client has no rows.
         is_any = any(each.rows for each in found.values())
@@ -84,9 +86,6 @@ class TopReader(Struct):
         rows = [row for each in found.values() for row in each.rows]
         problems = [Unread(what=name, problem=problem) for name, problem in unread.items()]
         return make_top(self.cluster, at, rows, None if known is None else known[0], problems)
-
-    def _read(self, reader: Reader) -> ReadRows:
-        return read_rows(reader.read(self.patience).items)
 
     def _read_quotas(self) -> None:
         # Also when they are no longer waited for: then they are those of the next reading.

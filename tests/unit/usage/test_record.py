@@ -25,7 +25,7 @@ from quotaform.model.records.validator import gate
 from quotaform.model.settings import parse_source
 from quotaform.report.format import schema_builder
 from quotaform.resolve.spark_quotas import arrow_schema
-from quotaform.usage.record.reader import open_reader, read_items
+from quotaform.usage.record.reader import in_bounds, open_reader
 from quotaform.usage.record.recording import Recording, render_recording
 from quotaform.usage.record.run import RecordRequest, UsageDirectory, record, usage_table
 from quotaform.usage.sample import Dropped, DropReason, UsageRow
@@ -290,10 +290,10 @@ def test_the_time_limit_of_an_answer_holds_while_it_is_read(name: str, monkeypat
 def test_an_answer_is_refused_for_its_samples_and_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A source was given the whole time for its answer, and once more for reading it."""
     with pytest.raises(MetricsError, match="answered with more than can be read within 3 s"):
-        read_items([Dropped(DropReason.NAN, 1)], "http://b1", 3.0, monotonic() - 3.0)
+        list(in_bounds([Dropped(DropReason.NAN, 1)], "http://b1", 3.0, monotonic() - 3.0))
     monkeypatch.setattr("quotaform.usage.record.reader.MOST_SAMPLES", 3)
     with pytest.raises(MetricsError, match="answered with more than 3 samples; have it serve fewer metrics"):
-        read_items([Dropped(DropReason.NAN, 1)] * 4, "http://b1", 60.0, monotonic())
+        list(in_bounds([Dropped(DropReason.NAN, 1)] * 4, "http://b1", 60.0, monotonic()))
 
 
 # Files

@@ -174,7 +174,7 @@ def ask(reply: bytes, labels: Mapping[str, str] | None = None) -> tuple[Reading,
 def test_prometheus_is_asked_for_the_series_of_a_cluster() -> None:
     labels = {"cluster": 'a"b\\'}
     reading, request = ask(vector(RATE | {"cluster": "other"}), labels)
-    assert [item.series.cluster for item in reading.items] == ["lab"]  # type: ignore[union-attr]
+    assert [row.cluster for row in reading.read.rows] == ["lab"]
     assert request.target.startswith("/prom/api/v1/query?query=%7B__name__%3D~%22")
     assert request.target.endswith("%2C+cluster%3D%22a%5C%22b%5C%5C%22%7D")
     assert request.headers["authorization"] == "Bearer hidden"
@@ -182,7 +182,7 @@ def test_prometheus_is_asked_for_the_series_of_a_cluster() -> None:
 
 def test_series_of_other_clusters_are_left_out_and_nothing_else_is_an_error() -> None:
     reading, _ = ask(vector(RATE, RATE | {"cluster": "other", "user": "bob"}))
-    assert [item.series.user for item in reading.items] == ["alice"]  # type: ignore[union-attr]
+    assert [row.user for row in reading.read.rows] == ["alice"]
     with pytest.raises(MetricsError, match='has series of the clusters "other" and none of "lab"; choose with --label'):
         ask(vector(RATE | {"cluster": "other"}))
 

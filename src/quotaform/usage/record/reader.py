@@ -26,6 +26,7 @@ from quotaform.model.variable import OwnSecret
 from quotaform.usage.format.jmxtool import parse_jmxtool
 from quotaform.usage.format.prometheus import parse_exposition, parse_prometheus
 from quotaform.usage.metric_name import LABELS, Origin, type_pattern
+from quotaform.usage.record.recording import ReadRows, read_rows
 from quotaform.usage.sample import Item, Sample
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Reading(NamedTuple):
 
     seconds: float  # How long it took until it was there
     size: int  # Its bytes
-    items: tuple[Item, ...]
+    read: ReadRows
 
 
 class Reader(ABC):
@@ -78,7 +79,7 @@ class Reader(ABC):
         at, started = time(), monotonic()
         body = self.fetch(timeout)
         seconds = monotonic() - started
-        return Reading(seconds, len(body), read_items(self.items(body, at), self.shown, timeout, started))
+        return Reading(seconds, len(body), read_rows(in_bounds(self.items(body, at), self.shown, timeout, started)))
 
     def error(self, problem: str) -> MetricsError:
         """Return the error for what is wrong with it, the rest of a sentence."""
@@ -88,21 +89,19 @@ class Reader(ABC):
         """End a read that is under way, as far as that is a process of its own."""
 
 
-def read_items(items: Iterable[Item], source: str, timeout: float, started: float) -> tuple[Item, ...]:
-    """Return what an answer holds.
+def in_bounds(items: Iterable[Item], source: str, timeout: float, started: float) -> Iterator[Item]:
+    """Yield what an answer holds.
 
     `timeout`: seconds for the request and for reading the answer. `started`: when the request began, of `monotonic`.
     Raises `MetricsError` if it holds too much, or takes too long to read.
     """
-    found: list[Item] = []
-    for item in items:
-        found.append(item)
-        if len(found) > MOST_SAMPLES:
+    for number, item in enumerate(items, 1):
+        if number > MOST_SAMPLES:
             raise MetricsError(source, f"answered with more than {MOST_SAMPLES:,} samples; have it serve fewer metrics")
         if monotonic() > started + timeout:
             problem = f"answered with more than can be read within {timeout:g} s; have it serve fewer metrics"
             raise MetricsError(source, problem)
-    return tuple(found)
+        yield item
 
 
 def problem_of(error: BaseException) -> str:

@@ -29,12 +29,10 @@ from quotaform.system.process import held_signals
 from quotaform.usage.record.reader import Reader, Reading, problem_of
 from quotaform.usage.record.recording import (
     Gap,
-    ReadRows,
     RecordedSource,
     Recording,
     explain_no_rows,
     first_problem,
-    read_rows,
 )
 from quotaform.usage.sample import UsageRow, by_reason
 
@@ -98,7 +96,7 @@ class _Source(Struct):
                     warn(f"{self.shown} {gap.reason}; it is asked again")
                 self.failure = gap.reason
             return
-        reading, read = answer.found
+        reading, read = answer.found, answer.found.read
         problems, remark = found.problems, explain_no_rows(read)
         if read.rejected and first_problem(read.rejected) not in problems[: _MOST_PROBLEMS - 1]:
             problems = (*problems, first_problem(read.rejected))[:_MOST_PROBLEMS]
@@ -126,7 +124,7 @@ class _Answer(NamedTuple):
     """What became of slots of a source."""
 
     source: _Source
-    found: tuple[Reading, ReadRows] | Gap
+    found: Reading | Gap
     is_asked: bool = True
 
 
@@ -223,7 +221,7 @@ class _Recorder:
             asked, problem = clock.monotonic(), None
             try:
                 reading = source.reader.read(min(max(interval, SHORTEST_WAIT), LONGEST_WAIT))
-                self._answers.put(_Answer(source, (reading, read_rows(reading.items))))
+                self._answers.put(_Answer(source, reading))
                 failures = 0
             except Exception as error:
                 # An internal error, too, is a gap of this source and not the end of its thread.

@@ -21,6 +21,7 @@ from itertools import dropwhile, pairwise
 from re import compile as regex
 from typing import Any, Final, NamedTuple
 
+import yaml
 from msgspec import Struct, field
 from ruamel.yaml import YAML
 from ruamel.yaml.anchor import Anchor
@@ -32,6 +33,7 @@ from ruamel.yaml.tag import Tag
 from ruamel.yaml.tokens import CommentToken
 
 from quotaform.desired.writer import MOST_COLUMNS, quote_scalar
+from quotaform.desired.yaml.reader import LOADER, read_events
 
 ALIAS: Final = "*"
 """The style of a scalar that is an alias; its value is how it is written."""
@@ -115,12 +117,12 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def _yaml(offset: int = 0) -> Any:
-    yaml = YAML()
-    yaml.Resolver, yaml.Emitter = _Resolver, _Emitter
-    yaml.width = 1 << 30
-    yaml.brace_single_entry_mapping_in_flow_sequence = True
-    yaml.indent(mapping=_INDENT, sequence=_INDENT + offset, offset=offset)
-    return yaml
+    writer = YAML()
+    writer.Resolver, writer.Emitter = _Resolver, _Emitter
+    writer.width = 1 << 30
+    writer.brace_single_entry_mapping_in_flow_sequence = True
+    writer.indent(mapping=_INDENT, sequence=_INDENT + offset, offset=offset)
+    return writer
 
 
 class _Comment(NamedTuple):
@@ -139,10 +141,8 @@ class _Comment(NamedTuple):
 
 def _comments(text: str) -> Iterator[_Comment]:
     """Yield the comments: what is between tokens, and in the first line of a block scalar."""
-    import yaml
-
     end, was_block = 0, False
-    for token in yaml.scan(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    for token in yaml.scan(text, Loader=LOADER):
         start = token.start_mark.index
         spans = [(end, start)]
         begins_block = isinstance(token, yaml.ScalarToken) and token.style in _BLOCKS
@@ -243,16 +243,12 @@ def _compose(text: str) -> Node | None:
 
     PyYAML reads it, of which libyaml does most, in a tenth of the time that ruamel.yaml takes.
     """
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
     levels: list[list[Node]] = [[]]
     begun: list[Any] = []
-    event: Any
     start: Any
     end: Any
     node: Node
-    for event in iter(loader.get_event, None):
+    for event in read_events(text):
         if isinstance(event, yaml.CollectionStartEvent):
             begun.append(event)
             levels.append([])

@@ -12,6 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, NoReturn
 
+import yaml
+from yaml import MarkedYAMLError
+from yaml.reader import ReaderError
+
 from quotaform.desired.yaml.document import (
     NUMERIC_STARTS,
     WORDS,
@@ -90,8 +94,6 @@ class _Reader:
 
     def read(self, text: str) -> None:
         """Turn events into values; the one hot loop of loading, hence flat."""
-        import yaml
-
         scalar_event, alias_event = yaml.ScalarEvent, yaml.AliasEvent
         mapping_start, sequence_start = yaml.MappingStartEvent, yaml.SequenceStartEvent
         mapping_end, sequence_end = yaml.MappingEndEvent, yaml.SequenceEndEvent
@@ -112,7 +114,7 @@ class _Reader:
         streamed: YamlList | None = None
         value: Any
 
-        for event in _events(text):
+        for event in read_events(text):
             kind = type(event)
             written += 1
             scalar = oddity = None
@@ -262,9 +264,6 @@ class _Reader:
 
     def end_early(self, error: Exception, text: str) -> None:
         """Report an error of the YAML parser and keep what was read before it; re-raise anything else."""
-        from yaml import MarkedYAMLError
-        from yaml.reader import ReaderError
-
         document = self.document
         if isinstance(error, ReaderError):
             before = text.encode()[: error.position].decode(errors="ignore").splitlines() or [""]
@@ -303,11 +302,13 @@ class _Reader:
         self.document.stop(rule.TOO_LARGE, f"{what} more than {self.most_values:,} values; {remedy}", mark)
 
 
-def _events(text: str) -> Iterator[Any]:
-    import yaml
+LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""That of libyaml, if PyYAML has it."""
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
-    return iter(loader.get_event, None)
+
+def read_events(text: str) -> Iterator[Any]:
+    """Yield the events of a text as PyYAML parses it."""
+    return iter(LOADER(text).get_event, None)
 
 
 def stop_at_depth(document: Document, event: Any) -> NoReturn:

@@ -33,7 +33,7 @@ def pack_position(line: int, column: int) -> Position:
     return line << _COLUMN_BITS | column
 
 
-class Location(Struct, frozen=True):
+class Location(Struct, frozen=True, gc=False):
     """A location in the files.
 
     >>> str(Location("quotas.d/orders.yaml", 12, 3))

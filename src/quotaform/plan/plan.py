@@ -243,17 +243,14 @@ class Plan:
     @cached_property
     def summary(self) -> Mapping[str, int]:
         """How many entities each thing happens to."""
-        counts = dict.fromkeys(
-            ("create", "update", "delete", "no_op", "loosen", "tighten", "mixed", "to_unlimited", "blocked"), 0
-        )
-        for change in self.changes:
-            counts[change.action] += 1
-            if (direction := change.direction) is not Direction.NONE:
-                counts[direction] += 1
-            counts["to_unlimited"] += change.becomes_unlimited
+        actions = [change.action for change in self.changes]
+        directions = [change.direction for change in self.changes]
+        counts = {action.value: actions.count(action) for action in Action}
         counts["no_op"] = self.unchanged
-        counts["in_scope"] = self.in_scope
+        counts |= {each.value: directions.count(each) for each in Direction if each is not Direction.NONE}
+        counts["to_unlimited"] = sum(change.becomes_unlimited for change in self.changes)
         counts["blocked"] = sum(finding.blocking for finding in self.findings)
+        counts["in_scope"] = self.in_scope
         if self.header.source.base is not None:
             origins = [change.origin for change in self.changes]
             counts["drift"], counts["both"] = origins.count(Origin.DRIFT), origins.count(Origin.BOTH)

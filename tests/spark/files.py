@@ -62,7 +62,7 @@ def write_receipt(folder: Path, finished_at: str) -> None:
                 entity=Entity(user="alice"),
                 action=Action.UPDATE,
                 result=Result.APPLIED,
-                keys=(RowRecord(key=PRODUCER, before=1048576.0, after=2097152.0),),
+                keys=(RowRecord(key=PRODUCER, before=1048576, after=2097152),),
             ),
         ),
     )

@@ -17,15 +17,15 @@ from msgspec import Struct, field, structs
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Allowance
 from quotaform.model.quotas import Action, Base, Change, same_value
-from quotaform.model.records.document import RECEIPT, sealed_lines
-from quotaform.model.records.field import Address, ApprovalRecord, ClusterRecord, QuotaKeyName
+from quotaform.model.records.document import RECEIPT, json_number, sealed_lines
+from quotaform.model.records.field import Address, ApprovalRecord, ClusterRecord, QuotaKeyName, load_number
 from quotaform.model.records.record import (
     Count,
     Digest,
-    Double,
     Record,
     ShapeError,
     Timestamp,
+    Value,
     about,
     derived,
     readable,
@@ -76,8 +76,8 @@ class RowRecord(Record):
     """The planned change of one quota key; the result says whether it is in effect."""
 
     key: QuotaKeyName
-    before: Annotated[Double | None, about("The live value before the apply, or null.")]
-    after: Annotated[Double | None, about("The value after the apply, or null if the key is removed.")]
+    before: Annotated[Value | None, about("The live value before the apply, or null.")]
+    after: Annotated[Value | None, about("The value after the apply, or null if the key is removed.")]
 
 
 class EntityResult(Record):
@@ -104,13 +104,20 @@ class EntityResult(Record):
     @classmethod
     def of(cls, change: EntityChange, result: Result, message: str | None = None) -> Self:
         """Return what became of a change of a plan."""
-        keys = tuple([RowRecord(key=row.key, before=row.before, after=row.after) for row in change.changes])
+        keys = tuple(
+            [
+                RowRecord(key=row.key, before=json_number(row.before), after=json_number(row.after))
+                for row in change.changes
+            ]
+        )
         return cls(entity=change.entity, action=change.action, result=result, message=message, keys=keys)
 
     @property
     def rows(self) -> tuple[Change, ...]:
         """What the plan changes of it."""
-        return tuple([Change(self.entity, row.key, row.before, row.after) for row in self.keys])
+        return tuple(
+            [Change(self.entity, row.key, load_number(row.before), load_number(row.after)) for row in self.keys]
+        )
 
 
 class Run(Record):
@@ -327,7 +334,7 @@ def receipt_lines(receipt: Receipt | SavedReceipt) -> Iterator[str]:
 
 
 def _fields(receipt: SavedReceipt) -> Iterable[tuple[str, Any]]:
-    return sealed_fields(receipt, RECEIPT_LISTS)
+    return sealed_fields(receipt, RECEIPT_LISTS, results=receipt.results)
 
 
 def is_started_head(content: bytes) -> bool:
@@ -353,8 +360,8 @@ def _checked(receipt: SavedReceipt) -> SavedReceipt:
         checked_options(receipt.options)
         if receipt.declared_addresses != dump_declared(receipt.declared):
             raise ShapeError("declared", "is not a sorted list of addresses")
-    if problem := saved_receipt_problem(receipt):
-        raise ShapeError(*problem)
+        if problem := saved_receipt_problem(receipt):
+            raise ShapeError(*problem)
     return receipt
 
 

@@ -76,7 +76,7 @@ class EffectiveRecord(Record):
         value, source, _ = limit
         return cls(
             value=json_number(value),
-            source=None if source is None else source.address,
+            source=_address(source),
             entity=None if source is None else source.names,
         )
 
@@ -90,12 +90,12 @@ class EffectiveRecord(Record):
         source = None if self.entity is None else Entity.of(self.entity.items())
         return Effective(value, source, None if source is None else level_of(source))
 
-    def follows_from(self, limit: Effective) -> bool:
-        """Whether it has the address of the entity that the limit comes from."""
-        return self.source == (None if limit.source is None else limit.source.address)
-
 
 _NO_LIMIT: Final = EffectiveRecord(value=None, source=None, entity=None)
+
+
+def _address(source: Entity | None) -> str | None:
+    return None if source is None else source.address
 
 
 class EffectRecord(Record, omit_defaults=True):
@@ -135,14 +135,6 @@ class KeyRecord(Record):
                 after=EffectiveRecord.of(effect.after),
                 differs=dict(effect.differs) or None,
             ),
-        )
-
-    def follows_from(self, row: Change, effect: Effect) -> bool:
-        """Whether its fields that follow from the others are those of a row and its effect."""
-        return (
-            self.action is row.action
-            and self.effective.before.follows_from(effect.before)
-            and self.effective.after.follows_from(effect.after)
         )
 
 
@@ -239,12 +231,12 @@ class ChangeRecord(Record, omit_defaults=True):
 
     def follows_from(self, change: EntityChange) -> bool:
         """Whether its fields that follow from the others are those of the change."""
-        return (
-            self.address == change.entity.address
-            and self.action is change.action
-            and self.direction is change.direction
-            and all(map(KeyRecord.follows_from, self.keys, change.changes, change.effects))
-        )
+        found: list[str | None] = [self.address, self.action, self.direction]
+        expected: list[str | None] = [change.entity.address, change.action, change.direction]
+        for record, row, effect in zip(self.keys, change.changes, change.effects, strict=True):
+            found += record.action, record.effective.before.source, record.effective.after.source
+            expected += row.action, _address(effect.before.source), _address(effect.after.source)
+        return found == expected
 
 
 class SummaryRecord(Record, omit_defaults=True):

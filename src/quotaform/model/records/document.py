@@ -20,6 +20,8 @@ from typing import Any, Final, Literal, NoReturn, TypeAlias, overload
 import msgspec
 from msgspec import Struct
 
+from quotaform.model.entity import Entity
+
 
 class DocumentKind(Struct, frozen=True):
     """One format of JSON documents."""
@@ -176,7 +178,14 @@ def indented(document: Mapping[str, Any]) -> str:
     return dumps(document, indent=2, allow_nan=False) + "\n"
 
 
-_encode: Final = msgspec.json.Encoder().encode
+def as_json(value: object) -> object:
+    """Return as JSON what msgspec doesn't know."""
+    if isinstance(value, Entity):
+        return value.names
+    raise NotImplementedError(f"{type(value).__name__} is no JSON")
+
+
+_encode: Final = msgspec.json.Encoder(enc_hook=as_json).encode
 _SPECIAL: Final = regex("[^\x00-\x7f]")
 
 
@@ -189,7 +198,7 @@ def json_line(value: object) -> str:
     try:
         text = msgspec.json.format(_encode(value), indent=0).decode()
     except UnicodeEncodeError:  # A lone surrogate, as in a path that is not UTF-8.
-        return dumps(msgspec.to_builtins(value))
+        return dumps(msgspec.to_builtins(value, enc_hook=as_json))
     return text if text.isascii() else _SPECIAL.sub(lambda found: dumps(found[0])[1:-1], text)
 
 

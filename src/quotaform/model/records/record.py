@@ -26,6 +26,7 @@ from quotaform.model.records.document import (
     KindError,
     Number,
     RepeatedNameError,
+    as_json,
     indented,
     json_number,
     require_kind,
@@ -161,19 +162,12 @@ def written_fields(record: Record, lists: Collection[str]) -> Iterator[tuple[str
 
 
 def _plain(value: object) -> Any:
-    return _canonical(msgspec.to_builtins(value, enc_hook=_encode))
+    return _canonical(msgspec.to_builtins(value, enc_hook=as_json))
 
 
 def dump_record(record: Record) -> str:
     """Return a record as indented JSON."""
     return indented(builtins(record))
-
-
-def _encode(value: object) -> object:
-    """Return as JSON what msgspec doesn't know."""
-    if isinstance(value, Entity):
-        return value.names
-    raise NotImplementedError(f"{type(value).__name__} is no JSON")
 
 
 def _decode(kind: type, value: Any) -> object:
@@ -211,7 +205,7 @@ def _canonical(value: Any) -> Any:
     if kind is float:
         return json_number(value)
     if kind is dict:
-        return {name: item if type(item) is str else _canonical(item) for name, item in value.items()}
+        return {name: item if item is None or type(item) is str else _canonical(item) for name, item in value.items()}
     return list(map(_canonical, value)) if kind in (list, tuple) else value
 
 

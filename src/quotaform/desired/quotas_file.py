@@ -34,8 +34,6 @@ Profiles = Mapping[str, Values]
 """Profile name to its values."""
 
 _TEXT_FIELDS: Final = ("owner", "reason", "profile")
-_VALUE_FIELDS: Final = frozenset(("profile", "values", "unset"))
-"""What an item takes its values from."""
 
 
 class EntryReader:
@@ -99,7 +97,7 @@ class EntryReader:
                 profile = ProfileUse(name, mark_position(spots_of(item)["profile"][0]))
             own = item.get("values")
             values, places = self.read_values(item, own, entity, document, profile)
-            if is_whole and item.keys().isdisjoint(_VALUE_FIELDS):
+            if is_whole and "values" not in item and "profile" not in item and "unset" not in item:
                 state = " with state: present" if "state" in item else ""
                 text = f"{of_entity(entity)}declares no values{state}; write values, profile or state: absent"
                 document.add_at(rule.NO_VALUES, text, Location.at(document.name, position))

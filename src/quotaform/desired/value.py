@@ -85,6 +85,8 @@ def key_problem(key: str, entity: Entity | None) -> tuple[FindingRule, str]:
 
 
 def _key_guess(key: str) -> str:
+    if key[:1].isdigit():
+        return "; a comma in { } begins the next key, so write decimals with a point."
     words = regex(r"(?<=[a-z])(?=[A-Z])").sub("_", key).replace(" ", "_")
     return did_you_mean(words, QUOTA_KEYS) or "."
 

@@ -12,14 +12,14 @@ from pyspark.sql import functions as f
 from quotaform.fleet.data_source import SNAPSHOTS, UnreadError, read_failure
 from quotaform.fleet.table import make_table
 from quotaform.history.history import AppendDocument, AppendedRecord, AppendStatus
-from quotaform.history.spark import CHANGED_BY, READINGS, NewSnapshot, new_snapshots, small_table, snapshots_of
+from quotaform.history.spark import CHANGED_BY, READINGS, NewSnapshot, differs, new_snapshots, small_table, snapshots_of
 from quotaform.model.errors import HistoryError, QuotaformError
 from quotaform.model.moment import read_moment
 from quotaform.plan.receipt_file import load_receipt_file, receipts_by_name, time_in_name
 from quotaform.resolve.spark_quotas import completed, struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -196,6 +196,10 @@ def _record(row: Mapping[str, Any], status: dict[tuple[str, datetime], AppendSta
     )
 
 
+_COMPARED: Final = struct("cluster string", "old_at now_at timestamp", "old_is_new now_is_new boolean")
+"""Two snapshots of a cluster that follow each other, and which of them are new."""
+
+
 def changes_of(readings: DataFrame, quotas: DataFrame, new: Sequence[NewSnapshot]) -> DataFrame:
     """Return what new snapshots add to a history: rows of `READINGS` that have an entity, and the value `before`.
 
@@ -207,43 +211,34 @@ def changes_of(readings: DataFrame, quotas: DataFrame, new: Sequence[NewSnapshot
     pairs: set[tuple[str, datetime | None, datetime]]
     pairs = {(each.cluster, *times) for each in new for times in each.intervals()}
     pairs |= {(each.cluster, None, each.read_at) for each in new if each.previous_at is None}
-    names = ["cluster_id", "entity", "value"]
-    known = readings.where(f.col("entity_key").isNotNull()).withColumn("is_new", f.lit(False))
-    shown = quotas.where(f.col("entity_key").isNotNull())
-    columns: list[Column | str]
-    columns = ["cluster", f.col("read_at").alias("at"), "entity_key", "key", f.struct(*names).alias("held"), "is_new"]
-    rows = known.select(*columns).unionByName(shown.withColumn("is_new", f.lit(True)).select(*columns))
-    compared = small_table(
+    compared = make_table(
         readings.sparkSession,
-        ["cluster", "read_at", "old_new", "old_known", "now_new", "now_known"],
-        (
-            (cluster, now, *_by_kind(fresh, cluster, before), *_by_kind(fresh, cluster, now))
-            for cluster, before, now in pairs
-        ),
+        _COMPARED,
+        ((cluster, old, now, (cluster, old) in fresh, (cluster, now) in fresh) for cluster, old, now in pairs),
     )
+    columns: list[Column | str]
+    columns = ["cluster", f.col("read_at").alias("at"), "entity_key", "key"]
+    columns.append(f.struct("cluster_id", "entity", "value").alias("held"))
+    parts = [
+        rows.where(f.col("entity_key").isNotNull()).select(*columns, f.lit(is_new).alias("is_new"))
+        for rows, is_new in ((readings, False), (quotas, True))
+    ]
     at, is_new = f.col("at"), f.col("is_new")
+    # A new snapshot has all that was there then; of what is known the last row of a key says what it was.
     sides = {
-        side: (is_new & (at == f.col(f"{side}_new"))) | (~is_new & (at <= f.col(f"{side}_known")))
+        side: (is_new == f.col(f"{side}_is_new"))
+        & f.when(is_new, at == f.col(f"{side}_at")).otherwise(at <= f.col(f"{side}_at"))
         for side in ("old", "now")
     }
-    # Of several rows of a key the last one says what it was.
     last = [f.max_by(f.when(is_in, f.col("held")), f.when(is_in, at)).alias(side) for side, is_in in sides.items()]
     # Brought together before they are sorted, else Spark sorts them before and after.
-    rows = rows.repartition("cluster", "entity_key", "key")
+    rows = parts[0].unionByName(parts[1]).repartition("cluster", "entity_key", "key")
     found = rows.join(f.broadcast(compared), "cluster").where(sides["old"] | sides["now"])
-    found = found.groupBy("cluster", "entity_key", "key", "read_at").agg(*last)
-    now, old = f.col("now.value"), f.col("old.value")
-    is_same = now.eqNullSafe(old) & (now.isNull() | (f.col("now.cluster_id") == f.col("old.cluster_id")))
-    return found.where(~is_same).select(
+    found = found.groupBy("cluster", "entity_key", "key", f.col("now_at").alias("read_at")).agg(*last)
+    now, old = f.col("now"), f.col("old")
+    return found.where(differs(old, now)).select(
         *("cluster", "read_at", "entity_key", "key"),
-        *(f.coalesce(f"now.{name}", f"old.{name}").alias(name) for name in ("cluster_id", "entity")),
-        now.alias("value"),
-        old.alias("before"),
+        *(f.coalesce(now[name], old[name]).alias(name) for name in ("cluster_id", "entity")),
+        now["value"].alias("value"),
+        old["value"].alias("before"),
     )
-
-
-def _by_kind(
-    fresh: Container[tuple[str, datetime]], cluster: str, at: datetime | None
-) -> tuple[datetime | None, datetime | None]:
-    """Return the time of a new snapshot, and that of a known one: one of them is `None`."""
-    return (None, at) if at is None or (cluster, at) not in fresh else (at, None)

@@ -96,11 +96,8 @@ def history_of(readings: DataFrame) -> DataFrame:
         )
         .withColumn("before", f.lag(f.struct("cluster_id", "value")).over(in_order))
     )
-    is_same = f.col("before.value").eqNullSafe(f.col("value")) & (
-        f.col("before.cluster_id").eqNullSafe(f.col("cluster_id"))
-    )
     values = (
-        found.where(f.col("before").isNull() | ~is_same)
+        found.where(differs(f.col("before"), f.struct("cluster_id", "value")))
         .withColumn("valid_to", f.lead("read_at").over(in_order))
         .withColumn("ended_by", f.lead("ended_by").over(in_order))
         .where(f.col("value").isNotNull())
@@ -109,6 +106,12 @@ def history_of(readings: DataFrame) -> DataFrame:
     taken = snapshots_of(readings)
     taken = taken.withColumns({"valid_from": f.col("read_at"), "valid_to": f.col("read_at")})
     return values.select(*HISTORY.names).unionByName(completed(taken, HISTORY))
+
+
+def differs(before: Column, after: Column) -> Column:
+    """Whether two snapshots differ in a key, of which each has a `value` and its `cluster_id`; null is no value."""
+    is_same_cluster = after["value"].isNull() | before["cluster_id"].eqNullSafe(after["cluster_id"])
+    return ~(before["value"].eqNullSafe(after["value"]) & is_same_cluster)
 
 
 def snapshots_of(readings: DataFrame) -> DataFrame:

@@ -37,7 +37,7 @@ class Step(NamedTuple):
 
     pick: _Pick  # Takes from a request what the entries name
     numbers: dict[Hashable, int]  # Names that have entries, to their place in the groups
-    groups: list[tuple[QuotaEntry, ...]]  # What names meet, by precedence; first what those without entries do
+    groups: list[tuple[QuotaEntry, ...]]  # What names meet, by precedence; at first what names without entries do
 
     def met_by(self, requests: Iterable[Request]) -> list[int]:
         """Return the places of what requests meet, in the groups."""
@@ -99,21 +99,25 @@ class QuotaIndex:
         return self._steps[kind]
 
     def _step(self, precedence: Precedence, levels: Sequence[Level]) -> Step:
-        tables = [(self._by_level[level.source], bool(level.named)) for level in levels]
-
-        def met(name: Hashable) -> tuple[QuotaEntry, ...]:
-            found = (entries.get(name if is_named else ()) for entries, is_named in tables)
-            return tuple([entry for entry in found if entry is not None])
+        named = levels[0].named
+        pick = _pick(precedence.columns, named)
 
         def spelled(request: Request) -> Hashable:
             name = pick(request)
             return next(iter(self.spellings(named[0], name)), name) if isinstance(name, str) else name
 
-        named = levels[0].named
-        pick = _pick(precedence.columns, named)
-        names = {name for entries, is_named in tables if is_named for name in entries}
-        numbers = {name: number for number, name in enumerate(names, 1)}
-        return Step(spelled if precedence.canonical else pick, numbers, [met(None), *map(met, numbers)])
+        names = [name for level in levels if level.named for name in self._by_level[level.source]]
+        met: dict[Hashable, list[QuotaEntry]] = {name: [] for name in (None, *names)}
+        for level in levels:
+            entries = self._by_level[level.source]
+            if level.named:
+                for name, entry in entries.items():
+                    met[name].append(entry)
+            else:
+                for each in met.values():
+                    each += entries.values()
+        numbers = {name: number for number, name in enumerate(met)}
+        return Step(spelled if precedence.canonical else pick, numbers, list(map(tuple, met.values())))
 
     def entries(self, request: Request) -> tuple[QuotaEntry, ...]:
         """Return the entries that a request meets, by precedence: the first that holds a key wins it.

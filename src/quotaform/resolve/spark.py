@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import pairwise
+from itertools import chain, pairwise
+from math import nan
 from pickle import dumps, loads
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -198,26 +199,21 @@ class _Side:
 
     Attributes:
         nothing: The number where nothing limits a key.
-        levels: The number of each entry's level, by that of the entry; 0 where nothing limits a key.
+        levels: The place of each entry's level in `LEVELS`, by the number of the entry.
     """
 
     def __init__(self, quotas: Quotas, keys: Sequence[str]) -> None:
         self._index = QuotaIndex(quotas)
         self._keys = keys
         self._winners: dict[Kind, list[_Numbers]] = {}
-        entries = [entry for level in LEVELS for entry in self._index.entries_of(level).values()]
+        by_level = [self._index.entries_of(level).values() for level in LEVELS]
+        entries = list(chain.from_iterable(by_level))
         self._numbers: dict[QuotaEntry | None, int] = {entry: number for number, entry in enumerate([*entries, None])}
         self.nothing = len(entries)
-        levels = [entry.level for entry in entries]
-        self.levels = numpy.array([*(level.number for level in levels), 0])
-        values = [[entry.values.get(key) for key in keys] for entry in entries]
-        self._values = numpy.array([*values, [None] * len(keys)], "float64")
-        self._columns = {
-            "source": pyarrow.array([*(level.source for level in levels), None], "string"),
-            "level": pyarrow.array([*(level.number for level in levels), None], "int32"),
-            "entity_key": pyarrow.array([*(entry.entity.address for entry in entries), None], "string"),
-            "bucket": pyarrow.array([*(",".join(level.bucket) for level in levels), None], "string"),
-        }
+        self.levels = numpy.repeat(numpy.arange(len(LEVELS) + 1), [*map(len, by_level), 1])
+        self._addresses = pyarrow.array([*(entry.entity.address for entry in entries), None], "string")
+        values = [entry.values.get(key, nan) for entry in entries for key in keys]
+        self._values = numpy.array([*values, *(nan for _ in keys)]).reshape(-1, len(keys))
 
     def winners(self, requests: Sequence[Request]) -> _Numbers:
         """Return the numbers of the entries that win, a row per request with a column for each key."""
@@ -244,8 +240,14 @@ class _Side:
 
     def columns(self, winners: _Numbers, keys: _Numbers) -> dict[str, pyarrow.Array]:
         """Return what the winners of keys say."""
-        value = pyarrow.array(self._values[winners, keys], mask=winners == self.nothing)
-        return {"value": value, **{name: column.take(winners) for name, column in self._columns.items()}}
+        levels = self.levels[winners]
+        return {
+            "value": pyarrow.array(self._values[winners, keys], mask=winners == self.nothing),
+            "source": pyarrow.array([*(level.source for level in LEVELS), None]).take(levels),
+            "level": pyarrow.array([*(level.number for level in LEVELS), None], "int32").take(levels),
+            "entity_key": self._addresses.take(winners),
+            "bucket": pyarrow.array([*(",".join(level.bucket) for level in LEVELS), None]).take(levels),
+        }
 
 
 class _Limits:
@@ -270,7 +272,7 @@ class _Limits:
         is_row |= numpy.any([won != side.nothing for side, won in sides], axis=0)
         if not self._inherited:
             levels = [level_of(entity_of_row(*each)) for each in zip(*names, strict=True)]
-            own = numpy.array([[level.number if level else 0] for level in levels])
+            own = numpy.array([[LEVELS.index(level) if level else len(LEVELS)] for level in levels])
             is_row &= numpy.any([side.levels[won] == own for side, won in sides], axis=0)
         rows, keys = is_row.nonzero()
         found = {CLUSTER: pyarrow.repeat(pyarrow.scalar(cluster, "string"), len(rows))}

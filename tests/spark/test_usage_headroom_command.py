@@ -39,10 +39,14 @@ SAMPLES: Final = [
 
 @pytest.fixture(scope="module")
 def recording(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a table of usage, one of quotas, a snapshot and an empty table."""
+    """A folder with tables of usage, one of them empty and one damaged, one of quotas, and a snapshot."""
     folder = tmp_path_factory.mktemp("recording")
     usage_table(spark, SAMPLES).write.parquet(str(folder / "usage"))
     usage_table(spark, []).write.parquet(str(folder / "empty"))
+    usage_table(spark, SAMPLES).write.parquet(str(folder / "damaged"))
+    for path in (folder / "damaged").glob("*.parquet"):
+        content = path.read_bytes()
+        path.write_bytes(content[:4] + bytes(60) + content[64:])
     quota_table(spark, {"lab": HELD}).write.parquet(str(folder / "quotas"))
     taken = Snapshot(cluster_name="lab", cluster_id="id-lab", captured_at="2026-12-10T00:00:00Z", quotas=HELD)
     (folder / "lab.json").write_text(dump_snapshot(taken), encoding="utf-8")
@@ -129,6 +133,7 @@ def test_what_is_missing_is_said(repository: Repository, recording: Path) -> Non
             3,
             "has no rows from 2026-11-02T00:00:00Z on; choose another time",
         ),
+        (("--usage", recording / "damaged", *quotas), 1, "; restore that file if it is damaged, then run this again"),
         ((*usage, "--quotas", recording / "usage"), 3, "the table lacks the columns entity_key, entity, value"),
         ((*usage, *quotas, "--since", "1d", "--until", "2d"), 64, "--since must be before --until"),
         ((*usage, *quotas, "--snapshot", "lab.json"), 64, "--quotas and --snapshot cannot be combined"),

@@ -84,7 +84,10 @@ _REMEDIES: Final = (
         re.compile(r"OutOfMemoryError|exceeds max allowed|maxResultSize|Java heap space"),
         f"give Spark more memory: {option_of('spark_conf')} spark.driver.memory=4g or spark.executor.memory=4g",
     ),
-    (re.compile(r"FAILED_READ_FILE"), "restore that file if it is damaged, then run this again"),
+    (
+        re.compile(r"FAILED_READ_FILE|OSError: .* cannot be read: "),
+        "restore that file if it is damaged, then run this again",
+    ),
 )
 
 

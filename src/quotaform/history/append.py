@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 from quotaform.fleet.data_source import SNAPSHOTS, UnreadError, read_failure
 from quotaform.fleet.table import make_table
 from quotaform.history.history import AppendDocument, AppendedRecord, AppendStatus
-from quotaform.history.spark import CHANGED_BY, READINGS, NewSnapshot, differs, new_snapshots, small_table, snapshots_of
+from quotaform.history.spark import CHANGED_BY, READINGS, TAKEN, NewSnapshot, differs, new_snapshots, snapshots_of
 from quotaform.model.errors import HistoryError, QuotaformError
 from quotaform.model.moment import read_moment
 from quotaform.plan.receipt_file import load_receipt_file, receipts_by_name, time_in_name
@@ -90,9 +90,9 @@ def attributed(rows: DataFrame, claims: Sequence[tuple[Any, ...]], new: Sequence
         return rows
     spark = rows.sparkSession
     receipts = make_table(spark, CLAIMS, claims)
-    between = small_table(
+    between = make_table(
         spark,
-        ["cluster", "cluster_id", "after_at", "read_at"],
+        struct("cluster cluster_id string", "after_at read_at timestamp"),
         ((each.cluster, each.cluster_id, *times) for each in new for times in each.intervals()),
     )
     is_between = (receipts["started_at"] <= between["read_at"]) & (
@@ -144,7 +144,7 @@ def append(
         taken = [row for row in chosen if (row[0], row[2]) in status]
         claims, problems = ([], []) if receipts is None else receipts.claims(new)
         changes = attributed(changes_of(readings, _rows_of(given, taken), new), claims, new)
-        times = small_table(given.sparkSession, ["cluster", "cluster_id", "read_at"], (row[:3] for row in taken))
+        times = make_table(given.sparkSession, TAKEN, (row[:3] for row in taken))
         if not new or table.add(completed(changes, READINGS).unionByName(completed(times, READINGS))):
             failed = [(row["cluster"], read_failure(row["failure"])) for row in snapshots if row["failure"]]
             records = tuple(_record(row, status) for row in snapshots)
@@ -180,9 +180,8 @@ def _first_of_each(snapshots: Sequence[Mapping[str, Any]]) -> list[_Snapshot]:
 
 def _rows_of(given: DataFrame, chosen: Sequence[_Snapshot]) -> DataFrame:
     """Return the rows of some snapshots."""
-    names = ["cluster", "cluster_id", "read_at", "file"]
-    rows = small_table(given.sparkSession, names, chosen)
-    is_same = [given[name].eqNullSafe(rows[name]) for name in names]
+    rows = make_table(given.sparkSession, struct(TAKEN, "file string"), chosen)
+    is_same = [given[name].eqNullSafe(rows[name]) for name in rows.columns]
     return given.join(f.broadcast(rows), is_same, "left_semi")
 
 

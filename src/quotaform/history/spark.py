@@ -29,7 +29,7 @@ from quotaform.model.text import quote
 from quotaform.resolve.spark_quotas import ENTITY, QUOTAS, completed, struct
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
     from quotaform.history.table import HistoryTable
 
@@ -80,7 +80,8 @@ HISTORY_CHANGES: Final = struct(
 """What differs between two moments; null is no value. `changed_at` is the snapshot that showed the last change."""
 
 
-_TEXTS: Final = frozenset({"cluster", "cluster_id", "file"})
+TAKEN: Final = struct("cluster cluster_id string", "read_at timestamp")
+"""Which snapshots were taken."""
 
 
 def history_of(readings: DataFrame) -> DataFrame:
@@ -115,15 +116,13 @@ def differs(before: Column, after: Column) -> Column:
 
 
 def snapshots_of(readings: DataFrame) -> DataFrame:
-    """Return which snapshots `READINGS` know: cluster, cluster_id, read_at."""
-    return readings.where(f.col("entity_key").isNull()).select("cluster", "cluster_id", "read_at").distinct()
+    """Return which snapshots `READINGS` know, as `TAKEN`."""
+    return readings.where(f.col("entity_key").isNull()).select(*TAKEN.names).distinct()
 
 
 def known_snapshots(history: DataFrame) -> DataFrame:
-    """Return which snapshots a history knows: cluster, cluster_id, read_at."""
-    return history.where(f.col("entity_key").isNull()).select(
-        "cluster", "cluster_id", f.col("valid_from").alias("read_at")
-    )
+    """Return which snapshots a history knows, as `TAKEN`."""
+    return history.where(f.col("entity_key").isNull()).withColumn("read_at", f.col("valid_from")).select(*TAKEN.names)
 
 
 class NewSnapshot(Struct, frozen=True, kw_only=True):
@@ -150,7 +149,7 @@ def new_snapshots(known: DataFrame, given: Iterable[tuple[str, str, datetime]]) 
 
     `given`: Cluster, id and time of snapshots; at most one of a cluster and time.
     """
-    taken = small_table(known.sparkSession, ["cluster", "cluster_id", "read_at"], given)
+    taken = make_table(known.sparkSession, TAKEN, given)
     given_rows = taken.withColumn("is_new", f.lit(True))
     old = known.join(f.broadcast(taken.select("cluster").distinct()), "cluster", "left_semi")
     moments = (
@@ -172,12 +171,6 @@ def new_snapshots(known: DataFrame, given: Iterable[tuple[str, str, datetime]]) 
     return sorted(found, key=lambda snapshot: (snapshot.cluster, snapshot.read_at))
 
 
-def small_table(spark: SparkSession, names: Sequence[str], rows: Iterable[tuple[object, ...]]) -> DataFrame:
-    """Return a small table of the driver's: names of clusters and their ids are texts, everything else is a time."""
-    schema = struct(*(f"{name} {'string' if name in _TEXTS else 'timestamp'}" for name in names))
-    return make_table(spark, schema, rows)
-
-
 def as_of(history: DataFrame, at: datetime) -> DataFrame:
     """Return `QUOTAS` of the last snapshot of each cluster at or before a moment.
 
@@ -189,10 +182,10 @@ def as_of(history: DataFrame, at: datetime) -> DataFrame:
 
 
 def last_snapshots(history: DataFrame, at: datetime) -> DataFrame:
-    """Return the last snapshot of each cluster at or before a moment: cluster, cluster_id, read_at."""
+    """Return the last snapshot of each cluster at or before a moment, as `TAKEN`."""
     taken = known_snapshots(history).where(f.col("read_at") <= f.lit(at)).groupBy("cluster")
     last = taken.agg(f.max("read_at").alias("read_at"), f.max_by("cluster_id", "read_at").alias("cluster_id"))
-    return last.select("cluster", "cluster_id", "read_at")
+    return last.select(*TAKEN.names)
 
 
 def held_at(history: DataFrame, at: datetime) -> DataFrame:

@@ -15,17 +15,12 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey, generate_private_key
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import NameOID
 
 from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.kafka import KafkaGateway
-from quotaform.cluster.wire.message import INT64, BrokerRequest, Reader, Writer
+from quotaform.cluster.wire.message import INT64, BrokerRequest, ResponseReader, Writer
 from quotaform.model.errors import AuthenticationError
 from quotaform.sandbox import Sandbox
 from quotaform.sandbox.security import PROTOCOLS, make_certificates
@@ -239,7 +234,7 @@ class _TokenRequest(BrokerRequest[Any]):
             writer.bytes(self._hmac)
         writer.number(INT64, -1)
 
-    def _read(self, reader: Reader, version: int) -> Any:
+    def _read(self, reader: ResponseReader, version: int) -> Any:
         assert reader.int16() == 0
         made = None
         if self._hmac is None:

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.sasl.password import Password
 from quotaform.cluster.wire.broker_connection import BrokerConnection
-from quotaform.cluster.wire.message import ApiVersions, BrokerRequest, Reader, ResponseT, Writer
+from quotaform.cluster.wire.message import ApiVersions, BrokerRequest, ResponseReader, ResponseT, Writer
 from quotaform.model.server import parse_server
 from quotaform.model.text import Secret
 from quotaform.sandbox import Sandbox
@@ -46,7 +46,7 @@ class KafkaPythonRequest(BrokerRequest[Any]):
         # The tagged fields at the end are written by both.
         writer.data += encoded[: len(encoded) - writer.is_flexible]
 
-    def _read(self, reader: Reader, version: int) -> Any:
+    def _read(self, reader: ResponseReader, version: int) -> Any:
         rest, reader.position = reader.data[reader.position :], len(reader.data) - reader.is_flexible
         return self._answer.decode(rest, version=version)
 
@@ -201,7 +201,7 @@ def _offset_after(batches: bytes, offset: int) -> int:
     """Return the offset after the last batch that is there as a whole."""
     at = 0
     while at + 61 <= len(batches):
-        reader = Reader(batches, at)
+        reader = ResponseReader(batches, at)
         first, size = reader.int64(), reader.int32()
         if at + 12 + size > len(batches):
             break

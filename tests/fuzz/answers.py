@@ -44,7 +44,7 @@ from quotaform.model.filter import EVERYTHING
 from quotaform.model.server import Server
 from quotaform.model.text import Secret
 from quotaform.report.comment import read_marker
-from quotaform.review.comment import CommentMode, Draft, Posted, plan_comment
+from quotaform.review.comment import CommentMode, DesiredComment, Posted, plan_comment
 from quotaform.review.platform import Comments, Platform, PullRequest
 from quotaform.review.run import find_pull_request
 from tests.fake_broker import FakeBroker, decode
@@ -209,7 +209,7 @@ def _decide(document: bytes) -> None:
     marker = read_marker(body)
     if marker is None:
         raise QuotaformError("no marker")
-    draft = Draft("plan.md", marker, body)
+    draft = DesiredComment("plan.md", marker, body)
     posted = [Posted(id=1, body=body, author="a", is_own=True)]
     assert plan_comment(draft, posted, CommentMode.UPDATE).action == "keep"
     assert isinstance(draft.is_empty, bool)

@@ -14,7 +14,7 @@ from quotaform.usage.format import FORMATS
 from quotaform.usage.format.table import TableMapping, TimeUnit, parse_rows
 from quotaform.usage.ingest.input import read_usage_mapping
 from quotaform.usage.ingest.rows import merged_batches, parsed_batches
-from quotaform.usage.ingest.source import Recording, items_of
+from quotaform.usage.ingest.source import RawRecording, items_of
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import LONGEST_RECORD, Dropped, Item, Rejected
 from tests.fuzz.target import Target, line_problems
@@ -45,7 +45,7 @@ def _read_rows(document: bytes) -> None:
 def _read_recording(document: bytes) -> None:
     """Read a file as a task does."""
     for name in (None, "prometheus"):
-        items = list(items_of(Recording("f", float(_TS), None, document), name, _ORIGIN))
+        items = list(items_of(RawRecording("f", float(_TS), None, document), name, _ORIGIN))
         assert not [item for item in items if isinstance(item, Rejected) and item.reason.startswith("internal")], items
         _check(items)
         for batch in merged_batches(parsed_batches(("f", item) for item in items)):

@@ -17,7 +17,7 @@ from quotaform.http.message import Url
 from quotaform.model.errors import QuotaformError
 from quotaform.model.text import Secret
 from quotaform.report.comment import read_marker
-from quotaform.review.comment import CommentMode, CommentStep, Draft
+from quotaform.review.comment import CommentMode, CommentStep, DesiredComment
 from quotaform.review.platform import Comments, Platform
 from quotaform.review.run import find_pull_request, make_transport, post_comments
 from quotaform.system.clock import Clock
@@ -80,7 +80,7 @@ def post(
     assert pull_request is not None
     transport = make_transport(clock=clock or FakeClock())
     comments = Comments(pull_request, Secret(TOKEN), transport)
-    drafts = [Draft("plan.md", marker, body) for body in bodies if (marker := read_marker(body))]
+    drafts = [DesiredComment("plan.md", marker, body) for body in bodies if (marker := read_marker(body))]
     steps = list(post_comments(comments, drafts, CommentMode(mode), commit=pull_request.commit))
     for step in steps:
         assert TOKEN not in f"{step} {step.error and vars(step.error)}"

@@ -26,12 +26,12 @@ from msgspec.structs import replace
 from quotaform.apply.alter import alter_entity
 from quotaform.apply.audit import read_run
 from quotaform.apply.freshness import as_if_applied
-from quotaform.cluster.broker import BrokerRelease, Row, service_hint, split_alterations
+from quotaform.cluster.broker import AlteredEntity, BrokerRelease, service_hint, split_alterations
 from quotaform.cluster.gateway import BrokerConfig, read_actual, read_settled
 from quotaform.cluster.kafka import AlterClientQuotas, DescribeClientQuotas, KafkaGateway, refusal_of
 from quotaform.cluster.report import render_altered
 from quotaform.cluster.wire.failure import UnansweredError
-from quotaform.cluster.wire.message import Described, MalformedError
+from quotaform.cluster.wire.message import DescribeResponse, MalformedError
 from quotaform.desired.writer import is_removable
 from quotaform.drift import alert as drift_alert
 from quotaform.drift.alert import AlertOptions, DriftAlerts, Receiver
@@ -65,16 +65,16 @@ from quotaform.resolve.request import Effective
 from quotaform.resolve.request_file import RequestFile
 from quotaform.resolve.resolve import ResolveOptions
 from quotaform.resolve.run import ResolveRequest, ResolveRun
-from quotaform.review.comment import Draft
+from quotaform.review.comment import DesiredComment
 from quotaform.review.platform import Platform
 from quotaform.review.run import find_pull_request
 from quotaform.usage.bucket.rows import RECORDED_LIMIT, bucket_rows
 from quotaform.usage.recommend.demand import busiest_day
-from quotaform.usage.recommend.recommendation import Action, Recommendation, entry_reason
+from quotaform.usage.recommend.recommendation import Advice, Recommendation, entry_reason
 from quotaform.usage.recommend.run import _used
 from quotaform.usage.record.reader import Prometheus
 from quotaform.usage.record.run import next_slot
-from quotaform.usage.replay.replay import Demand, replay
+from quotaform.usage.replay.replay import DemandSeries, replay
 from tests.builder import CONSUMER, HEADER, PRODUCER, declare, dumped_plan, dumped_receipt, plan_of, receipt_of, sealed
 from tests.golden.conftest import Golden
 from tests.golden.table import Lines, Text, check_told, tables_of
@@ -281,7 +281,7 @@ def of_receiver(text: str) -> Lines:
     return [receiver.format]
 
 
-def step_of(word: str) -> BaseException | Callable[[Sequence[Alteration]], list[Row]]:
+def step_of(word: str) -> BaseException | Callable[[Sequence[Alteration]], list[AlteredEntity]]:
     """Return what a broker does with a request.
 
     `code:N` answers so for each entity, `missing` leaves one out, `twice` has each again.
@@ -295,9 +295,9 @@ def step_of(word: str) -> BaseException | Callable[[Sequence[Alteration]], list[
     }
     kind, _, code = word.partition(":")
 
-    def respond(alterations: Sequence[Alteration]) -> list[Row]:
+    def respond(alterations: Sequence[Alteration]) -> list[AlteredEntity]:
         rows = reversed(alterations[1 if kind == "missing" else 0 :])
-        answer: list[Row] = [(list(each.entity.parts), int(code or 0), None) for each in rows]
+        answer: list[AlteredEntity] = [(list(each.entity.parts), int(code or 0), None) for each in rows]
         return answer * 2 if kind == "twice" else answer
 
     return raised.get(kind) or respond
@@ -336,10 +336,10 @@ def of_described(text: str) -> Iterator[str]:
     words = text.split()
     quotas = {Entity(user=None): {"k": 0.1 + 0.2}}
 
-    def step(word: str) -> BaseException | Callable[[object], Described[Quotas]]:
+    def step(word: str) -> BaseException | Callable[[object], DescribeResponse[Quotas]]:
         code = int(word.partition(":")[2] or 0)
         said = None if code == 31 else "words"
-        return UnansweredError("b:1 went away.") if word == "lost" else lambda _: Described(code, said, quotas)
+        return UnansweredError("b:1 went away.") if word == "lost" else lambda _: DescribeResponse(code, said, quotas)
 
     connection, pauses = ScriptedConnection(map(step, words[1:])), list[float]()
     with pytest.MonkeyPatch.context() as patch:
@@ -525,7 +525,7 @@ def of_replayed(text: str) -> Iterator[str]:
     key, limit, samples = loads(text)
     at, rate, window = (numpy.array(column, dtype=float) for column in zip(*samples, strict=True))
     micros = (at * 1e6).astype(numpy.int64)
-    found = replay(Demand(micros, rate, window), limit, QUOTA_KEYS[key].enforcement)
+    found = replay(DemandSeries(micros, rate, window), limit, QUOTA_KEYS[key].enforcement)
     rows = {"stands for": found.step_s, "backlog": found.backlog_s, "episode": found.episode_s}
     for variant, wait in found.waits.items():
         rows |= {f"waited{variant}": wait.waited, f"delay{variant}": wait.delay}
@@ -570,8 +570,8 @@ def of_reason(text: str) -> Lines:
             cluster="prod", entity=Entity(user="a"), key=key, action=action, before=1.0, after=after, reason=of
         )
         for key, action, after, of in (
-            (PRODUCER, Action.UPDATE, 2.0, "p99 of 14 days, 6.1 MiB/s on Mondays, x 1.5"),
-            (CONSUMER, Action.DELETE, None, "not used for 30 days"),
+            (PRODUCER, Advice.UPDATE, 2.0, "p99 of 14 days, 6.1 MiB/s on Mondays, x 1.5"),
+            (CONSUMER, Advice.DELETE, None, "not used for 30 days"),
         )
     )
     both = entry_reason(text, [sized, unused], date(2026, 11, 22))
@@ -704,7 +704,7 @@ def of_answered(line: str) -> Lines:
 def of_marker(text: str) -> Lines:
     """Return what the first line of a comment says of it."""
     marker = read_marker(text)
-    is_empty = marker is not None and Draft("plan.md", marker, text).is_empty
+    is_empty = marker is not None and DesiredComment("plan.md", marker, text).is_empty
     return [f"{marker}{', nothing to review' if is_empty else ''}"]
 
 

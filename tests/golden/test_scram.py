@@ -25,7 +25,7 @@ from quotaform.cluster.scram_credential import (
     ScramUser,
 )
 from quotaform.cluster.wire.failure import UnansweredError
-from quotaform.cluster.wire.message import Described
+from quotaform.cluster.wire.message import DescribeResponse
 from quotaform.model.alteration import Outcome
 from quotaform.model.errors import ClusterError, UnsupportedError
 from quotaform.model.records.validator import gate
@@ -88,7 +88,7 @@ def scram_answer(reply: str) -> Callable[[object], Any] | BaseException:
         else []
     )
     code, words = said if word == "error" else (0, "")
-    return lambda _: Described(code, words, users)
+    return lambda _: DescribeResponse(code, words, users)
 
 
 def scram_alteration(word: str) -> ScramAlteration:

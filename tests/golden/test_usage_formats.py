@@ -36,7 +36,7 @@ from quotaform.usage.metric import Measure, read_metric, read_object_name
 from quotaform.usage.metric_name import LABELS, Origin
 from quotaform.usage.recommend.demand import BrokerRecorded, BucketDemand, BusiestDay, Recorded
 from quotaform.usage.recommend.quota_edit import Changed, edit_quotas, write_quotas
-from quotaform.usage.recommend.recommendation import Action, Recommendation, RecommendSettings
+from quotaform.usage.recommend.recommendation import Advice, Recommendation, RecommendSettings
 from quotaform.usage.recommend.right_size import recommend
 from quotaform.usage.record.recording import explain_no_rows, read_rows
 from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Sample, Series, merge
@@ -277,7 +277,7 @@ def proposal(line: str) -> Recommendation:
     cluster, rest = place.split(" ", 1)
     address, key, before = rest.rsplit(" ", 2)
     values = [None if value == "-" else float(value) for value in (before, after)]
-    action = Action.DELETE if values[1] is None else Action.CREATE if values[0] is None else Action.UPDATE
+    action = Advice.DELETE if values[1] is None else Advice.CREATE if values[0] is None else Advice.UPDATE
     return Recommendation(
         cluster=cluster,
         entity=parse_address(address),

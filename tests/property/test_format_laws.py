@@ -24,7 +24,7 @@ from quotaform.model.quotas import Values
 from quotaform.model.units import parse_value
 from quotaform.repository.repository import Repository
 from quotaform.usage.recommend.quota_edit import edit_quotas, write_quotas
-from quotaform.usage.recommend.recommendation import Action, Recommendation
+from quotaform.usage.recommend.recommendation import Advice, Recommendation
 from tests.builder import CONSUMER, PRODUCER, REQUEST
 from tests.strategies import quotas
 
@@ -304,7 +304,7 @@ def _proposals(cluster: str, entity: Entity, values: Values, after: Mapping[str,
             cluster=cluster,
             entity=entity,
             key=key,
-            action=Action.DELETE if value is None else Action.CREATE if key not in values else Action.UPDATE,
+            action=Advice.DELETE if value is None else Advice.CREATE if key not in values else Advice.UPDATE,
             before=values.get(key),
             after=value,
             reason="p99 of 14 days",
@@ -340,7 +340,7 @@ def test_files_say_what_is_proposed_but_for_what_is_listed_and_nothing_else_chan
         for name, text in files.items():
             # An entry that is changed in place keeps its comments; what is removed takes those of its lines along.
             kept = (Path(folder) / name).read_text(encoding="utf-8")
-            removed = any(each.action is Action.DELETE for each in proposals)
+            removed = any(each.action is Advice.DELETE for each in proposals)
             assert removed or all(comment in kept for comment in findall("#.*", text))
 
 

@@ -35,7 +35,7 @@ from quotaform.model.quotas import (
 )
 from quotaform.model.scope import ALL, FULL_SCOPE, Scope, Selection
 from quotaform.model.settings import PruneMode
-from quotaform.plan.change import Origin
+from quotaform.plan.change import ChangeOrigin
 from quotaform.plan.difference import diff, make_plan, prune, removable_entities
 from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.records import load_plan
@@ -298,7 +298,7 @@ def test_every_row_has_one_origin_and_an_entity_has_theirs(base: Desired, files:
     for change in pruning_plan(base, files, actual).changes:
         origins = [change.origin_of(row) for row in change.changes]
         assert None not in origins
-        assert change.origin is (origins[0] if len(set(origins)) == 1 else Origin.BOTH)
+        assert change.origin is (origins[0] if len(set(origins)) == 1 else ChangeOrigin.BOTH)
         event(f"origin {change.origin}")
 
 

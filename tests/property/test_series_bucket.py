@@ -22,10 +22,10 @@ from quotaform.model.scope import Selection
 from quotaform.model.units import is_decimal, is_writable, parse_value
 from quotaform.usage.bucket.bucket import RecordedSeries, SeriesBucket, SeriesBuckets
 from quotaform.usage.recommend.demand import BrokerRecorded, BucketDemand, BusiestDay, Recorded
-from quotaform.usage.recommend.recommendation import Action, RecommendSettings, round_up, spell_rounded
+from quotaform.usage.recommend.recommendation import Advice, RecommendSettings, round_up, spell_rounded
 from quotaform.usage.recommend.report import value_of
 from quotaform.usage.recommend.right_size import recommend
-from quotaform.usage.replay.replay import Demand, Replay, replay
+from quotaform.usage.replay.replay import DemandSeries, Replay, replay
 from tests.builder import CONNECTION, MUTATION, PRODUCER
 from tests.kafka_windows import recorded_rates, throttled_seconds
 from tests.spark.usage_oracle import TYPES, bucket_of, limit_of
@@ -152,7 +152,7 @@ PHASES = st.lists(
 def replayed(rates: Mapping[float, float], limit: float, key: QuotaKey) -> Replay:
     """Replay the rates of a bucket by time."""
     at, nothing = numpy.array([round(time * 1e6) for time in rates]), numpy.full(len(rates), numpy.nan)
-    return replay(Demand(at, numpy.array([*rates.values()]), nothing), limit, key.enforcement)
+    return replay(DemandSeries(at, numpy.array([*rates.values()]), nothing), limit, key.enforcement)
 
 
 def requests(phases: list[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -294,13 +294,13 @@ def test_proposals_fit_the_capacity_or_only_lower_values_and_rest_on_enough_data
         name: BrokerRecorded(begin, 720, begin) for begin in [LAST - timedelta(days=60)] for name in ("1", "2")
     }
     found = recommend("prod", own, limited, {PRODUCER: Recorded(last=LAST, brokers=hours)}, settings, LAST)
-    after = {**values, **{each.entity.address: each.after for each in found if each.action is not Action.NONE}}
+    after = {**values, **{each.entity.address: each.after for each in found if each.action is not Advice.NONE}}
     # Who loses a value has that of the default then.
     of_default = after.get("user=<default>")
     loosened = [
         each
         for each in found
-        if each.action is Action.DELETE
+        if each.action is Advice.DELETE
         for bucket in limited
         if bucket.bucket == each.entity.address
         if (bucket.basis if of_default is None else of_default) > (each.before or 0)
@@ -316,8 +316,8 @@ def test_proposals_fit_the_capacity_or_only_lower_values_and_rest_on_enough_data
     for row in found:
         assert not select or row.entity.address in select
         # Of what nobody used for long and nothing limits, a value was to be removed that was not there.
-        assert (row.action in (Action.UPDATE, Action.DELETE)) <= (row.before is not None)
-        if row.action in (Action.CREATE, Action.UPDATE):
+        assert (row.action in (Advice.UPDATE, Advice.DELETE)) <= (row.before is not None)
+        if row.action in (Advice.CREATE, Advice.UPDATE):
             assert row.samples >= settings.min_samples
             assert row.days >= settings.min_history_days * 0.8
             assert row.after is not None
@@ -345,7 +345,7 @@ def test_all_rates_of_a_proposal_are_powers_of_1000_or_of_1024(
     }
     recorded = {PRODUCER: Recorded(last=LAST, brokers=hours)}
     for row in recommend("prod", own, buckets, recorded, RecommendSettings(has_creates=True), LAST):
-        if row.action in (Action.CREATE, Action.UPDATE):
+        if row.action in (Advice.CREATE, Advice.UPDATE):
             text = f"{value_of(row, row.before).text} {value_of(row, row.after).text} {row.reason} {row.note}"
             binary, decimal = (bool(search(unit, text)) for unit in (r"[KMGTP]iB/s", r" [kMGTP]B/s"))
             assert not (binary and decimal), text

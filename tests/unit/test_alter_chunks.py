@@ -11,8 +11,8 @@ import pytest
 
 from quotaform.cluster.broker import (
     MAX_NAME_BYTES,
+    AlteredEntity,
     BrokerRelease,
-    Row,
     grant_remedy,
     match_rows,
     require_success,
@@ -21,7 +21,7 @@ from quotaform.cluster.broker import (
     with_alter_remedy,
 )
 from quotaform.cluster.kafka import AlterClientQuotas, KafkaGateway
-from quotaform.cluster.wire.message import Described
+from quotaform.cluster.wire.message import DescribeResponse
 from quotaform.model.alteration import Alteration, Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.errors import AuthorizationError, ClusterError, InvalidRequestError
@@ -123,7 +123,7 @@ class TestRefusing:
             split_alterations(twice)
 
 
-def answer() -> Callable[[Sequence[Any]], list[Row]]:
+def answer() -> Callable[[Sequence[Any]], list[AlteredEntity]]:
     """Answer every entity well, in reverse order."""
     return lambda alterations: [(list(each.entity.parts), 0, None) for each in reversed(alterations)]
 
@@ -183,7 +183,11 @@ def test_a_refusal_by_a_service_says_where_quotas_are_set() -> None:
     for code, kind in ((31, AuthorizationError), (35, ClusterError), (42, InvalidRequestError)):
         with pytest.raises(kind) as caught:
             require_success(
-                Described(code, None, None), subject="it", right="X", problem="The broker responded with", hint=hint
+                DescribeResponse(code, None, None),
+                subject="it",
+                right="X",
+                problem="The broker responded with",
+                hint=hint,
             )
         assert CLOUD in str(caught.value)
         assert "grant it" not in str(caught.value)

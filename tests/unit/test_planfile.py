@@ -21,7 +21,7 @@ from quotaform.model.quotas import Base, DeclaredBase, Values
 from quotaform.model.records.document import digest
 from quotaform.model.scope import Pattern
 from quotaform.model.settings import CountLimit, GuardLimits, PruneMode
-from quotaform.plan.change import Origin
+from quotaform.plan.change import ChangeOrigin
 from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.records import PLAN_LISTS, load_plan
 from tests.builder import CONSUMER, PRODUCER, REQUEST, declare, dumped_plan, guarded, plan_of, sealed
@@ -130,14 +130,14 @@ def test_a_receipt_as_the_base_reads_back_although_not_all_of_its_values_are_kno
         header=structs.replace(PLAN.header, source=structs.replace(PLAN.header.source, base=base)),
         base=DeclaredBase(base, declare({ALICE: {PRODUCER: 1.0}}), frozenset({BOB})),
     )
-    assert [change.origin for change in plan.changes] == [Origin.CONFIG, None]
+    assert [change.origin for change in plan.changes] == [ChangeOrigin.CONFIG, None]
     assert load_plan(dumped_plan(plan), "plan.json") == plan
 
 
 @pytest.mark.parametrize(
     ("base", "changed"),
     [
-        (BASE, {"origin": Origin.DRIFT}),
+        (BASE, {"origin": ChangeOrigin.DRIFT}),
         (BASE, {"origin": None}),
         (BASE, {"base": None, "origin": None}),
         (BASE, {"base": {PRODUCER: 9.0}}),

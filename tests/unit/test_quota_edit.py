@@ -17,7 +17,7 @@ from quotaform.plan.run import PlanRequest, plan
 from quotaform.repository.repository import Repository
 from quotaform.usage.recommend import quota_edit as placement
 from quotaform.usage.recommend.quota_edit import EditedFiles, edit_quotas, write_quotas
-from quotaform.usage.recommend.recommendation import Action, Recommendation
+from quotaform.usage.recommend.recommendation import Advice, Recommendation
 from quotaform.usage.recommend.run import ProposedPlans, plan_proposals
 from tests.builder import PRODUCER
 
@@ -36,7 +36,7 @@ def update(
     before: float | None = MIB, after: float | None = 12.5 * MIB, *, key: str = PRODUCER, entity: Entity = ALICE
 ) -> Recommendation:
     """A proposal for prod."""
-    action = Action.DELETE if after is None else Action.CREATE if before is None else Action.UPDATE
+    action = Advice.DELETE if after is None else Advice.CREATE if before is None else Advice.UPDATE
     reason = "not used for 30 days" if after is None else "p99 of 14 days 8.2 MiB/s x 1.5"
     return Recommendation(
         cluster="prod", entity=entity, key=key, action=action, before=before, after=after, reason=reason
@@ -154,7 +154,7 @@ FILE = "quotas:\n" + "".join(
 def proposal(name: str, after: float | None, cluster: str = "prod") -> Recommendation:
     entity = Entity(user=name)
     before = LIVE.get(entity, {}).get(PRODUCER)
-    action = Action.CREATE if before is None else Action.DELETE if after is None else Action.UPDATE
+    action = Advice.CREATE if before is None else Advice.DELETE if after is None else Advice.UPDATE
     return Recommendation(
         cluster=cluster, entity=entity, key=PRODUCER, action=action, before=before, after=after, reason="p99 of 14 days"
     )

@@ -33,12 +33,12 @@ from quotaform.cluster.wire.message import (
     Writer,
 )
 from quotaform.model.alteration import Alteration
-from quotaform.model.entity import Entity, Part
+from quotaform.model.entity import Entity, EntityPart
 from quotaform.model.filter import ANY, EntityFilter
 from quotaform.model.server import Server
 from tests.fake_broker import frame, messages
 
-QUOTAS: list[tuple[list[Part], list[tuple[str, float]]]] = [
+QUOTAS: list[tuple[list[EntityPart], list[tuple[str, float]]]] = [
     ([("user", "alice"), ("client-id", None)], [("producer_byte_rate", 1.5), ("consumer_byte_rate", 2.0**63)]),
     ([("ip", "::1")], [("connection_creation_rate", 5e-324)]),
     ([("user", "Å" * 100)], [("producer_byte_rate", -0.0)]),

@@ -22,7 +22,7 @@ from quotaform.apply.audit import Applier, AuditFile
 from quotaform.apply.freshness import Freshness, check_fresh, require_fresh
 from quotaform.apply.ledger import Applied, ClusterPlan, Ledger, ReceiptKeeper, show_nothing
 from quotaform.apply.lock import cluster_lock
-from quotaform.apply.write import ApplyRun
+from quotaform.apply.write import ChangeWriter
 from quotaform.cluster.broker import with_alter_remedy
 from quotaform.cluster.gateway import SETTLE_SECONDS, Gateway, is_same
 from quotaform.model import rule
@@ -321,7 +321,7 @@ def apply_plan(
     with held_signals(holds_all=True) as signals:
         if pending:
             keeper.start(receipt)
-        run = ApplyRun(gateway, progress, freshness.applied, clock, signals)
+        run = ChangeWriter(gateway, progress, freshness.applied, clock, signals)
         interrupted_by, internal_error = run.apply(pending)
         receipt = replace(
             receipt,

@@ -50,7 +50,7 @@ _NOT_ATTEMPTED: Final[_Known] = (Result.NOT_ATTEMPTED, "")
 _CUT_SHORT: Final[_Known] = (Result.UNKNOWN, "interrupted before the response of the broker was recorded")
 
 
-class ApplyRun:
+class ChangeWriter:
     """Applies changes once.
 
     A signal may interrupt it only where it waits: for an answer, for time to pass, for progress to be shown. Whatever

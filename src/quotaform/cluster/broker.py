@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
-from quotaform.cluster.wire.message import Described
+from quotaform.cluster.wire.message import DescribeResponse
 from quotaform.model.alteration import (
     CLUSTER_AUTHORIZATION_FAILED,
     ERRORS_BY_CODE,
@@ -33,7 +33,7 @@ from quotaform.model.alteration import (
     Outcome,
 )
 from quotaform.model.entity import MAX_NAME_BYTES as MAX_NAME_BYTES
-from quotaform.model.entity import Entity, Part, spell_name
+from quotaform.model.entity import Entity, EntityPart, spell_name
 from quotaform.model.errors import AuthorizationError, ClusterError, UnknownOutcomeError, UnsupportedError
 from quotaform.model.text import inert
 
@@ -129,7 +129,7 @@ def with_alter_remedy(error: AuthorizationError) -> AuthorizationError:
     return AuthorizationError(error.problem, remedy=remedy, code=error.code)
 
 
-def require_success(answer: Described[Any], *, subject: str, right: str, problem: str, hint: str = "") -> None:
+def require_success(answer: DescribeResponse[Any], *, subject: str, right: str, problem: str, hint: str = "") -> None:
     """Raise the error of an answer to a read that has one.
 
     Code 31 comes without any words of the broker. `hint` is what to do instead, if the cluster is of a service that
@@ -167,7 +167,7 @@ _OP_BYTES: Final = 16
 
 ALTER_ACL: Final = f"The principal is not authorised to alter client quotas: {grant_remedy('ALTER_CONFIGS')}"
 
-Row = tuple[Iterable[Part], int, str | None]
+AlteredEntity = tuple[Iterable[EntityPart], int, str | None]
 """A row of a response: the entity's parts in any order, the error code and the broker's message."""
 
 
@@ -264,7 +264,7 @@ def _address(alteration: Alteration) -> str:
     return address if len(address) <= 120 else f"{address[:100]}… ({len(address):,} characters)"
 
 
-def match_rows(chunk: Sequence[Alteration], answer: Iterable[Row], hint: str = "") -> tuple[AlterRow, ...]:
+def match_rows(chunk: Sequence[Alteration], answer: Iterable[AlteredEntity], hint: str = "") -> tuple[AlterRow, ...]:
     """Return one row per alteration of a request, in its order.
 
     The rows of a response and the parts within a row are in any order. An outcome follows from the code alone,

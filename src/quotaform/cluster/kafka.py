@@ -10,8 +10,8 @@ from typing import Final, Self, TypeVar
 
 from quotaform.cluster.broker import (
     NEEDS_IPV6,
+    AlteredEntity,
     BrokerRelease,
-    Row,
     match_rows,
     require_success,
     rows_of,
@@ -27,14 +27,14 @@ from quotaform.cluster.wire.message import (
     FLOAT64,
     INT8,
     BrokerRequest,
-    Described,
+    DescribeResponse,
     MalformedError,
-    Reader,
+    ResponseReader,
     ResponseT,
     Writer,
 )
 from quotaform.model.alteration import Alteration, AlterRow, Outcome, RowT
-from quotaform.model.entity import IP, Entity, Part
+from quotaform.model.entity import IP, Entity, EntityPart
 from quotaform.model.errors import ClusterError, UnsupportedError, UsageError
 from quotaform.model.filter import EVERYTHING, EntityFilter, FilterComponent, Rule, select
 from quotaform.model.quota_key import QUOTA_KEYS, NumberKind
@@ -325,7 +325,7 @@ RawQuotas = dict[Entity, dict[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeClientQuotas(BrokerRequest[Described[RawQuotas]]):
+class DescribeClientQuotas(BrokerRequest[DescribeResponse[RawQuotas]]):
     """Ask for the quotas of the entities that a filter selects, which must be one that brokers evaluate."""
 
     API_KEY = 48
@@ -344,7 +344,7 @@ class DescribeClientQuotas(BrokerRequest[Described[RawQuotas]]):
         writer.structures(self.entity_filter.components, component)
         writer.boolean(self.entity_filter.is_strict)
 
-    def _read(self, reader: Reader, version: int) -> Described[RawQuotas]:
+    def _read(self, reader: ResponseReader, version: int) -> DescribeResponse[RawQuotas]:
         error_code, error_message = reader.int16(), reader.nullable_string()
         count = reader.count(_MAX_ENTITIES, "entities")
         quotas: RawQuotas = {}
@@ -361,11 +361,11 @@ class DescribeClientQuotas(BrokerRequest[Described[RawQuotas]]):
                 raise MalformedError("it names a quota key of an entity twice")
         if len(quotas) != count:
             raise MalformedError("it names an entity twice")
-        return Described(error_code, error_message, quotas)
+        return DescribeResponse(error_code, error_message, quotas)
 
 
-def _read_parts(reader: Reader) -> list[Part]:
-    parts: list[Part] = []
+def _read_parts(reader: ResponseReader) -> list[EntityPart]:
+    parts: list[EntityPart] = []
     for _ in range(reader.count(_MAX_PARTS, "entity types")):
         parts.append((reader.string(), reader.nullable_string()))
         reader.tags()
@@ -375,7 +375,7 @@ def _read_parts(reader: Reader) -> list[Part]:
 
 
 @dataclass(frozen=True, slots=True)
-class AlterClientQuotas(BrokerRequest[Sequence[Row]]):
+class AlterClientQuotas(BrokerRequest[Sequence[AlteredEntity]]):
     """Alter quotas, which must be what `split_alterations` lets pass; its answer has a row for each, in any order."""
 
     API_KEY = 49
@@ -387,7 +387,7 @@ class AlterClientQuotas(BrokerRequest[Sequence[Row]]):
     validate_only: bool = False
 
     def _write(self, writer: Writer, version: int) -> None:
-        def part(item: Part) -> None:
+        def part(item: EntityPart) -> None:
             writer.string(item[0])
             writer.nullable_string(item[1])
 
@@ -405,8 +405,8 @@ class AlterClientQuotas(BrokerRequest[Sequence[Row]]):
         writer.structures(self.alterations, entry)
         writer.boolean(self.validate_only)
 
-    def _read(self, reader: Reader, version: int) -> Sequence[Row]:
-        def row() -> Row:
+    def _read(self, reader: ResponseReader, version: int) -> Sequence[AlteredEntity]:
+        def row() -> AlteredEntity:
             error_code, error_message = reader.int16(), reader.nullable_string()
             return _read_parts(reader), error_code, error_message
 
@@ -421,7 +421,7 @@ _BROKER: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeBrokerConfig(BrokerRequest[Described[str | None]]):
+class DescribeBrokerConfig(BrokerRequest[DescribeResponse[str | None]]):
     """Ask a broker for one of its configuration values, which only that broker answers; get `None` for none."""
 
     API_KEY = 32
@@ -442,7 +442,7 @@ class DescribeBrokerConfig(BrokerRequest[Described[str | None]]):
         if version >= 3:
             writer.boolean(False)  # no documentation
 
-    def _read(self, reader: Reader, version: int) -> Described[str | None]:
+    def _read(self, reader: ResponseReader, version: int) -> DescribeResponse[str | None]:
         def config() -> tuple[str, str | None]:
             found = reader.string(), reader.nullable_string()
             for _ in ("read-only", "source", "sensitive"):
@@ -453,11 +453,11 @@ class DescribeBrokerConfig(BrokerRequest[Described[str | None]]):
                 reader.nullable_string()  # its documentation
             return found
 
-        def result() -> Described[str | None]:
+        def result() -> DescribeResponse[str | None]:
             code, message = reader.int16(), reader.nullable_string()
             reader.int8()
             reader.string()
-            return Described(code, message, dict(reader.structures(config)).get(self.name) or None)
+            return DescribeResponse(code, message, dict(reader.structures(config)).get(self.name) or None)
 
         results = reader.structures(result)
         if len(results) != 1:

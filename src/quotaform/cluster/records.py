@@ -45,7 +45,7 @@ class FilterRecord(Record):
     quota_types: Annotated[list[str] | None, about("The selected quota keys; null for all.")]
 
 
-class Described(Record, document=DESCRIBE):
+class DescribedRecord(Record, document=DESCRIBE):
     """Live client quotas of a Kafka cluster, as quotaform describe --format json prints them."""
 
     cluster: ClusterRecord
@@ -72,7 +72,7 @@ def dump_described(
     Without `quota_types` all keys were asked for. `read_at` is as ISO 8601 in UTC.
     """
     components = convert(entity_filter.components, list[FilterComponentRecord], from_attributes=True)
-    described = Described(
+    described = DescribedRecord(
         cluster=ClusterRecord(name=cluster_name, id=cluster_id),
         read_at=read_at,
         snapshot=snapshot,

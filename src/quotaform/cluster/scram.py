@@ -51,7 +51,7 @@ from quotaform.cluster.scram_credential import (
     ScramUser,
 )
 from quotaform.cluster.wire.failure import UnansweredError
-from quotaform.cluster.wire.message import INT8, INT32, BrokerRequest, Described, Reader, Writer
+from quotaform.cluster.wire.message import INT8, INT32, BrokerRequest, DescribeResponse, ResponseReader, Writer
 from quotaform.model.alteration import Outcome
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import UnsupportedError, UsageError
@@ -190,7 +190,7 @@ def _rows_of(part: Iterable[ScramAlteration], outcome: Outcome, reason: str) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeUserScramCredentials(BrokerRequest[Described[Sequence[ScramUser]]]):
+class DescribeUserScramCredentials(BrokerRequest[DescribeResponse[Sequence[ScramUser]]]):
     """Ask for the credentials of some users, or of all users if there are none."""
 
     API_KEY = 50
@@ -205,7 +205,7 @@ class DescribeUserScramCredentials(BrokerRequest[Described[Sequence[ScramUser]]]
         # never answers it.
         writer.structures(self.users, writer.string)
 
-    def _read(self, reader: Reader, version: int) -> Described[Sequence[ScramUser]]:
+    def _read(self, reader: ResponseReader, version: int) -> DescribeResponse[Sequence[ScramUser]]:
         def credential() -> ScramCredential:
             return ScramCredential(ScramMechanism.name_of(reader.int8()), reader.int32())
 
@@ -215,7 +215,7 @@ class DescribeUserScramCredentials(BrokerRequest[Described[Sequence[ScramUser]]]
             credentials = tuple(sorted(reader.structures(credential)))
             return ScramUser(name, credentials, ScramError(code, words) if code else None)
 
-        return Described(reader.int16(), reader.nullable_string(), reader.structures(user))
+        return DescribeResponse(reader.int16(), reader.nullable_string(), reader.structures(user))
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ class AlterUserScramCredentials(BrokerRequest[dict[str, tuple[int, str | None]]]
         writer.structures((each for each in self.alterations if isinstance(each, ScramDeletion)), deletion)
         writer.structures((each for each in self.alterations if isinstance(each, ScramUpsertion)), upsertion)
 
-    def _read(self, reader: Reader, version: int) -> dict[str, tuple[int, str | None]]:
+    def _read(self, reader: ResponseReader, version: int) -> dict[str, tuple[int, str | None]]:
         return dict(reader.structures(lambda: (reader.string(), (reader.int16(), reader.nullable_string()))))
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Self
 
 from msgspec import Struct
 
-from quotaform.model.alteration import Outcome, Result, reason_of
+from quotaform.model.alteration import AlterationResults, Outcome, reason_of
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import ExitCode
 from quotaform.model.records.record import Record, about
@@ -125,7 +125,7 @@ class ScramRow(Record, kw_only=False):
         return reason_of(self.code, self.message or "")
 
 
-class ScramResult(Result[ScramRow], frozen=True):
+class ScramResult(AlterationResults[ScramRow], frozen=True):
     """The results of altering credentials.
 
     `interrupt` is the Ctrl-C or SIGTERM that cut the work short, to be raised again once the rows were seen.

@@ -19,7 +19,7 @@ from quotaform.desired.quotas_file import EntryReader, LoadedFile, ParsedFiles, 
 from quotaform.desired.tree import Layout, SourceFile
 from quotaform.desired.writer import spell_scalar
 from quotaform.model import rule
-from quotaform.model.entity import DEFAULT_WORD, Entity, Part
+from quotaform.model.entity import DEFAULT_WORD, Entity, EntityPart
 from quotaform.model.errors import InvalidFilesError
 from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.finding_list import FindingList, first_findings
@@ -145,7 +145,7 @@ def _into_scope(entity: Entity, scope: Scope) -> str:
     return f"add {line} to scope.include{', where * does not stand for a default' if is_default else ''}"
 
 
-def _spell_pattern(parts: Iterable[Part]) -> str:
+def _spell_pattern(parts: Iterable[EntityPart]) -> str:
     return f"{{{', '.join(f'{kind}: {spell_scalar(name or DEFAULT_WORD)}' for kind, name in parts)}}}"
 
 

@@ -19,7 +19,7 @@ from quotaform.model.entity import (
     KNOWN_TYPES,
     MAX_NAME_BYTES,
     Entity,
-    Part,
+    EntityPart,
     can_combine,
     ip_problem,
     meant_type,
@@ -130,7 +130,7 @@ def _is_unquoted(match: dict[str, Any], document: Document) -> bool:
     return True
 
 
-def _read_names(match: dict[str, Any], entity_type: str, document: Document) -> list[Part]:
+def _read_names(match: dict[str, Any], entity_type: str, document: Document) -> list[EntityPart]:
     node = match[entity_type]
     if not isinstance(node, list):
         name, is_good = _read_name(match, entity_type, entity_type, document)

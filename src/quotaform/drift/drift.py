@@ -23,7 +23,7 @@ from quotaform.model.records.document import digest, json_number
 from quotaform.model.records.field import Address, QuotaKeyName
 from quotaform.model.records.record import UNSET, Double, Record, UnsetType, about, derived
 from quotaform.model.settings import Ignore, check_ignores
-from quotaform.plan.change import EntityChange, Origin, key_origin
+from quotaform.plan.change import ChangeOrigin, EntityChange, key_origin
 from quotaform.plan.digest import ClusterDigest, FleetRow, FleetStatus
 from quotaform.plan.plan import Plan, PlanOptions, Unmanaged
 
@@ -134,7 +134,7 @@ class Pending(Record):
 def read_change(change: EntityChange) -> Drifted | Pending:
     """Return what the changes of an entity are: drift if any of its keys has drifted."""
     is_declared = change.cause is not Cause.UNDECLARED
-    rows = tuple(row for row in change.changes if change.origin_of(row) is not Origin.CONFIG)
+    rows = tuple(row for row in change.changes if change.origin_of(row) is not ChangeOrigin.CONFIG)
     if not rows:
         return Pending(
             entity=change.entity,
@@ -172,7 +172,7 @@ def read_unmanaged(item: Unmanaged, baseline: DeclaredBase | None) -> Drifted | 
     if agreed:
         known = [key for key in QUOTA_KEYS if key in item.values or key in agreed]
         every = (Change(item.entity, key, item.values.get(key), None) for key in known)
-        moved = tuple(row for row in every if key_origin(agreed.get(row.key), row) is not Origin.CONFIG)
+        moved = tuple(row for row in every if key_origin(agreed.get(row.key), row) is not ChangeOrigin.CONFIG)
         if not moved:
             return Pending(entity=item.entity, action=Action.DELETE, keys=_keys(rows), is_declared=False)
         rows = moved

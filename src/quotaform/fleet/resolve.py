@@ -39,7 +39,7 @@ TABLE: Final = "table"
 _CSV_OPTIONS: Final = {"header": "true", "quote": '"', "escape": '"', "nullValue": "", "emptyValue": '""'}
 
 
-class Target(Struct, frozen=True):
+class OutputTarget(Struct, frozen=True):
     """Where a table is written.
 
     Nothing is ever overwritten, and what is there in part does not look whole: Spark writes files aside, moves them
@@ -94,7 +94,7 @@ def write_resolved(
     spark: SparkSession,
     cluster: Cluster,
     source: str,
-    target: Target,
+    target: OutputTarget,
     *,
     plan: AssumedPlan | None = None,
     detail: ResolveOptions,

@@ -28,7 +28,7 @@ from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.text import inert, option_of, require_type
 from quotaform.model.variable import OwnSecret
 from quotaform.repository.cluster_work import repeated
-from quotaform.system.executable import JavaCommand, Place, find_java_commands, major_version
+from quotaform.system.executable import JavaCommand, JavaLocation, find_java_commands, major_version
 from quotaform.system.process import held_signals
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ def require_java() -> None:
     remedy = f"install a JDK {MINIMUM} or newer and put its java on the PATH or set JAVA_HOME"
     if java is None:
         problem: str | None = "there is no java on the PATH, and JAVA_HOME is not set"
-    elif java.place is Place.JAVA_HOME:
+    elif java.place is JavaLocation.JAVA_HOME:
         problem = _java_problem(java, f"the Java of JAVA_HOME ({java.home})")
         remedy = f"set JAVA_HOME to a JDK {MINIMUM} or newer, or unset it to use the java on the PATH"
     else:

@@ -20,7 +20,7 @@ from quotaform.model.entity import Entity, spell_name
 from quotaform.model.moment import spell_second
 from quotaform.model.records.record import builtins
 from quotaform.model.text import inert, option_of
-from quotaform.report.report import Curve, Level, Number, Plot, Report, Section, Table
+from quotaform.report.report import Curve, Number, Plot, PlotLimit, Report, Section, Table
 from quotaform.report.text import PLAIN, Style, aligned, counted, minute_text, short_limit_text
 from quotaform.resolve.effect import value_text
 
@@ -199,9 +199,9 @@ def _section(of: LimitOf, rows: Sequence[HistoryRow], found: EntityHistory, used
     )
     until = found.until or rows[-1].valid_from
     times = [row.valid_from for row in rows] + [until, *used.times]
-    levels = tuple(Level("limit", row.value, row.valid_from, row.valid_to) for row in rows)
+    limits = tuple(PlotLimit("limit", row.value, row.valid_from, row.valid_to) for row in rows)
     return Section(
-        table, (Plot(caption=caption, key=key, curve=used, levels=levels, start=min(times), end=max(times)),)
+        table, (Plot(caption=caption, key=key, curve=used, limits=limits, start=min(times), end=max(times)),)
     )
 
 

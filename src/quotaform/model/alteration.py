@@ -108,7 +108,7 @@ class ResultRow(Protocol):
 RowT = TypeVar("RowT", bound=ResultRow)
 
 
-class Result(Struct, Generic[RowT], frozen=True):
+class AlterationResults(Struct, Generic[RowT], frozen=True):
     """One row per alteration, in the order in which they were given."""
 
     rows: tuple[RowT, ...]
@@ -168,7 +168,7 @@ class AlterRow(Struct, frozen=True):
         return reason_of(self.code, self.message)
 
 
-class AlterResult(Result[AlterRow], frozen=True):
+class AlterResult(AlterationResults[AlterRow], frozen=True):
     """The results of altering quotas."""
 
     def _failed_entities(self) -> Sequence[Entity]:

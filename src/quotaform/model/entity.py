@@ -92,7 +92,7 @@ _PLAIN_NAME: Final = regex(r"[A-Za-z0-9._@:/*-]+").fullmatch
 ABSENT: Final[Any] = object()
 """Stands for an entity type that is not given, as `None` is its default."""
 
-Part = tuple[str, str | None]
+EntityPart = tuple[str, str | None]
 """An entity type and its name; `None` is the default entity of that type."""
 
 
@@ -101,7 +101,7 @@ def type_order(entity_type: str) -> tuple[int, str]:
     return _RANK.get(entity_type, _UNKNOWN_RANK), entity_type
 
 
-def _order(part: Part) -> tuple[int, str]:
+def _order(part: EntityPart) -> tuple[int, str]:
     return _RANK.get(part[0], _UNKNOWN_RANK), part[0]
 
 
@@ -123,7 +123,7 @@ class Entity:
 
     __slots__ = ("_address", "_hash", "parts")
 
-    parts: tuple[Part, ...]
+    parts: tuple[EntityPart, ...]
     """The parts in canonical order: user, client-id, ip, then others by type."""
 
     def __init__(
@@ -140,13 +140,13 @@ class Entity:
             require_type(name, (str, NoneType), spell_name(entity_type), "a string, or None for the default")
         self._fill(tuple(sorted(named.items(), key=_order)))
 
-    def _fill(self, parts: tuple[Part, ...]) -> None:
+    def _fill(self, parts: tuple[EntityPart, ...]) -> None:
         object.__setattr__(self, "parts", parts)
         object.__setattr__(self, "_hash", hash(parts))
         object.__setattr__(self, "_address", None)
 
     @classmethod
-    def of(cls, parts: Iterable[Part]) -> Entity:
+    def of(cls, parts: Iterable[EntityPart]) -> Entity:
         """Build an entity from (type, name) pairs in any order; each type at most once.
 
         The fast constructor for bulk work, without checks; a describe returns parts in arbitrary order.

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from quotaform.model.entity import DEFAULT_WORD, Entity, Part
+from quotaform.model.entity import DEFAULT_WORD, Entity, EntityPart
 from quotaform.model.text import inert
 
 MAX_PATTERN: Final = 1000
@@ -92,7 +92,7 @@ class Pattern(Struct, frozen=True):
     (True, False)
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[EntityPart, ...]
 
     def covers(self, other: Pattern) -> bool:
         """Whether this certainly selects all that another pattern selects; of two globs that is not always decided.

@@ -30,7 +30,7 @@ from quotaform.resolve.effect import Direction, Effect
 # | all three differ | `both` |
 
 
-class Origin(StrEnum):
+class ChangeOrigin(StrEnum):
     """What a change is due to: the files moved away from the base, the cluster did, or both."""
 
     CONFIG = "config"
@@ -40,7 +40,7 @@ class Origin(StrEnum):
 
 def entity_origin(
     base: Values | None, cause: Cause, before: Values, rows: Iterable[Change], *, prunes_more: bool = False
-) -> Origin:
+) -> ChangeOrigin:
     """Return what the changes of one entity are due to, taken together: of different origins it is `both`.
 
     `base`: what the base declares; `None` when it does not declare the entity. `prunes_more`: whether the entity is
@@ -48,22 +48,22 @@ def entity_origin(
     """
     if base is None:
         # What neither declares and a file would have to declare to stay was made on the cluster.
-        return Origin.DRIFT if cause is Cause.UNDECLARED and not prunes_more else Origin.CONFIG
+        return ChangeOrigin.DRIFT if cause is Cause.UNDECLARED and not prunes_more else ChangeOrigin.CONFIG
     if base and cause is Cause.UNDECLARED:
         live = {key: value for key, value in before.items() if key in QUOTA_KEYS}
-        return Origin.CONFIG if same_values(live, base) else Origin.BOTH
+        return ChangeOrigin.CONFIG if same_values(live, base) else ChangeOrigin.BOTH
     origins = {key_origin(base.get(row.key), row) for row in rows}
-    return origins.pop() if len(origins) == 1 else Origin.BOTH
+    return origins.pop() if len(origins) == 1 else ChangeOrigin.BOTH
 
 
-def key_origin(declared: float | None, row: Change) -> Origin:
+def key_origin(declared: float | None, row: Change) -> ChangeOrigin:
     """Return what the change of one key is due to.
 
     `declared` is what the base declares for the key; `None` is no value.
     """
     if same_value(declared, row.after):
-        return Origin.DRIFT
-    return Origin.CONFIG if same_value(declared, row.before) else Origin.BOTH
+        return ChangeOrigin.DRIFT
+    return ChangeOrigin.CONFIG if same_value(declared, row.before) else ChangeOrigin.BOTH
 
 
 class EntityChange(Struct, frozen=True, kw_only=True, gc=False):
@@ -78,7 +78,7 @@ class EntityChange(Struct, frozen=True, kw_only=True, gc=False):
     reason: str | None = None
     cause: Cause = Cause.ENTRY  # What in the files it follows from; the other texts are about the entry if there is one
     # What it is due to; `None` without a base to compare with, see `quotaform.plan.change`.
-    origin: Origin | None = None
+    origin: ChangeOrigin | None = None
     # What the base declares for the entity, empty when it must not exist; `None` when the base does not declare it, and
     # without a base.
     base: Values | None = None
@@ -112,7 +112,7 @@ class EntityChange(Struct, frozen=True, kw_only=True, gc=False):
             effect.becomes_unlimited(change.key) for change, effect in zip(self.changes, self.effects, strict=True)
         )
 
-    def origin_of(self, row: Change) -> Origin | None:
+    def origin_of(self, row: Change) -> ChangeOrigin | None:
         """Return what one of the rows is due to; `None` without a base."""
         if self.origin is None or self.base is None:
             return self.origin

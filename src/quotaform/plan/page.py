@@ -12,7 +12,7 @@ from quotaform.model.quotas import Action, Change
 from quotaform.model.text import inert
 from quotaform.model.units import is_unlimited
 from quotaform.plan.backtest import backtest_section
-from quotaform.plan.change import EntityChange, Origin
+from quotaform.plan.change import ChangeOrigin, EntityChange
 from quotaform.plan.plan import Plan, Unmanaged
 from quotaform.plan.report import (
     DRIFTED,
@@ -34,11 +34,11 @@ from quotaform.resolve.effect import DIRECTIONS, Effect, effect_text, fallback_t
 
 MARKER: Final = "plan"
 """What hides in the first line of a comment about a plan, and of one about its apply, which takes its place."""
-_TITLES: Final[Mapping[Action | Origin, str]] = {
+_TITLES: Final[Mapping[Action | ChangeOrigin, str]] = {
     Action.DELETE: "Deleted",
     Action.UPDATE: "Changed",
     Action.CREATE: "Created",
-    Origin.DRIFT: "Drift, not in this change (not applied yet, or edited by hand)",
+    ChangeOrigin.DRIFT: "Drift, not in this change (not applied yet, or edited by hand)",
 }
 _COLUMNS: Final = (
     Column("entity", ColumnKind.NAME), "action", Column("key", ColumnKind.NAME), "now", "after",
@@ -95,13 +95,13 @@ def change_sections(changes: Iterable[EntityChange], results: Mapping[Entity, st
     A change that reverts drift is with the drift, but a deletion is always with the deletions. `results`: what became
     of the entities in an apply.
     """
-    parts: dict[Action | Origin, list[_Changed]] = {each: [] for each in _TITLES}
+    parts: dict[Action | ChangeOrigin, list[_Changed]] = {each: [] for each in _TITLES}
     for change in changes:
         rows = list(zip(change.changes, change.effects, strict=True))
         is_deleted = change.action is Action.DELETE
-        drift = [each for each in rows if not is_deleted and change.origin_of(each[0]) is Origin.DRIFT]
+        drift = [each for each in rows if not is_deleted and change.origin_of(each[0]) is ChangeOrigin.DRIFT]
         rest = [each for each in rows if each not in drift] if drift else rows
-        for part, some in ((Origin.DRIFT, drift), (change.action, rest)):
+        for part, some in ((ChangeOrigin.DRIFT, drift), (change.action, rest)):
             if some:
                 parts[part].append(_Changed(change, some))
     for part, title in _TITLES.items():
@@ -110,7 +110,7 @@ def change_sections(changes: Iterable[EntityChange], results: Mapping[Entity, st
 
 
 def _change_table(
-    title: str, entities: Sequence[_Changed], results: Mapping[Entity, str] | None, part: Action | Origin
+    title: str, entities: Sequence[_Changed], results: Mapping[Entity, str] | None, part: Action | ChangeOrigin
 ) -> Table:
     rows = tuple(
         (
@@ -127,7 +127,7 @@ def _change_table(
         f"{title}: {counted(len(entities), 'entity', 'entities')}",
         _COLUMNS if results is None else (*_COLUMNS[:3], "before", "after", "result", *_COLUMNS[5:]),
         rows,
-        is_folded=part is Origin.DRIFT or results is not None,
+        is_folded=part is ChangeOrigin.DRIFT or results is not None,
         is_kept=part is Action.DELETE,
         counted="direction",
     )
@@ -143,9 +143,9 @@ def _limit_notes(change: EntityChange, row: Change, effect: Effect) -> str:
     if row.after is None and effect.shadowed_by(row.entity, None) is None:
         notes.insert(0, fallback_text(row.key, effect.after)[1:-1])
     origin = change.origin_of(row)
-    if origin is Origin.BOTH and change.base is not None:
+    if origin is ChangeOrigin.BOTH and change.base is not None:
         notes.append(f"conflict: the base declares {cell_text(value_cell(row.key, change.base.get(row.key)))}")
-    elif origin is Origin.DRIFT and change.action is Action.DELETE:
+    elif origin is ChangeOrigin.DRIFT and change.action is Action.DELETE:
         notes.append(f"drift: {drift_reason(change)}")
     return "; ".join(filter(None, notes))
 

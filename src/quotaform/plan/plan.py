@@ -24,7 +24,7 @@ from quotaform.model.records.record import Count, Digest, Record, about, builtin
 from quotaform.model.scope import Pattern
 from quotaform.model.settings import DEFAULT_GUARD_LIMITS, CountLimit, GuardLimits, PruneMode
 from quotaform.plan.blast_radius import BlastRadius, LimitChange
-from quotaform.plan.change import EntityChange, Origin
+from quotaform.plan.change import ChangeOrigin, EntityChange
 from quotaform.plan.digest import ClusterDigest, FleetRow, FleetStatus
 from quotaform.resolve.effect import Direction
 
@@ -253,7 +253,7 @@ class Plan:
         counts["in_scope"] = self.in_scope
         if self.header.source.base is not None:
             origins = [change.origin for change in self.changes]
-            counts["drift"], counts["both"] = origins.count(Origin.DRIFT), origins.count(Origin.BOTH)
+            counts["drift"], counts["both"] = origins.count(ChangeOrigin.DRIFT), origins.count(ChangeOrigin.BOTH)
         return counts
 
     @property

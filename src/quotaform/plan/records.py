@@ -48,12 +48,8 @@ from quotaform.model.records.record import (
 from quotaform.model.scope import count_problem
 from quotaform.model.text import option_of
 from quotaform.plan.backtest import ClusterBacktest
-from quotaform.plan.blast_radius import (
-    BlastRadius,
-    EntityTypeName,
-    change_row,
-)
-from quotaform.plan.change import EntityChange, Origin
+from quotaform.plan.blast_radius import BlastRadius, EntityTypeName, change_row
+from quotaform.plan.change import ChangeOrigin, EntityChange
 from quotaform.plan.check.saved import saved_plan_problem
 from quotaform.plan.plan import Plan, PlanHeader, PlanOptions, PlanSource, Unmanaged
 from quotaform.plan.sealed import SealedFormat, read_sealed, require_same, sealed_fields
@@ -156,7 +152,7 @@ class ChangeRecord(Record, omit_defaults=True):
         ),
     ]
     origin: Annotated[
-        Origin | None,
+        ChangeOrigin | None,
         about("The origin of the change: the files, the cluster or both differ from the base; null without a base."),
     ]
     direction: Annotated[Direction, about("How the effective limits change, taken together; unlimited is the largest.")]

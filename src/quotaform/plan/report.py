@@ -30,7 +30,7 @@ from quotaform.plan.blast_radius import (
     RadiusCounts,
     change_row,
 )
-from quotaform.plan.change import EntityChange, Origin
+from quotaform.plan.change import ChangeOrigin, EntityChange
 from quotaform.plan.digest import ClusterDigest, FleetStatus
 from quotaform.plan.plan import Plan, Unmanaged
 from quotaform.report.annotation import Problems
@@ -138,7 +138,7 @@ def render_limit_changes_csv(plan: Plan) -> Iterator[str]:
     return csv_lines(CHANGE_COLUMNS, (change_row(change).values() for change in plan.limit_changes))
 
 
-DRIFTED: Final = (Origin.DRIFT, Origin.BOTH)
+DRIFTED: Final = (ChangeOrigin.DRIFT, ChangeOrigin.BOTH)
 """The origins of changes of entities in which the cluster differs from the base."""
 _MOST_ADDRESSES: Final = 20
 
@@ -151,13 +151,13 @@ def base_text(base: Base) -> str:
 def origin_text(change: EntityChange) -> str | None:
     """Return what the changes of an entity are due to; `None` without a base, and when its reason says it."""
     match change.origin:
-        case Origin.CONFIG if change.cause is Cause.UNDECLARED:
+        case ChangeOrigin.CONFIG if change.cause is Cause.UNDECLARED:
             return None
-        case Origin.CONFIG:
+        case ChangeOrigin.CONFIG:
             return "origin: config"
-        case Origin.DRIFT:
+        case ChangeOrigin.DRIFT:
             return f"origin: drift, not in this change: {drift_reason(change)}"
-        case Origin.BOTH:
+        case ChangeOrigin.BOTH:
             return "origin: both, the files and the cluster differ from the base"
         case None:
             return None
@@ -208,7 +208,7 @@ def render_reverted_drift(plan: Plan, style: Style = PLAIN) -> Iterator[str]:
 
 
 def _note(change: EntityChange) -> str:
-    if change.origin is Origin.BOTH:
+    if change.origin is ChangeOrigin.BOTH:
         return "   (the files change it, too)"
     return "   (the entry has expired)" if change.cause is Cause.EXPIRED else ""
 
@@ -330,7 +330,7 @@ def _entity_lines(change: EntityChange, style: Style, shows_unchanged: bool) -> 
     glyph = style.action(action.glyph, action)
     yield f"  {glyph} quota {quoted(address)} {{"
     width = max([len(row.key) for row in change.changes])
-    shows_base = change.origin is Origin.BOTH and change.base is not None
+    shows_base = change.origin is ChangeOrigin.BOTH and change.base is not None
     for row, effect in zip(change.changes, change.effects, strict=True):
         row_action = row.action
         sign = glyph if row_action is action else style.action(row_action.glyph, row_action)

@@ -83,7 +83,7 @@ class PlanRequest(Struct, frozen=True, kw_only=True):
         return plan.row.status is FleetStatus.CHANGE and is_running
 
 
-class Reading(Struct, frozen=True):
+class ActualState(Struct, frozen=True):
     """What was read of a cluster. `principals` is who connects to it, if the plan is to say whose limits change."""
 
     cluster_id: str
@@ -95,7 +95,7 @@ class Reading(Struct, frozen=True):
 def make_cluster_plan(
     request: PlanRequest,
     cluster: Cluster,
-    reading: Reading,
+    reading: ActualState,
     rows: Iterable[Change],
     desired: Desired,
     *,
@@ -177,7 +177,7 @@ def _options(request: PlanRequest, cluster: Cluster, revert: Revert | None) -> P
 
 
 def _facts(
-    request: PlanRequest, cluster: Cluster, reading: Reading, desired: Desired, source: Source, clock: Clock
+    request: PlanRequest, cluster: Cluster, reading: ActualState, desired: Desired, source: Source, clock: Clock
 ) -> Facts:
     """Return what checks need to know that was known before the plan was made."""
     day = today(clock)
@@ -208,7 +208,7 @@ def _other_pin(config: Config, cluster: Cluster, cluster_id: str) -> str | None:
 def make_pruning(
     request: PlanRequest,
     cluster_name: str,
-    reading: Reading,
+    reading: ActualState,
     desired: Desired,
     base: ClusterBase,
     claimed: Collection[Entity] = (),
@@ -269,7 +269,7 @@ def plan_cluster(
     principals = request.principals_of(cluster)
 
     def make(actual: Quotas) -> Plan:
-        reading = Reading(cluster_id, actual, gateway.snapshot, principals)
+        reading = ActualState(cluster_id, actual, gateway.snapshot, principals)
         return make_cluster_plan(request, cluster, reading, diff(desired, actual), desired, source=source, clock=clock)
 
     return read_settled(gateway, make, bulk_of_plan, clock=clock, progress=progress)
@@ -407,7 +407,7 @@ def plan_revert(
         return make_cluster_plan(
             request,
             cluster,
-            Reading(cluster_id, actual, gateway.snapshot, request.principals_of(cluster)),
+            ActualState(cluster_id, actual, gateway.snapshot, request.principals_of(cluster)),
             revert.rows,
             desired,
             source=source,

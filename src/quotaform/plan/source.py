@@ -203,7 +203,7 @@ class Replaced(NamedTuple):
     after: str | bytes | None  # The id of its content in the next step, or that content; `None` when it is gone
 
 
-class Step(NamedTuple):
+class CommitStep(NamedTuple):
     """What one commit replaced."""
 
     before: str  # The commit that has the files of before
@@ -225,7 +225,7 @@ class Removals:
         self._top, self._folder, self._head, self._left = top, folder, head, left
         self._name, self._profiles, self._today = PurePosixPath(tree.name), profiles, today
         self._lock = Lock()
-        self._steps: list[Step] = []
+        self._steps: list[CommitStep] = []
         self._last: Commit | None = None
         self._listed: str | None = None
         self._now: Mapping[str, str | bytes] = tree.files
@@ -261,7 +261,7 @@ class Removals:
             not_searched.insert(0, replace(search.skipped[0], count=len(search.skipped)))
         return RemovalSearch(search.found, tuple(not_searched))
 
-    def _each_step(self, objects: GitObjects) -> Iterator[Step]:
+    def _each_step(self, objects: GitObjects) -> Iterator[CommitStep]:
         """Yield the steps, newest first, to the first commit of the repository.
 
         Raises `GitError` if git does not answer, a limit is reached, or the clone does not hold a commit.
@@ -276,7 +276,7 @@ class Removals:
                 pairs = ((path, identity, self._now.get(path)) for path, identity in before.items())
                 replaced = tuple(Replaced(*each) for each in pairs if not _is_same(each[2], each[1]))
                 self._now = before
-            step = Step(commit.id, None if self._last is None else self._last.id, replaced)
+            step = CommitStep(commit.id, None if self._last is None else self._last.id, replaced)
             self._last, self._listed = commit, listed
             self._steps.append(step)
             yield step
@@ -293,7 +293,7 @@ class Removals:
             raise GitError("the commit before it is not in this clone; fetch the history")
         return commit
 
-    def _search(self, search: _Search, objects: GitObjects, step: Step) -> None:
+    def _search(self, search: _Search, objects: GitObjects, step: CommitStep) -> None:
         """Search the files that a step replaced. Raises `GitError` if git does not answer, or a limit is reached."""
         from quotaform.desired.tree import layer_of
 
@@ -315,7 +315,7 @@ class Removals:
                 )
         search.searched = step.before
 
-    def _entries(self, search: _Search, objects: GitObjects, step: Step, replaced: Replaced) -> tuple[Entry, ...]:
+    def _entries(self, search: _Search, objects: GitObjects, step: CommitStep, replaced: Replaced) -> tuple[Entry, ...]:
         """Return what a replaced file declared, if it may be about an entity in question."""
         from quotaform.desired.quotas_file import load_file
         from quotaform.desired.tree import SourceFile, layer_of

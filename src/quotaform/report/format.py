@@ -209,7 +209,7 @@ SCHEMAS: Final = {
     "approvals": "desired.schema:approvals",
     "audit": "apply.audit:audit",
     "config": "desired.schema:config",
-    "describe": "cluster.records:Described",
+    "describe": "cluster.records:DescribedRecord",
     "doctor": "cluster.records:Checkup",
     "drift": "drift.records:DriftRecord",
     "entry": "desired.schema:entry",

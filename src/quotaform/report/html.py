@@ -144,10 +144,10 @@ def _bar(bar: Bar) -> str:
 def _figure(plot: Plot) -> Iterator[str]:
     values = list(plot.curve.values)
     highest = max(values, default=0.0)
-    near = [level for level in plot.levels if not highest or level.value <= _FAR * highest]
-    end = 1.1 * max([highest, *(level.value for level in near)]) or 1.0
+    near = [limit for limit in plot.limits if not highest or limit.value <= _FAR * highest]
+    end = 1.1 * max([highest, *(limit.value for limit in near)]) or 1.0
     key = None if plot.key is None else QUOTA_KEYS.get(plot.key)
-    decimal = any(is_decimal(key, level.value) for level in plot.levels)
+    decimal = any(is_decimal(key, limit.value) for limit in plot.limits)
     size, unit = (1, "ms") if plot.key is None else measuring_unit(key, end, decimal=decimal)
     first, last = plot.start, max(plot.end, plot.start + timedelta(seconds=1))
 
@@ -171,12 +171,12 @@ def _figure(plot: Plot) -> Iterator[str]:
     shapes += [
         f'<text x="{x(at)}" y="{_HEIGHT - 8}" text-anchor="middle">{text}</text>' for at, text in _times(first, last)
     ]
-    names = list(dict.fromkeys(level.name for level in near))
-    for level in near:
-        kind = "limit" if names.index(level.name) == 0 else "limit limit1"
-        at = y(level.value)
+    names = list(dict.fromkeys(limit.name for limit in near))
+    for limit in near:
+        kind = "limit" if names.index(limit.name) == 0 else "limit limit1"
+        at = y(limit.value)
         shapes.append(
-            f'<line class="{kind}" x1="{x(level.start or first)}" x2="{x(level.end or last)}" y1="{at}" y2="{at}"/>'
+            f'<line class="{kind}" x1="{x(limit.start or first)}" x2="{x(limit.end or last)}" y1="{at}" y2="{at}"/>'
         )
     for piece in plot.curve.pieces():
         points = [(x(at), y(value)) for at, value in piece]
@@ -211,8 +211,8 @@ def _legend(plot: Plot, unit: str, end: float) -> Iterator[str]:
     if plot.curve.times:
         yield f"Line: {plot.name}, {unit}"
     styles = iter(("solid", "dashed"))
-    for name in dict.fromkeys(level.name for level in plot.levels):
-        values = {level.value for level in plot.levels if level.name == name}
+    for name in dict.fromkeys(limit.name for limit in plot.limits):
+        values = {limit.value for limit in plot.limits if limit.name == name}
         style = next(styles, "dashed") if min(values) <= end else "above the scale"
         value = f", {short_limit_text(plot.key or '', values.pop())}" if len(values) == 1 else ""
         yield f"{style}: {name}{value}"

@@ -128,10 +128,10 @@ class Span(Struct, frozen=True):
     end: datetime
 
 
-class Level(Struct, frozen=True):
+class PlotLimit(Struct, frozen=True):
     """A limit: its value, and when it held; `None` for all the time."""
 
-    name: str  # Levels of the same name look alike
+    name: str  # Those of the same name look alike
     value: float
     start: datetime | None = None
     end: datetime | None = None
@@ -144,7 +144,7 @@ class Plot(Struct, frozen=True, kw_only=True):
     key: str | None  # The quota key, which has the unit; `None` for milliseconds
     name: str = "rate"  # What the curve is
     curve: Curve = field(default_factory=Curve)
-    levels: tuple[Level, ...] = ()
+    limits: tuple[PlotLimit, ...] = ()
     severe: tuple[str, tuple[Span, ...]] = ("", ())  # What happened at some times, and when
     possible: tuple[str, tuple[Span, ...]] = ("", ())  # The same of what may have happened
     start: datetime

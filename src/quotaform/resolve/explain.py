@@ -38,7 +38,7 @@ class Giver(StrEnum):
 Layer: TypeAlias = Annotated[str | None, about("The cluster whose own file it is in; null for a common file.")]
 
 
-class Step(Record):
+class LayerValue(Record):
     """A value or removal in one layer."""
 
     value: Annotated[Double | None, about("The value; null if the key is removed.")]
@@ -59,7 +59,7 @@ class ExplainedKey(Record):
     display: Annotated[str | None, about("The value as printed in plans.")] = derived(
         lambda explained: explained.steps[-1].display
     )
-    steps: Annotated[tuple[Step, ...], about("What the layers set, in order; the last one wins.", min_length=1)]
+    steps: Annotated[tuple[LayerValue, ...], about("What the layers set, in order; the last one wins.", min_length=1)]
 
 
 class ExplainedText(Record):
@@ -122,8 +122,8 @@ def explain(
     """
     if merged is None:
         return Explanation(cluster=cluster, cause=Cause.UNDECLARED)
-    steps: dict[str, list[Step]] = {}
-    endings: list[Step] = []
+    steps: dict[str, list[LayerValue]] = {}
+    endings: list[LayerValue] = []
     for entry in layers:
         for key, step in _given(entry, profiles):
             steps.setdefault(key, list(endings)).append(step)
@@ -142,10 +142,10 @@ def explain(
     )
 
 
-def _given(entry: Entry, profiles: Mapping[str, Values]) -> list[tuple[str, Step]]:
+def _given(entry: Entry, profiles: Mapping[str, Values]) -> list[tuple[str, LayerValue]]:
     """Return what the profile, the values and `unset` of an entry say, in this order."""
     name, layer = entry.file if entry.file else ("", None)
-    given: list[tuple[str, Step]] = []
+    given: list[tuple[str, LayerValue]] = []
     if entry.profile is not None:
         location = Location.at(name, entry.profile.position)
         given += [
@@ -158,21 +158,21 @@ def _given(entry: Entry, profiles: Mapping[str, Values]) -> list[tuple[str, Step
             given.append((key, _step(key, value, Giver.VALUES, layer=layer, location=found.location)))
     for key, position in (entry.unset or {}).items():
         location = Location.at(name, position)
-        given.append((key, Step(value=None, giver=Giver.UNSET, layer=layer, location=location)))
+        given.append((key, LayerValue(value=None, giver=Giver.UNSET, layer=layer, location=location)))
     return given
 
 
-def _step(key: str, value: float, giver: Giver, **place: Any) -> Step:
-    return Step(value=value, display=render_value(QUOTA_KEYS.get(key), value), giver=giver, **place)
+def _step(key: str, value: float, giver: Giver, **place: Any) -> LayerValue:
+    return LayerValue(value=value, display=render_value(QUOTA_KEYS.get(key), value), giver=giver, **place)
 
 
-def _ending(entry: Entry, today: date) -> Step | None:
+def _ending(entry: Entry, today: date) -> LayerValue | None:
     """Return what takes away all keys of this entry and of those below it, if anything does."""
     layer = entry.file.layer if entry.file else None
     if entry.cause is Cause.TOMBSTONE:
-        return Step(value=None, giver=Giver.TOMBSTONE, layer=layer, location=entry.location)
+        return LayerValue(value=None, giver=Giver.TOMBSTONE, layer=layer, location=entry.location)
     if entry.expires is not None and entry.expires <= today:
-        return Step(value=None, giver=Giver.EXPIRED, layer=layer, location=entry.location)
+        return LayerValue(value=None, giver=Giver.EXPIRED, layer=layer, location=entry.location)
     return None
 
 

@@ -32,7 +32,7 @@ def kind_of(request: Request) -> Kind:
     return tuple([name == "" for name in request]) if "" in request else _FULL[len(request)]
 
 
-class Step(NamedTuple):
+class LevelLookup(NamedTuple):
     """The entries of levels that follow each other and name the same, or nothing: one look-up finds those of a name."""
 
     pick: _Pick  # Takes from a request what the entries name
@@ -54,7 +54,7 @@ class QuotaIndex:
 
     def __init__(self, quotas: Quotas) -> None:
         self._by_level: Final[dict[str, dict[Hashable, QuotaEntry]]] = {level.source: {} for level in LEVELS}
-        self._steps: dict[Kind, list[Step]] = {}
+        self._steps: dict[Kind, list[LevelLookup]] = {}
         self._by_others: dict[tuple[str, str], tuple[_Pick, Mapping[Hashable, list[str]]]] = {}
         self._spellings: dict[str, dict[str, list[str]]] = {}
         self._replace(quotas)
@@ -79,7 +79,7 @@ class QuotaIndex:
         index._replace(quotas)
         return index
 
-    def steps(self, kind: Kind) -> Sequence[Step]:
+    def steps(self, kind: Kind) -> Sequence[LevelLookup]:
         """Return the steps in which requests of a kind meet entries, the strongest first.
 
         This is the one walk of precedence.
@@ -98,7 +98,7 @@ class QuotaIndex:
             self._steps[kind] = [self._step(precedence, levels) for levels in steps]
         return self._steps[kind]
 
-    def _step(self, precedence: Precedence, levels: Sequence[Level]) -> Step:
+    def _step(self, precedence: Precedence, levels: Sequence[Level]) -> LevelLookup:
         named = levels[0].named
         pick = _pick(precedence.columns, named)
 
@@ -117,7 +117,7 @@ class QuotaIndex:
                 for each in met.values():
                     each += entries.values()
         numbers = {name: number for number, name in enumerate(met)}
-        return Step(spelled if precedence.canonical else pick, numbers, list(map(tuple, met.values())))
+        return LevelLookup(spelled if precedence.canonical else pick, numbers, list(map(tuple, met.values())))
 
     def entries(self, request: Request) -> tuple[QuotaEntry, ...]:
         """Return the entries that a request meets, by precedence: the first that holds a key wins it.

@@ -15,7 +15,7 @@ from quotaform.report.finding import render_findings
 from quotaform.report.report import Cell, Number, Report, Section, Table
 from quotaform.report.text import PLAIN, Style, aligned, counted, csv_lines, reading_text
 from quotaform.resolve.effect import differs_text, size_and_direction, value_text
-from quotaform.resolve.explain import Explained, ExplainedKey, ExplainedText, Explanation, Giver, Step
+from quotaform.resolve.explain import Explained, ExplainedKey, ExplainedText, Explanation, Giver, LayerValue
 from quotaform.resolve.request import NOT_LIMITED, Effective, Resolved, shared_by
 from quotaform.resolve.resolve import KeyResolution, Resolution, ResolveHeader, ResolveOptions, TableReport
 
@@ -262,7 +262,7 @@ def _key_lines(explained: ExplainedKey, style: Style) -> Iterator[str]:
     yield f"      * {last}"
 
 
-def _step_cells(key: str, step: Step) -> tuple[str, str, str, str]:
+def _step_cells(key: str, step: LayerValue) -> tuple[str, str, str, str]:
     giver = f"profile {inert(step.profile)}" if step.profile is not None else _GIVERS[step.giver]
     return value_text(key, step.value), _layer(step.layer), giver, str(step.location)
 

@@ -34,7 +34,7 @@ class CommentAction(StrEnum):
     SKIP = "skip"
 
 
-class Draft(Struct, frozen=True):
+class DesiredComment(Struct, frozen=True):
     """A comment that is to be there."""
 
     name: str  # Where its text comes from, for messages
@@ -60,7 +60,7 @@ class Posted(Struct, frozen=True, kw_only=True):
 class CommentStep(Struct, frozen=True, kw_only=True):
     """What is to be done for a draft, or was."""
 
-    draft: Draft
+    draft: DesiredComment
     action: CommentAction
     target: Posted | None = None  # The comment that is updated or kept
     duplicates: int = 0  # Further own comments that show the same; they are left as they are
@@ -68,7 +68,7 @@ class CommentStep(Struct, frozen=True, kw_only=True):
     error: QuotaformError | None = None  # Why it could not be done
 
 
-def plan_comment(draft: Draft, posted: Iterable[Posted], mode: CommentMode) -> CommentStep:
+def plan_comment(draft: DesiredComment, posted: Iterable[Posted], mode: CommentMode) -> CommentStep:
     """Decide what is done for a draft. `posted` holds all comments, the oldest first.
 
     | own comments with its marker | `update` | `changes-only` | `new` |

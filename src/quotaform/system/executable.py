@@ -34,7 +34,7 @@ def find_executable(name: str, *, outside: Path | None = None) -> Path | None:
     return None
 
 
-class Place(StrEnum):
+class JavaLocation(StrEnum):
     """Where a Java was found."""
 
     JAVA_HOME = "JAVA_HOME"
@@ -45,7 +45,7 @@ class Place(StrEnum):
 class JavaCommand(Struct, frozen=True):
     """A `java` command, which may not exist or not run."""
 
-    place: Place
+    place: JavaLocation
     path: Path
 
     @property
@@ -66,9 +66,9 @@ class JavaCommand(Struct, frozen=True):
 def find_java_commands() -> Iterator[JavaCommand]:
     """Yield the Java of JAVA_HOME, then the one on the PATH; each may be missing."""
     if home := os.environ.get("JAVA_HOME"):
-        yield JavaCommand(Place.JAVA_HOME, Path(home) / "bin" / "java")
+        yield JavaCommand(JavaLocation.JAVA_HOME, Path(home) / "bin" / "java")
     if on_path := find_executable("java"):
-        yield JavaCommand(Place.PATH, on_path)
+        yield JavaCommand(JavaLocation.PATH, on_path)
 
 
 def major_version(version: str) -> int:

@@ -16,7 +16,7 @@ from quotaform.model.errors import FileReadError
 from quotaform.usage.format import FORMATS, text
 from quotaform.usage.format.text import detect_format
 from quotaform.usage.ingest.rows import parsed_batches
-from quotaform.usage.ingest.source import Recording, items_of
+from quotaform.usage.ingest.source import RawRecording, items_of
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import Item
 from tests.usage_documents import WRITERS, Recorded
@@ -30,7 +30,7 @@ PAGE = 'kafka_server_produce_byte_rate{user="a"} 5\nkafka_server_produce_byte_ra
 
 
 def read(data: bytes | None, name: str | None = None, origin: Origin = ORIGIN, offset: int | None = None) -> list[Item]:
-    return list(items_of(Recording("f", float(TS), None, data, offset), name, origin))
+    return list(items_of(RawRecording("f", float(TS), None, data, offset), name, origin))
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
@@ -128,4 +128,4 @@ def test_an_empty_file_holds_nothing() -> None:
 
 def test_a_file_that_is_gone_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(FileReadError, match=r"in/a\.json cannot be read: No such file"):
-        list(items_of(Recording("in/a.json", TS, str(tmp_path / "a.json")), None, ORIGIN))
+        list(items_of(RawRecording("in/a.json", TS, str(tmp_path / "a.json")), None, ORIGIN))

@@ -162,14 +162,14 @@ def _resolve_on_spark(
     session = replace(engine.session(), has_joins=True)
     require_installed(session)
     from quotaform.fleet.principals import require_files
-    from quotaform.fleet.resolve import Target, few_principals, write_resolved
+    from quotaform.fleet.resolve import OutputTarget, few_principals, write_resolved
 
     require_files(principals, session)
     warn = console.warn_of
     with spark_job(console, "Resolving principals", session) as (spark, progress):
         if table is None:
             return few_principals(spark, principals, cluster.name, warn)
-        place = Target(*table)
+        place = OutputTarget(*table)
         return write_resolved(spark, cluster, principals, place, plan=plan, detail=detail, progress=progress, warn=warn)
 
 

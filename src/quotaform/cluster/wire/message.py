@@ -45,10 +45,10 @@ def uvarint(value: int) -> bytes:
     return bytes(encoded)
 
 
-def _reader_of(kind: Struct) -> Callable[[Reader], Any]:
+def _reader_of(kind: Struct) -> Callable[[ResponseReader], Any]:
     """Return a method that takes a field of a fixed size."""
 
-    def read(reader: Reader) -> Any:
+    def read(reader: ResponseReader) -> Any:
         try:
             (value,) = kind.unpack_from(reader.data, reader.position)
         except StructError:
@@ -59,7 +59,7 @@ def _reader_of(kind: Struct) -> Callable[[Reader], Any]:
     return read
 
 
-class Reader:
+class ResponseReader:
     """Reads one answer from its first byte to its last; each method takes the next field.
 
     Every method raises `MalformedError` when the field is not there.
@@ -95,14 +95,14 @@ class Reader:
             raise MalformedError("it is truncated") from None
         raise MalformedError("a length in it is too large")
 
-    def _length(self, fixed: Callable[[Reader], Any]) -> int:
+    def _length(self, fixed: Callable[[ResponseReader], Any]) -> int:
         length: int = self.uvarint() - 1 if self.is_flexible else fixed(self)
         # An element takes at least one byte, so a wrong length cannot cost more memory than the response.
         if not -1 <= length <= len(self.data) - self.position:
             raise MalformedError("a length in it exceeds the bytes that follow")
         return length
 
-    def nullable_bytes(self, fixed: Callable[[Reader], Any] = int32) -> bytes | None:
+    def nullable_bytes(self, fixed: Callable[[ResponseReader], Any] = int32) -> bytes | None:
         """Return bytes, or `None` for null; `fixed` reads their length unless the message is flexible."""
         length = self._length(fixed)
         if length < 0:
@@ -112,7 +112,7 @@ class Reader:
 
     def nullable_string(self) -> str | None:
         """Return a string, or `None` for null."""
-        length = self._length(Reader.int16)
+        length = self._length(ResponseReader.int16)
         if length < 0:
             return None
         start, self.position = self.position, self.position + length
@@ -130,7 +130,7 @@ class Reader:
 
     def count(self, most: int | None = None, what: str = "") -> int:
         """Return how many elements the array has that begins here, 0 for null, and `most` of them."""
-        count = max(self._length(Reader.int32), 0)
+        count = max(self._length(ResponseReader.int32), 0)
         if most is not None and count > most:
             raise MalformedError(f"it has {count:,} {what}, more than the limit of {most:,}")
         return count
@@ -258,7 +258,7 @@ class BrokerRequest(ABC, Generic[ResponseT]):
         """Append the fields of a version."""
 
     @abstractmethod
-    def _read(self, reader: Reader, version: int) -> ResponseT:
+    def _read(self, reader: ResponseReader, version: int) -> ResponseT:
         """Return the answer in a version."""
 
     def encode(self, version: int, *, correlation_id: int = 0, client_id: str = "") -> bytes:
@@ -277,7 +277,7 @@ class BrokerRequest(ABC, Generic[ResponseT]):
 
     def decode(self, answer: bytes, version: int) -> tuple[ResponseT, int]:
         """Return what an answer says, whose correlation id was read before, and the milliseconds to wait."""
-        reader = Reader(answer, INT32.size, is_flexible=version >= self.FLEXIBLE_FROM)
+        reader = ResponseReader(answer, INT32.size, is_flexible=version >= self.FLEXIBLE_FROM)
         if self.API_KEY != ApiVersions.API_KEY:
             reader.tags()
         throttle = reader.int32() if self.IS_THROTTLED else 0
@@ -287,7 +287,7 @@ class BrokerRequest(ABC, Generic[ResponseT]):
         return decoded, throttle
 
 
-class Described(NamedTuple, Generic[T]):
+class DescribeResponse(NamedTuple, Generic[T]):
     """The answer to a read."""
 
     error_code: int
@@ -322,7 +322,7 @@ class ApiVersions(BrokerRequest[BrokerVersions]):
             writer.string("quotaform")
             writer.string(self.software_version)
 
-    def _read(self, reader: Reader, version: int) -> BrokerVersions:
+    def _read(self, reader: ResponseReader, version: int) -> BrokerVersions:
         error_code = reader.int16()
         if error_code == UNSUPPORTED_VERSION:
             version, reader.is_flexible = 0, False
@@ -372,7 +372,7 @@ class Metadata(BrokerRequest[ClusterMetadata]):
         if version >= 8:
             writer.boolean(False)
 
-    def _read(self, reader: Reader, version: int) -> ClusterMetadata:
+    def _read(self, reader: ResponseReader, version: int) -> ClusterMetadata:
         def broker() -> tuple[int, Server]:
             found = reader.int32(), Server(reader.string(), reader.int32())
             reader.nullable_string()  # its rack
@@ -422,7 +422,7 @@ class SaslHandshake(BrokerRequest[int]):
     def _write(self, writer: Writer, version: int) -> None:
         writer.string(self.mechanism)
 
-    def _read(self, reader: Reader, version: int) -> int:
+    def _read(self, reader: ResponseReader, version: int) -> int:
         error_code: int = reader.int16()
         reader.array(reader.string)
         return error_code
@@ -451,7 +451,7 @@ class SaslAuthenticate(BrokerRequest[AuthenticateResponse]):
     def _write(self, writer: Writer, version: int) -> None:
         writer.bytes(self.token)
 
-    def _read(self, reader: Reader, version: int) -> AuthenticateResponse:
+    def _read(self, reader: ResponseReader, version: int) -> AuthenticateResponse:
         error_code = reader.int16()
         reader.nullable_string()
         token = reader.nullable_bytes() or b""

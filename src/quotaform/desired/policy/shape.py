@@ -117,21 +117,21 @@ class ShapeProblem(NamedTuple):
     text: str
 
 
-class _Place(NamedTuple):
+class _Subject(NamedTuple):
     """The value that a schema is about."""
 
     name: str = ""  # what messages call it
     fields: tuple[str, ...] | None = None  # the fields that it can have; `None` when any may be asked for
-    inner: Mapping[str, _Place] = {}  # what is known about the values of its fields, by field
+    inner: Mapping[str, _Subject] = {}  # what is known about the values of its fields, by field
 
 
-_ANY: Final = _Place()
+_ANY: Final = _Subject()
 
 
-def _entry_place() -> _Place:
+def _entry_place() -> _Subject:
     properties = make_schema(entry)["properties"]
-    inner = {name: _Place(name, tuple(properties[name]["properties"])) for name in (ENTITY, VALUES)}
-    return _Place("an entry", tuple(properties), inner)
+    inner = {name: _Subject(name, tuple(properties[name]["properties"])) for name in (ENTITY, VALUES)}
+    return _Subject("an entry", tuple(properties), inner)
 
 
 class ShapeCheck:
@@ -149,7 +149,7 @@ class ShapeCheck:
         with suppress(_ManyProblemsError):
             self.steps = self._walk(root, (), _entry_place(), 0)
 
-    def _walk(self, node: Any, path: JsonPath, place: _Place, depth: int) -> int:
+    def _walk(self, node: Any, path: JsonPath, place: _Subject, depth: int) -> int:
         """Check a schema, and return how many there are in it."""
         if not isinstance(node, dict):
             return 1  # A boolean is a schema; what is none, the validator refuses.
@@ -168,7 +168,7 @@ class ShapeCheck:
         self._known[key] = steps
         return steps
 
-    def _keyword(self, node: dict[str, Any], name: str, path: JsonPath, place: _Place, depth: int) -> int:
+    def _keyword(self, node: dict[str, Any], name: str, path: JsonPath, place: _Subject, depth: int) -> int:
         here, value = (*path, name), node[name]
         keyword = KEYWORDS.get(name)
         if keyword is None or self._draft not in keyword.drafts:
@@ -188,7 +188,7 @@ class ShapeCheck:
             steps += self._walk(inner, (*here, *step), inner_place, depth + 1)
         return steps
 
-    def _reference(self, node: dict[str, Any], value: Any, path: JsonPath, place: _Place, depth: int) -> int:
+    def _reference(self, node: dict[str, Any], value: Any, path: JsonPath, place: _Subject, depth: int) -> int:
         if self._draft is Draft.DRAFT_7 and (beside := node.keys() - ANNOTATIONS - ROOT_KEYWORDS - {"$ref"}):
             text = f"draft-07 ignores {min(beside)} next to $ref; put both in an allOf"
             self._report(path, text)
@@ -217,7 +217,7 @@ class ShapeCheck:
             self._anchors = _anchors(self._root)
         return self._anchors.get(fragment)
 
-    def _field(self, name: Any, path: JsonPath, place: _Place) -> None:
+    def _field(self, name: Any, path: JsonPath, place: _Subject) -> None:
         if place.fields is not None and isinstance(name, str) and name not in place.fields:
             guess = did_you_mean(name, place.fields) or "."
             text = f"{place.name} has no field {quote(name)}{guess} The fields are {', '.join(place.fields)}"
@@ -241,7 +241,7 @@ class ShapeCheck:
             raise _ManyProblemsError
 
 
-def _schemas(holds: Holds, value: Any, place: _Place) -> Iterator[tuple[Any, JsonPath, _Place]]:
+def _schemas(holds: Holds, value: Any, place: _Subject) -> Iterator[tuple[Any, JsonPath, _Subject]]:
     """Yield the schemas in the value of a keyword, with the way there and what each is about."""
     if holds in {Holds.SAME, Holds.PART}:
         about = place if holds is Holds.SAME else _ANY

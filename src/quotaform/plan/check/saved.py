@@ -15,7 +15,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, Cause, same_value, same_values
 from quotaform.model.rule import APPROVABLE, RULES
 from quotaform.model.units import is_writable
-from quotaform.plan.change import EntityChange, Origin, entity_origin
+from quotaform.plan.change import ChangeOrigin, EntityChange, entity_origin
 from quotaform.plan.check.approval import follows_deletion, is_about, is_of_cluster, is_pattern, lift
 from quotaform.plan.check.guard import check_changes
 from quotaform.plan.plan import Plan
@@ -111,7 +111,7 @@ def _is_origin_right(change: EntityChange, base: Base | None) -> bool:
         return change.origin is None and change.base is None
     if change.origin is None:
         return base.is_receipt and change.base is None
-    is_config = change.origin is Origin.CONFIG  # Whether more is pruned than at the base, the plan does not say.
+    is_config = change.origin is ChangeOrigin.CONFIG  # Whether more is pruned than at the base, the plan does not say.
     return change.origin is entity_origin(
         change.base, change.cause, change.before, change.changes, prunes_more=is_config
     )

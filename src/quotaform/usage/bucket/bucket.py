@@ -27,9 +27,9 @@ from quotaform.resolve.request import NO_LIMIT, UNMENTIONED, Effective, Request,
 _WEAKEST: Final = 1 + max(level.number for level in LEVELS)
 _ANY: Final = UNMENTIONED
 """Of a series that lacks the other name, too: whatever an entry requires."""
-_Parts = Mapping[tuple[int, bool], float]
+_LevelValues = Mapping[tuple[int, bool], float]
 """The least value of entries by the number of their level and whether they are new."""
-_NO_PARTS: Final[_Parts] = {}
+_NO_PARTS: Final[_LevelValues] = {}
 
 
 class RecordedSeries(NamedTuple):

@@ -45,7 +45,7 @@ from quotaform.usage.format.table import (
     read_times,
 )
 from quotaform.usage.format.text import LARGEST
-from quotaform.usage.ingest.source import Recording, items_of, with_cluster
+from quotaform.usage.ingest.source import RawRecording, items_of, with_cluster
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Rejected, Sample, Series
 from quotaform.usage.table.schema import QUARANTINE, SERIES, USAGE
@@ -151,7 +151,7 @@ def _parsed(
             for number in range(batch.num_rows):
                 # One after the other: each may have the content of a file.
                 [cells] = batch.slice(number, 1).to_pylist()
-                recording = Recording(**cells)
+                recording = RawRecording(**cells)
                 yield from ((recording.file, item) for item in items_of(recording, format_name, origin))
 
     yield from parsed_batches(items())

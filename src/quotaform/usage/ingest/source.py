@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 RECORDINGS: Final = struct("file string", "at double", "path string", "content binary", "offset long")
-"""The fields of a `Recording`."""
+"""The fields of a `RawRecording`."""
 CSV: Final = "csv"
 _CSV_NAME = regex(r"(?is).*\.csv(?:\.gz|\.bz2|\.xz)?").fullmatch
 _TABLES: Final = frozenset({".parquet", ".orc", ".avro", ".delta"})
@@ -62,7 +62,7 @@ _TASK_BYTES: Final = 64 * MIB
 _LARGEST_REMOTE: Final = 512 * MIB
 
 
-class SourceFile(NamedTuple):
+class InputFile(NamedTuple):
     """A file."""
 
     name: str  # What it is called; for Spark, a URL is also where it is
@@ -98,7 +98,7 @@ def _csv_files(name: str) -> list[Path]:
 
 
 def _head(path: Path) -> bytes:
-    with opened(Recording(str(path), 0.0, str(path))) as stream:
+    with opened(RawRecording(str(path), 0.0, str(path))) as stream:
         return head_of(stream)
 
 
@@ -134,12 +134,12 @@ def require_sources(names: Sequence[str], tables: Sequence[SourceTable], session
             raise _no_files(name)
 
 
-def find_files(spark: SparkSession, names: Sequence[str]) -> list[SourceFile]:
+def find_files(spark: SparkSession, names: Sequence[str]) -> list[InputFile]:
     """Return the files that sources name, each once.
 
     Raises `FileReadError` if a URL cannot be listed, or a file on it is too large to be held in memory.
     """
-    found: dict[str, SourceFile] = {}
+    found: dict[str, InputFile] = {}
     for name in names:
         files = _remote_files(spark, name) if is_url(name) else list(_local_files(name))
         if not files:
@@ -154,13 +154,13 @@ def _no_files(name: str) -> UsageError:
     return UsageError(f"{quote(name)} {what}; name files, directories or globs of recordings")
 
 
-def _local_files(name: str) -> Iterator[SourceFile]:
+def _local_files(name: str) -> Iterator[InputFile]:
     paths = [name] if Path(name).exists() else sorted(glob(name, recursive=True))  # noqa: PTH207 (as it is written)
     for path in paths:
         yield from _files_at(Path(path))
 
 
-def _files_at(path: Path) -> Iterator[SourceFile]:
+def _files_at(path: Path) -> Iterator[InputFile]:
     try:
         if path.is_dir():
             for child in sorted(path.iterdir()):
@@ -168,17 +168,17 @@ def _files_at(path: Path) -> Iterator[SourceFile]:
                     yield from _files_at(child)
         else:
             status = path.stat()
-            yield SourceFile(str(path), status.st_size, status.st_mtime)
+            yield InputFile(str(path), status.st_size, status.st_mtime)
     except OSError as error:
         raise FileReadError(str(path), error.strerror or "it cannot be read") from error
 
 
-def _remote_files(spark: SparkSession, name: str) -> list[SourceFile]:
+def _remote_files(spark: SparkSession, name: str) -> list[InputFile]:
     try:
         listed = _contents(spark, [name]).select("path", "length", "modificationTime").collect()
     except (PySparkException, Py4JError) as error:
         raise FileReadError(inert(name), reason_of(error)) from error
-    files = [SourceFile(row.path, row.length, row.modificationTime.replace(tzinfo=UTC).timestamp()) for row in listed]
+    files = [InputFile(row.path, row.length, row.modificationTime.replace(tzinfo=UTC).timestamp()) for row in listed]
     for file in files:
         if file.size > _LARGEST_REMOTE:
             raise FileReadError(
@@ -193,7 +193,7 @@ def _contents(spark: SparkSession, names: Sequence[str]) -> DataFrame:
     return spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(list(names))
 
 
-def recordings(spark: SparkSession, files: Sequence[SourceFile]) -> list[DataFrame]:
+def recordings(spark: SparkSession, files: Sequence[InputFile]) -> list[DataFrame]:
     """Return `RECORDINGS` of the files that executors see, in tasks of about equally many bytes, and of the others."""
     local, remote = ([file for file in files if is_url(file.name) is is_remote] for is_remote in (False, True))
     parts: list[DataFrame] = []
@@ -219,7 +219,7 @@ def recordings(spark: SparkSession, files: Sequence[SourceFile]) -> list[DataFra
     return parts
 
 
-class Recording(NamedTuple):
+class RawRecording(NamedTuple):
     """What is read: a file that executors see, or its content."""
 
     file: str  # What it is called in messages and in the quarantine
@@ -251,7 +251,7 @@ _NO_CLUSTER: Final = (
 )
 
 
-def items_of(recording: Recording, format_name: str | None, origin: Origin) -> Iterator[Item]:
+def items_of(recording: RawRecording, format_name: str | None, origin: Origin) -> Iterator[Item]:
     """Yield what is in a recording; all that cannot be read is rejected.
 
     `format_name`: its format; `None` to find out. Raises `FileReadError` if it is a file that cannot be opened.
@@ -262,7 +262,7 @@ def items_of(recording: Recording, format_name: str | None, origin: Origin) -> I
         yield item
 
 
-def _items(recording: Recording, format_name: str | None, origin: Origin) -> Iterator[Item]:
+def _items(recording: RawRecording, format_name: str | None, origin: Origin) -> Iterator[Item]:
     if recording.path is None and recording.content is None:
         yield reject(0, "the record has no value", "")
         return
@@ -291,7 +291,7 @@ def _items(recording: Recording, format_name: str | None, origin: Origin) -> Ite
 
 
 @contextmanager
-def opened(recording: Recording) -> Iterator[IO[bytes]]:
+def opened(recording: RawRecording) -> Iterator[IO[bytes]]:
     """Open a recording, whether or not it is compressed. Raises `FileReadError` if it cannot be opened."""
     raw: IO[bytes]
     if recording.path is None:

@@ -31,7 +31,7 @@ from quotaform.model.units import is_decimal, is_writable, render_value
 from quotaform.repository.repository import Repository, read_claims
 from quotaform.system.files import write_text_atomically
 from quotaform.usage.recommend.recommendation import (
-    Action,
+    Advice,
     Recommendation,
     UnwrittenProposal,
     entry_reason,
@@ -219,9 +219,9 @@ class _Editor:
         """
         cluster, entity, key = proposal.cluster, proposal.entity, proposal.key
         top, common = (self.entries[cluster, layer].get(entity) for layer in (cluster, None))
-        if proposal.action is not Action.DELETE or top is None or top.profile is None:
+        if proposal.action is not Advice.DELETE or top is None or top.profile is None:
             return None
-        gone = {each.key for each in proposals if each.action is Action.DELETE}
+        gone = {each.key for each in proposals if each.action is Advice.DELETE}
         is_absent = len(gone) == len(proposals) and self.desired[cluster][entity].values.keys() <= gone
         if is_absent or key not in self.of_profile(top) or (common is not None and key in common.values):
             return None
@@ -258,8 +258,8 @@ class _Editor:
         entry = self.desired[cluster].get(entity)
         has_layer, has_several = cluster in self.config.clusters, len(self.config.clusters) > 1
         reason = entry_reason(None if entry is None else entry.reason, proposals, self.today)
-        spelled = {each.key: _spelled(each) for each in proposals if each.action is not Action.DELETE}
-        gone = frozenset(each.key for each in proposals if each.action is Action.DELETE)
+        spelled = {each.key: _spelled(each) for each in proposals if each.action is not Advice.DELETE}
+        gone = frozenset(each.key for each in proposals if each.action is Advice.DELETE)
         if entry is None:
             live = self.live.get((cluster, entity), {})
             values = {key: _spelled_live(key, value) for key, value in live.items() if key not in gone} | spelled

@@ -36,7 +36,7 @@ MOST_AGE_DAYS: Final = 7
 """No removal is proposed from a recording that ended longer ago: what is unused may be used again since then."""
 
 
-class Action(StrEnum):
+class Advice(StrEnum):
     """What is proposed for a value.
 
     | action | the value |
@@ -55,7 +55,7 @@ class Action(StrEnum):
     NONE = "none"
 
 
-PROPOSED: Final = (Action.CREATE, Action.UPDATE, Action.DELETE)
+PROPOSED: Final = (Advice.CREATE, Advice.UPDATE, Advice.DELETE)
 
 
 class RecommendSettings(SizingSettings, frozen=True, kw_only=True):
@@ -81,7 +81,7 @@ class Recommendation(Record):
     entity: Entity
     key: QuotaKeyName
     action: Annotated[
-        Action, about("create, update, delete; keep: the value fits; none: the reason says what is missing.")
+        Advice, about("create, update, delete; keep: the value fits; none: the reason says what is missing.")
     ]
     before: Annotated[float | None, about("The value now, or null.")]
     after: Annotated[float | None, about("The proposed value, or null; for keep and none the value now.")]
@@ -166,7 +166,7 @@ class Sizing(Record):
         return cls(**{name: getattr(settings, name) for name in cls.__struct_fields__})
 
 
-class SummaryRecord(Record):
+class ProposalSummary(Record):
     """Numbers of values by what is proposed."""
 
     create: Annotated[Count, about("Values that are proposed for entities that have none.")]
@@ -192,7 +192,7 @@ class Recommendations(Record, document=USAGE_RECOMMEND):
     usage: Annotated[str, about("The usage table, as given.")]
     settings: Sizing
     clusters: Annotated[tuple[ClusterRecording, ...], about("What was recorded of each cluster.")]
-    summary: SummaryRecord
+    summary: ProposalSummary
     proposals: Annotated[
         tuple[Recommendation, ...], about("What is proposed, by cluster, entity and key; at most 100000.")
     ]
@@ -214,10 +214,10 @@ _EARLIER: Final = regex(
 def entry_reason(before: str | None, proposals: Sequence[Recommendation], day: date) -> str:
     """Return the reason of an entry: what somebody wrote, then that of the proposals, in place of an earlier one.
 
-    >>> from quotaform.usage.recommend.recommendation import Action
+    >>> from quotaform.usage.recommend.recommendation import Advice
     >>> from quotaform.model.entity import Entity
     >>> sized = Recommendation(
-    ...     cluster="prod", entity=Entity(user="a"), key="producer_byte_rate", action=Action.UPDATE,
+    ...     cluster="prod", entity=Entity(user="a"), key="producer_byte_rate", action=Advice.UPDATE,
     ...     before=1.0, after=2.0, reason="p99 of 14 days, 6.1 MiB/s on Mondays, x 1.5",
     ... )
     >>> entry_reason("checkout", [sized], date(2026, 11, 22))

@@ -14,12 +14,7 @@ from quotaform.plan.backtest import note_lines, total_text
 from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Columns, Number, Report, Section, Table
 from quotaform.report.text import counted
 from quotaform.usage.cells import ALL_ROWS, rate_cell
-from quotaform.usage.recommend.recommendation import (
-    Action,
-    ClusterRecording,
-    Recommendation,
-    Recommendations,
-)
+from quotaform.usage.recommend.recommendation import Advice, ClusterRecording, Recommendation, Recommendations
 from quotaform.usage.replay.report import backtest_table
 
 _NAMES: Final = tuple(Column(name, ColumnKind.NAME) for name in ("entity", "cluster", "key"))
@@ -28,7 +23,7 @@ _COLUMNS: Final[Columns] = (
     *(Column(name, ColumnKind.DETAIL) for name in ("why", "measured", "note")), Column("days", ColumnKind.PAGE),
 )  # fmt: skip
 _OTHERS: Final[Columns] = (*_NAMES, "action", "now", Column("rate", ColumnKind.PAGE), "why")
-_COLOURS: Final = {Action.CREATE: "green", Action.UPDATE: "yellow", Action.DELETE: "red"}
+_COLOURS: Final = {Advice.CREATE: "green", Advice.UPDATE: "yellow", Advice.DELETE: "red"}
 _MOST_UNWRITTEN: Final = 30
 
 

@@ -32,22 +32,8 @@ from quotaform.model.quotas import Quotas
 from quotaform.model.text import option_of
 from quotaform.model.units import is_decimal, is_unlimited, render_measured, render_value
 from quotaform.resolve.effect import make_effects
-from quotaform.usage.recommend.demand import (
-    DAY_S,
-    BucketDemand,
-    Demand,
-    History,
-    Recorded,
-    day_text,
-    time_text,
-)
-from quotaform.usage.recommend.recommendation import (
-    MIN_CHANGE,
-    Action,
-    Recommendation,
-    RecommendSettings,
-    round_up,
-)
+from quotaform.usage.recommend.demand import DAY_S, BucketDemand, Demand, History, Recorded, day_text, time_text
+from quotaform.usage.recommend.recommendation import MIN_CHANGE, Advice, Recommendation, RecommendSettings, round_up
 
 
 def recommend(
@@ -89,9 +75,9 @@ def _with_fallbacks(found: Sequence[Recommendation], quotas: Quotas) -> Iterator
         values.pop(each.key, None)
         if each.after is not None:
             values[each.key] = each.after
-    removed = [each for each in found if each.action is Action.DELETE]
+    removed = [each for each in found if each.action is Advice.DELETE]
     effects = make_effects(quotas, planned, [(each.entity, [each.key]) for each in removed])
-    yield from (each for each in found if each.action is not Action.DELETE)
+    yield from (each for each in found if each.action is not Advice.DELETE)
     for each, (effect,) in zip(removed, effects, strict=True):
         note = f"then nothing limits it: plan requires {rule.TO_UNLIMITED.override}"
         value, source = effect.after[:2]
@@ -146,7 +132,7 @@ class _KeySizer:
             decided = self.settle(case) if is_asked else None
             if is_asked and decided is None:
                 self.sized.append(case)
-            elif decided is not None and decided.action is Action.DELETE:
+            elif decided is not None and decided.action is Advice.DELETE:
                 self.removed.append((case, decided))
             else:
                 self.kept.append(case)
@@ -154,7 +140,7 @@ class _KeySizer:
         headroom = self.headroom()
         if headroom is None and (loosening := self.loosening()):
             rows += [
-                self.row(case, Action.NONE, f"{self.shown_capacity(case.before)} is used up") for case in loosening
+                self.row(case, Advice.NONE, f"{self.shown_capacity(case.before)} is used up") for case in loosening
             ]
             self.kept += loosening
             self.removed = [each for each in self.removed if each[0] not in loosening]
@@ -285,34 +271,34 @@ class _KeySizer:
         """Return what is known of a value before its size; `None` if it is to be sized."""
         demand, history, percentile = case.demand, self.history, f"the p{self.settings.percentile:g}"
         if not self.settings.scope.contains(case.entity):
-            return self.row(case, Action.NONE, "out of scope")
+            return self.row(case, Advice.NONE, "out of scope")
         if case.before is not None and is_unlimited(self.key, case.before):
-            return self.row(case, Action.KEEP, "unlimited: the entity is exempt")
+            return self.row(case, Advice.KEEP, "unlimited: the entity is exempt")
         if history is None:
-            return self.row(case, Action.NONE, f"no usage of {self.key.name} is recorded")
+            return self.row(case, Advice.NONE, f"no usage of {self.key.name} is recorded")
         if history.is_idle(demand):
             if case.has_created:
-                return self.row(case, Action.KEEP, "those that it limits get values of their own")
+                return self.row(case, Advice.KEEP, "those that it limits get values of their own")
             return self.unused(case, history)
         if (reason := history.missing(demand)) is not None:
-            return self.row(case, Action.NONE, reason)
+            return self.row(case, Advice.NONE, reason)
         if not demand.basis:
-            return self.row(case, Action.KEEP, f"{percentile} is 0")
+            return self.row(case, Advice.KEEP, f"{percentile} is 0")
         if self.cap < demand.basis:
             basis = render_measured(self.key, demand.basis, decimal=is_decimal(self.key, self.cap))
             cap = render_value(self.key, self.cap)
-            return self.row(case, Action.NONE, f"the cap of {cap} is below {percentile} of {basis}")
+            return self.row(case, Advice.NONE, f"the cap of {cap} is below {percentile} of {basis}")
         return None
 
     def unused(self, case: _Case, history: History) -> Recommendation:
         """Return what is proposed for a value that nobody used, as far as is recorded."""
         missing, days = history.missing_to_remove()
         if missing is not None:
-            return self.row(case, Action.NONE, f"not used, but {missing}", days=days)
+            return self.row(case, Advice.NONE, f"not used, but {missing}", days=days)
         idle = history.unused_text()
         if case.is_default:
-            return self.row(case, Action.KEEP, f"{idle}; a default also limits new clients")
-        return self.row(case, Action.DELETE, idle, days=days, note=history.brokers_text())
+            return self.row(case, Advice.KEEP, f"{idle}; a default also limits new clients")
+        return self.row(case, Advice.DELETE, idle, days=days, note=history.brokers_text())
 
     def propose(self, case: _Case, headroom: float | None) -> Recommendation | None:
         """Return what is proposed for a value that was sized; `None` for none."""
@@ -323,9 +309,9 @@ class _KeySizer:
         after = self.value(case, factor)
         shown = after if case.before is None else case.before
         if headroom is None and (case.before is None or after > case.before):
-            return self.row(case, Action.NONE, f"{self.shown_capacity(shown)} is used up")
+            return self.row(case, Advice.NONE, f"{self.shown_capacity(shown)} is used up")
         if case.before == after:
-            return self.row(case, Action.KEEP, f"within {MIN_CHANGE:.0%} of what fits")
+            return self.row(case, Advice.KEEP, f"within {MIN_CHANGE:.0%} of what fits")
 
         def measured(rate: float) -> str:
             return render_measured(self.key, rate, decimal=is_decimal(self.key, shown))
@@ -346,14 +332,14 @@ class _KeySizer:
             notes.append(f"that day stands out: at most {measured(busiest.next_basis)} on all others{option}")
         days = f"{time_text(self.history.seconds(demand))}{'' if busiest.outlier is None else ' without outliers'}"
         basis = " ".join(filter(None, (measured(demand.basis), busiest.text)))
-        action = Action.CREATE if case.before is None else Action.UPDATE
+        action = Advice.CREATE if case.before is None else Advice.UPDATE
         reason = f"p{settings.percentile:g} of {days}, {basis}, x {factor:g}"
         return self.row(case, action, reason, after=after, note="; ".join(notes) or None)
 
     def row(
         self,
         case: _Case,
-        action: Action,
+        action: Advice,
         reason: str,
         *,
         after: float | None = None,
@@ -370,7 +356,7 @@ class _KeySizer:
             key=self.key.name,
             action=action,
             before=case.before,
-            after=case.before if action in (Action.KEEP, Action.NONE) else after,
+            after=case.before if action in (Advice.KEEP, Advice.NONE) else after,
             reason=reason,
             note=note,
             samples=demand.samples,

@@ -46,15 +46,15 @@ from quotaform.usage.recommend.demand import (
 from quotaform.usage.recommend.quota_edit import EditedFiles, edit_quotas, write_quotas
 from quotaform.usage.recommend.recommendation import (
     PROPOSED,
-    Action,
+    Advice,
     ClusterRecording,
     EditRecord,
     ProposalBacktest,
+    ProposalSummary,
     Recommendation,
     Recommendations,
     RecommendSettings,
     Sizing,
-    SummaryRecord,
 )
 from quotaform.usage.recommend.right_size import recommend
 from quotaform.usage.replay.run import BacktestRequest, backtested
@@ -200,7 +200,7 @@ def recommended(
             usage=request.usage,
             settings=Sizing.of(settings),
             clusters=recordings,
-            summary=SummaryRecord(**{action.value: counts.get(action.value, 0) for action in Action}),
+            summary=ProposalSummary(**{action.value: counts.get(action.value, 0) for action in Advice}),
             proposals=_first(in_order.where(is_proposed), MOST_PROPOSALS),
             others=_first(in_order.where(~is_proposed), MOST_OTHERS),
             edit=None,
@@ -276,10 +276,10 @@ def _first(rows: DataFrame, most: int) -> tuple[Recommendation, ...]:
 
 
 BUCKET_USE: Final = struct("cluster string", "first last timestamp", "use binary")
-"""What each bucket used of each broker: the first and the last sample, and a `BucketUse` that is `packed`."""
+"""What each bucket used of each broker: the first and the last sample, and a `BrokerUse` that is `packed`."""
 
 
-class BucketUse(NamedTuple):
+class BrokerUse(NamedTuple):
     """What a bucket used of a broker."""
 
     demand: BucketDemand  # Of which `hours` follows from all buckets of the key
@@ -314,7 +314,7 @@ def _use(percentile: float, outlier_days: int, bucket: RecordedBucket) -> dict[s
         is_coarse=any(each.is_coarse for each in bucket.series),
         **found,
     )
-    use = packed(BucketUse(demand, last, hours))
+    use = packed(BrokerUse(demand, last, hours))
     return {"cluster": bucket.cluster, "first": demand.first, "last": last, "use": use}
 
 
@@ -354,13 +354,13 @@ def read_demands(uses: Iterable[bytes], unused_after_days: float) -> tuple[list[
     """
     demands: list[BucketDemand] = []
     recorded = {}
-    by_key: dict[str, list[BucketUse]] = defaultdict(list)
+    by_key: dict[str, list[BrokerUse]] = defaultdict(list)
     for use in map(unpacked, uses):
         by_key[use.demand.key].append(use)
     for key, of_key in by_key.items():
         last = max(use.last for use in of_key)
         earliest = _hour(last) - ceil(unused_after_days * HOURS_OF_DAY) + 1
-        by_broker: dict[str | None, list[BucketUse]] = defaultdict(list)
+        by_broker: dict[str | None, list[BrokerUse]] = defaultdict(list)
         for use in of_key:
             by_broker[use.demand.broker].append(use)
         brokers = {
@@ -382,7 +382,7 @@ def _hour(moment: datetime) -> int:
     return int(moment.timestamp() // HOUR_S)
 
 
-def _hours_by_day(uses: Iterable[BucketUse]) -> Mapping[int, int]:
+def _hours_by_day(uses: Iterable[BrokerUse]) -> Mapping[int, int]:
     """Return the hours with samples of any of the uses, as bits of each day."""
     found: dict[int, int] = defaultdict(int)
     for use in uses:

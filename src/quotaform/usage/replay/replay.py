@@ -154,7 +154,7 @@ _WIDEST: Final = 1.35 * QUOTA_WINDOW_S
 """How far apart samples of an interleaved recording may be, as those of real recordings are not quite regular."""
 
 
-class Demand(Struct, frozen=True, eq=False):
+class DemandSeries(Struct, frozen=True, eq=False):
     """What was asked of a bucket on a broker, in the order of time; not empty."""
 
     at: Integers  # Microseconds since 1970, each once
@@ -190,7 +190,7 @@ class Replay(Struct, frozen=True, eq=False):
     episode_s: Floats  # For how long requests had waited without an end; NaN where they did not
 
 
-def replay(demand: Demand, limit: float, enforcement: Enforcement) -> Replay:
+def replay(demand: DemandSeries, limit: float, enforcement: Enforcement) -> Replay:
     """Replay what was asked of a bucket.
 
     `limit`: the limit; NaN if there is none.
@@ -201,7 +201,7 @@ def replay(demand: Demand, limit: float, enforcement: Enforcement) -> Replay:
         # recording, however close its samples are.
         since = (demand.at - _before(demand.at, 1)) / 1e6
         window = numpy.where(since <= LONGEST_STEP_S, since, pace_s)
-        demand, pace_s = Demand(demand.at, asked_rates(demand.at, demand.rate), window), numpy.nan
+        demand, pace_s = DemandSeries(demand.at, asked_rates(demand.at, demand.rate), window), numpy.nan
     steps = _steps(demand, pace_s)
     limits = {variant: _used_limit(variant, limit, enforcement) for variant in VARIANTS}
     least = 0.0 if enforcement.burst_s else limits["_high"]
@@ -262,7 +262,7 @@ class _Steps(Struct, frozen=True, eq=False, kw_only=True):
         return values.ravel()[: len(self.at)]
 
 
-def _steps(demand: Demand, pace_s: float) -> _Steps:
+def _steps(demand: DemandSeries, pace_s: float) -> _Steps:
     at = demand.at
     interleaved = next((number for number in _INTERLEAVED if pace_s * number <= _WIDEST), 1)
     window = numpy.where(numpy.isnan(demand.window_s), QUOTA_WINDOW_S, demand.window_s)

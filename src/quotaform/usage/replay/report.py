@@ -28,8 +28,8 @@ from quotaform.report.report import (
     Column,
     ColumnKind,
     Columns,
-    Level,
     Plot,
+    PlotLimit,
     Report,
     Section,
     Span,
@@ -161,13 +161,13 @@ def _replay_plots(found: DrawnBucket, slots: Sequence[ReplaySlot], step_s: float
     of = f"{name}, {key}, cluster {where}, broker {broker}"
     rate = curve_of([(slot.at, slot.rate) for slot in slots], step_s)
     gap = timedelta(seconds=rate.step_s)
-    levels = (("limit after", row.limit), ("limit before", row.before))
+    limits = (("limit after", row.limit), ("limit before", row.before))
     start, end = slots[0].at, slots[-1].at
     yield Plot(
         caption=of,
         key=row.key,
         curve=rate,
-        levels=tuple(Level(name, value) for name, value in levels if value is not None),
+        limits=tuple(PlotLimit(name, value) for name, value in limits if value is not None),
         severe=("would throttle", joined([slot.waits for slot in slots if slot.waits is not None], gap)),
         possible=("may throttle", joined([slot.may_wait for slot in slots if slot.may_wait is not None], gap)),
         start=start,

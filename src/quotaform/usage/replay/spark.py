@@ -39,7 +39,7 @@ from quotaform.usage.bucket.spark import (
     per_bucket,
     quota_buckets,
 )
-from quotaform.usage.replay.replay import VARIANTS, Demand, Replay, divided, replay
+from quotaform.usage.replay.replay import VARIANTS, DemandSeries, Replay, divided, replay
 from quotaform.usage.replay.report import Replays, ReplaySlot, drawn_buckets
 from quotaform.usage.table.schema import BACKTEST
 from quotaform.usage.table.table import EVERY_CLUSTER, Clusters, PlainFiles
@@ -78,7 +78,7 @@ IS_LIMITED: Final = "least_limit IS NOT NULL OR before_limit IS NOT NULL"
 class ReplayedBucket(Struct, frozen=True, eq=False):
     """What was recorded of a bucket on a broker, and what would have happened to it, by time."""
 
-    demand: Demand
+    demand: DemandSeries
     limit: float  # The limit; NaN if there is none
     enforcement: Enforcement
     replay: Replay
@@ -92,7 +92,7 @@ def replayed(rows: BucketRows, limit: float, enforcement: Enforcement) -> Replay
     if not rated.any():
         return None
     rate_high = None if rows.rate_high is None else rows.rate_high[rated]
-    demand = Demand(rows.at[rated], rows.rate[rated], rows.window_s[rated], rate_high)
+    demand = DemandSeries(rows.at[rated], rows.rate[rated], rows.window_s[rated], rate_high)
     return ReplayedBucket(
         demand=demand,
         limit=limit,

@@ -23,10 +23,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
+from quotaform.model.entity import Entity
 from quotaform.model.errors import ArgumentError, UsageError
 from quotaform.model.filter import EVERYTHING, EntityFilter
 from quotaform.model.outcome import ClusterOutcome, Progress, loaded, no_progress
 from quotaform.model.quota_key import key_order
+from quotaform.model.rule import read_allowances
 from quotaform.model.scope import Selection, count_problem, pattern_problem
 from quotaform.model.settings import PruneMode
 from quotaform.model.text import require_items, require_type
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
     from quotaform.drift.drift import Drift
     from quotaform.fleet.options import SessionOptions
     from quotaform.history.drift import Past
-    from quotaform.model.entity import Entity
     from quotaform.model.quotas import Snapshot
     from quotaform.plan.base import BaseChoice
     from quotaform.plan.plan import Plan
@@ -233,7 +234,6 @@ def explain(
 
     Raises `UndeclaredError` if no file declares the entity; `InvalidFilesError` if the files that might are invalid.
     """
-    from quotaform.model.entity import Entity
     from quotaform.resolve.run import explain_entity
 
     require_type(repository, Repository, "repository", "a Repository")
@@ -309,7 +309,6 @@ def resolve(
     wanted whose value comes from another entity, and the entries that lost.
     """
     from quotaform.apply.freshness import as_if_applied
-    from quotaform.model.entity import Entity
     from quotaform.plan.plan import Plan
     from quotaform.resolve.request import request_of
     from quotaform.resolve.resolve import ResolveOptions
@@ -391,7 +390,6 @@ def make_request(
     `is_guarded` says whether guards, policies and lints are checked: not so when only drift is read from the plan.
     Raises `InvalidFilesError` if approvals.yaml is invalid, or quotaform.yaml does not allow the mode of pruning.
     """
-    from quotaform.model.rule import read_allowances
     from quotaform.plan.run import PlanRequest
     from quotaform.repository.policy import NO_POLICIES, load_policies
 

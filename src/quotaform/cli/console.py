@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from quotaform.cli.stream import GuardedStream, make_harmless, write_raw
 from quotaform.model.errors import NotApprovedError, QuotaformError
-from quotaform.model.text import is_annotation, printable
+from quotaform.model.text import inert, is_annotation, printable
 from quotaform.system.process import read_typed_line
 
 if TYPE_CHECKING:
@@ -158,7 +158,6 @@ def write_file(path: Path, text: str | Iterable[str]) -> None:
 
 def remove_earlier(console: Console, path: Path) -> None:
     """Remove a file of an earlier run, so that it is not taken for the result of this one."""
-    from quotaform.model.text import inert
     from quotaform.system.files import remove_regular_file
 
     try:

@@ -20,6 +20,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from quotaform.desired.loader import LoadedFiles
+from quotaform.desired.tree import Layout
 from quotaform.drift.alert import DriftReporter, known_drift
 from quotaform.drift.drift import Drift
 from quotaform.drift.records import Log
@@ -42,7 +44,6 @@ from quotaform.system.files import RECEIPT_LIMIT, read_bytes
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config
-    from quotaform.desired.loader import LoadedFiles
     from quotaform.desired.tree import Tree
 
 
@@ -102,9 +103,6 @@ class WatchedFiles:
         return self._state
 
     def _parse(self, tree: Tree, today: date) -> WatchedState:
-        from quotaform.desired.loader import LoadedFiles
-        from quotaform.desired.tree import Layout
-
         request = self._request
         config = request.config
         files = LoadedFiles(Layout(tree, config.clusters), config.profiles, today, config.scope, similar=self._files)

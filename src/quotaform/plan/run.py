@@ -34,7 +34,7 @@ from quotaform.plan.source import Source, read_source
 from quotaform.repository.cluster_work import Connect, work_on
 from quotaform.repository.gateway import open_gateway
 from quotaform.repository.policy import NO_POLICIES, LoadedPolicies
-from quotaform.repository.repository import Repository
+from quotaform.repository.repository import Repository, read_claims
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, plan_timestamp, today
 
 if TYPE_CHECKING:
@@ -361,7 +361,6 @@ def with_claims(source: Source, request: PlanRequest, today: date) -> Source:
     """
     if not request.config.roots:
         return source
-    from quotaform.repository.repository import read_claims
 
     return structs.replace(source, claims=read_claims(request.repository, request.config, today))
 

@@ -15,6 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from quotaform.desired.loader import Claim
+from quotaform.desired.quotas_file import load_file
+from quotaform.desired.tree import SourceFile, is_hidden, is_read, layer_of, shown_path
 from quotaform.git import (
     Commit,
     GitError,
@@ -100,7 +102,6 @@ def list_files(objects: GitObjects, root: str, folder: str) -> dict[str, str]:
 
     Raises `GitError` if git does not answer, or a limit is reached.
     """
-    from quotaform.desired.tree import is_hidden, is_read
 
     def inside(path: str) -> Iterator[tuple[str, TreeEntry]]:
         here = objects.entry(root, f"{folder}/{path}" if path else folder)
@@ -295,8 +296,6 @@ class Removals:
 
     def _search(self, search: _Search, objects: GitObjects, step: CommitStep) -> None:
         """Search the files that a step replaced. Raises `GitError` if git does not answer, or a limit is reached."""
-        from quotaform.desired.tree import layer_of
-
         # The steps go back in time: what the commit of the last apply or an earlier one removed was removed there.
         search.is_applied = search.is_applied or (step.commit is not None and step.commit == search.applied)
         declared: dict[Entity, Entry] = {}
@@ -317,9 +316,6 @@ class Removals:
 
     def _entries(self, search: _Search, objects: GitObjects, step: CommitStep, replaced: Replaced) -> tuple[Entry, ...]:
         """Return what a replaced file declared, if it may be about an entity in question."""
-        from quotaform.desired.quotas_file import load_file
-        from quotaform.desired.tree import SourceFile, layer_of
-
         try:
             before = objects.blob(replaced.before, MAX_FILE_BYTES)
             reason = "it is not in this clone"
@@ -342,8 +338,6 @@ class Removals:
 
     def _shown(self, path: str) -> str:
         """Return a path relative to the quotas directory as messages name it."""
-        from quotaform.desired.tree import shown_path
-
         return shown_path(self._name / path)
 
 

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from quotaform.desired.loader import Claim
+from quotaform.desired.loader import Claim, LoadedFiles
+from quotaform.desired.tree import Layout, shown_path
 from quotaform.git import find_work_tree
 from quotaform.model import rule
 from quotaform.model.errors import (
@@ -38,8 +39,7 @@ from quotaform.system.files import is_folder, is_within
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config, ListedPath
-    from quotaform.desired.loader import LoadedFiles
-    from quotaform.desired.tree import Layout, SourceFile, Tree
+    from quotaform.desired.tree import SourceFile, Tree
     from quotaform.model.rule import FindingRule
     from quotaform.model.settings import PruneMode
 
@@ -195,8 +195,6 @@ class Repository(Struct, frozen=True, kw_only=True):
         `may_be_empty` says whether it is no problem that there is no file; the guard `empty` takes care of it then. It
         is one where the directory beside it, or one above, is the quota repository that is meant.
         """
-        from quotaform.desired.tree import Layout
-
         tree = self.revision.read_tree(self.directory, self.keep())
         may_be_empty = may_be_empty and tree.near is None
         if may_be_empty and tree.looked_at is not None and not self._has_config_here():
@@ -209,8 +207,6 @@ class Repository(Struct, frozen=True, kw_only=True):
 
         `may_be_empty`: see `layout`.
         """
-        from quotaform.desired.loader import LoadedFiles
-
         return LoadedFiles(self.layout(config, may_be_empty=may_be_empty), config.profiles, today, config.scope)
 
     def cluster(self, config: Config, target: Target) -> Cluster:
@@ -309,7 +305,6 @@ class Repository(Struct, frozen=True, kw_only=True):
 
 
 def _invalid(broken: FindingRule, text: str, path: Path) -> InvalidFilesError:
-    from quotaform.desired.tree import shown_path
 
     return InvalidFilesError([broken.finding(text, location=Location(shown_path(path)))])
 

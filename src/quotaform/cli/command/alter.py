@@ -8,10 +8,16 @@ from typing import Final
 from quotaform.cli.console import require_confirmed
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import ApproveOption, flag, option, with_options
-from quotaform.cli.option.entity import EntityArgument, FormerDefaultOption, FormerNameOption
+from quotaform.cli.option.entity import (
+    EntityArgument,
+    FormerDefaultOption,
+    FormerNameOption,
+    read_entity,
+    require_settable,
+)
 from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import complete_quota_keys, complete_value
-from quotaform.model.entity import ENTITY_TYPES, Entity
+from quotaform.model.entity import ENTITY_TYPES, Entity, spell_name
 from quotaform.model.errors import UsageError
 from quotaform.model.quota_key import QUOTA_KEYS, keys_for
 from quotaform.model.text import did_you_mean, nearest, quote
@@ -47,8 +53,6 @@ def alter(
       quotaform alter 'ip=<default>' --add connection_creation_rate=unlimited --validate-only
     """
     from quotaform.apply.alter import alter_entity
-    from quotaform.cli.option.entity import read_entity
-    from quotaform.model.entity import spell_name
     from quotaform.repository.cluster_work import repeated
     from quotaform.repository.gateway import open_gateway, require_pinned
     from quotaform.resolve.quota_admin import QuotaAdmin
@@ -113,8 +117,6 @@ def read_ops(entity: Entity, added: Iterable[str], deleted: Iterable[str]) -> di
     if not ops:
         raise UsageError("no change is given; use --add KEY=VALUE or --delete KEY")
     if any(value is not None for value in ops.values()):
-        from quotaform.cli.option.entity import require_settable
-
         require_settable(entity)
     return ops
 

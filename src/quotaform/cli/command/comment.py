@@ -9,7 +9,7 @@ from typing import Final
 from quotaform.cli.option.common import REQUIRED, argument, choice, flag, option, with_options
 from quotaform.cli.option.output import Output
 from quotaform.model.errors import ExitCode
-from quotaform.review.comment import CommentMode
+from quotaform.review.comment import CommentMode, comment_warnings, render_comment
 
 PLATFORMS: Final = ("github", "gitlab")
 """The module that has them imports HTTP."""
@@ -60,7 +60,6 @@ def comment(
       quotaform comment plans/prod-eu.md plans/lab.md --mode changes-only
       quotaform comment plan.md --platform github --repository acme/quotas --pull-request 7 --dry-run
     """
-    from quotaform.review.comment import comment_warnings, render_comment
     from quotaform.review.platform import Comments, Platform
     from quotaform.review.run import (
         find_pull_request,

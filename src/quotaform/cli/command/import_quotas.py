@@ -12,6 +12,7 @@ from quotaform.cli.option.output import Output
 from quotaform.cli.present import report_failures
 from quotaform.model.errors import UsageError
 from quotaform.model.outcome import ClusterOutcome, exit_code
+from quotaform.model.text import inert
 from quotaform.system.files import write_new_files
 
 SPLITS: Final = ("none", "prefix")
@@ -40,7 +41,6 @@ def import_quotas(
     """
     from quotaform.api import snapshot as take_snapshots
     from quotaform.cluster.snapshot import SnapshotGateway
-    from quotaform.model.text import inert
     from quotaform.review.import_text import render_import
     from quotaform.review.init import import_cluster
 

@@ -12,7 +12,10 @@ from quotaform.cli.option.common import argument, choice, flag, option, with_opt
 from quotaform.cli.option.output import Output
 from quotaform.cli.option.value import one_of
 from quotaform.model.errors import UsageError
-from quotaform.review.init import CI_FILES
+from quotaform.repository.revision import CONFIG_NAME
+from quotaform.review.import_text import render_init
+from quotaform.review.init import CI_FILES, InitRequest, make_repository, require_cluster, require_nothing_there
+from quotaform.system.files import write_new_files
 from quotaform.system.process import read_typed_line
 
 
@@ -44,11 +47,6 @@ def init(
       quotaform init --cluster prod-eu --bootstrap-server broker1:9092 --import --ci github
       quotaform init kafka-quotas --cluster lab --bootstrap-server localhost:9092 --no-import --ci none
     """
-    from quotaform.repository.revision import CONFIG_NAME
-    from quotaform.review.import_text import render_init
-    from quotaform.review.init import InitRequest, make_repository, require_cluster, require_nothing_there
-    from quotaform.system.files import write_new_files
-
     console = output.console
     folder = directory or Path()
     if folder.exists() and not folder.is_dir():

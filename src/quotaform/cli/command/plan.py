@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 from msgspec import structs
 
+from quotaform.cli.ci import Ci
 from quotaform.cli.console import Color, Console
 from quotaform.cli.option.cluster import Comparison, ManyClusters, Selecting, make_request
 from quotaform.cli.option.common import (
@@ -274,7 +275,6 @@ def show(
     Example:
       quotaform show plan.json
     """
-    from quotaform.cli.ci import Ci
     from quotaform.plan.plan_file import load_plan_file
 
     console = Console(color)

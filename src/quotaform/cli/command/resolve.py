@@ -11,11 +11,13 @@ from msgspec.structs import replace
 from quotaform.cli.option.cluster import ClustersOption, ConfigOption, ManyClusters
 from quotaform.cli.option.common import DirectoryArgument, SnapshotOption, option, with_options
 from quotaform.cli.option.engine import AUTO, Engine, spark_job
-from quotaform.cli.option.entity import EntityArgument, FormerNameOption, RequiredEntity
+from quotaform.cli.option.entity import EntityArgument, FormerNameOption, RequiredEntity, read_entity, require_address
 from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import complete_quota_key, shorten
 from quotaform.cli.present import Results, report_failures
+from quotaform.model.entity import DEFAULT_WORD
 from quotaform.model.errors import ExitCode, UsageError
+from quotaform.model.quota_key import key_order
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
@@ -108,7 +110,6 @@ def resolve(
     """
     from quotaform.api import resolve_clusters
     from quotaform.apply.freshness import as_if_applied
-    from quotaform.model.quota_key import key_order
     from quotaform.plan.plan_file import load_plan_file
     from quotaform.report.render import render_report
     from quotaform.resolve.report import resolve_table_report
@@ -190,8 +191,6 @@ def _request(
 
 def _read_source(entity: Entity | None, names: Sequence[str], file: str | None) -> Entity | str:
     """Return who makes the one request, or the file that has the requests."""
-    from quotaform.cli.option.entity import read_entity, require_address
-    from quotaform.model.entity import DEFAULT_WORD
     from quotaform.resolve.request import request_of
 
     if file is not None:

@@ -8,6 +8,7 @@ from quotaform.cli.console import Console, write_file
 from quotaform.cli.option.common import argument, option, with_options
 from quotaform.cli.option.value import complete_from, require_choice
 from quotaform.model.errors import UsageError
+from quotaform.model.text import inert
 from quotaform.report.format import schema_builder, schema_names
 
 
@@ -26,7 +27,6 @@ def schema(
       quotaform schema --output schemas
     """
     from quotaform.model.records.schema import render_schema
-    from quotaform.model.text import inert
 
     console = Console()
     names = schema_names()

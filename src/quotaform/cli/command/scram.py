@@ -18,7 +18,7 @@ from quotaform.cli.option.common import ApproveOption, argument, option, with_op
 from quotaform.cli.option.entity import ENTITY
 from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import complete_from, name_options, usage_text
-from quotaform.model.entity import ENTITY_TYPES, USER, parse_address
+from quotaform.model.entity import ENTITY_TYPES, USER, parse_address, spell_name
 from quotaform.model.errors import ExitCode, FileReadError, InvalidFilesError, UsageError
 from quotaform.model.text import Secret, quote
 from quotaform.system.files import read_bytes, read_stdin
@@ -319,7 +319,6 @@ def ask_password(user: str) -> Secret:
     from warnings import catch_warnings, simplefilter
 
     from quotaform.cluster.scram import require_password
-    from quotaform.model.entity import spell_name
 
     name = spell_name(user)
     try:

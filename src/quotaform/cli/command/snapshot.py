@@ -11,6 +11,7 @@ from quotaform.cli.option.engine import Engine, job_progress
 from quotaform.cli.option.output import Output
 from quotaform.cli.present import cluster_paths, report_failures
 from quotaform.model.outcome import ClusterOutcome, exit_code
+from quotaform.model.text import inert
 from quotaform.system.files import require_writable
 
 
@@ -34,7 +35,6 @@ def snapshot(
     """
     from quotaform.api import snapshot as take_snapshots
     from quotaform.cluster.snapshot import dump_snapshot
-    from quotaform.model.text import inert
 
     console = output.console
     if str(path) == "-":

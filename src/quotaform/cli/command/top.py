@@ -21,7 +21,7 @@ from quotaform.cli.present import Results, report_failures
 from quotaform.cli.stream import GuardedStream, write_raw
 from quotaform.model.errors import ExitCode, QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome, exit_code
-from quotaform.model.text import listed
+from quotaform.model.text import inert, listed
 from quotaform.report.format import render
 from quotaform.system.process import signal_name
 
@@ -124,7 +124,6 @@ def top(
 
 def _show(readers: Sequence[TopReader], seconds: float, console: Console, options: Mapping[str, Any]) -> None:
     """Draw what is read on a terminal until somebody ends it."""
-    from quotaform.model.text import inert
     from quotaform.usage.top_reader import in_thread, read_all
 
     style = console.style()

@@ -13,7 +13,7 @@ import typer
 from msgspec import structs
 
 from quotaform.cli.option.common import choice, flag, option
-from quotaform.model.errors import ClusterChoiceError, NoClusterError, UsageError
+from quotaform.model.errors import ClusterChoiceError, NoClusterError, QuotaformError, UsageError
 from quotaform.model.text import listed, quote
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ _GLOB_SIGNS: Final = frozenset("*?[")
 
 def complete_cluster(context: typer.Context, incomplete: str) -> list[str]:
     """Return the clusters of quotaform.yaml that a shell may complete to; none when it cannot be read."""
-    from quotaform.model.errors import QuotaformError
     from quotaform.repository.repository import Repository
 
     directories = [context.params.get("directory"), *(context.params.get("directories") or ())]

@@ -8,7 +8,16 @@ from typing import Annotated, Final, TypeAlias
 
 from quotaform.cli.option.common import argument, flag, option
 from quotaform.cli.option.value import complete_entity_type, complete_name
-from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, IP, Entity, ip_problem, meant_type, read_name
+from quotaform.model.entity import (
+    DEFAULT_WORD,
+    ENTITY_TYPES,
+    IP,
+    Entity,
+    ip_problem,
+    meant_type,
+    parse_address,
+    read_name,
+)
 from quotaform.model.errors import UsageError
 from quotaform.model.filter import EntityFilter, FilterComponent, Rule
 from quotaform.model.text import did_you_mean, inert, quote
@@ -19,8 +28,6 @@ ENTITY: Final = "ENTITY"
 
 def read_address(text: str) -> Entity:
     """Read an address, wherever a command takes one."""
-    from quotaform.model.entity import parse_address
-
     try:
         return parse_address(text)
     except ValueError as error:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.model.entity import ENTITY_TYPES, USER, meant_type
 from quotaform.model.errors import ArgumentError, QuotaformError, UsageError
+from quotaform.model.moment import duration_text, parse_duration, parse_moment
 from quotaform.model.text import inert, nearest, option_of
 
 if TYPE_CHECKING:
@@ -53,7 +54,6 @@ def complete_name(incomplete: str) -> list[str]:
 
 def read_moment(_: str, text: str) -> datetime:
     """Read a time: ISO 8601 in UTC, a day, an age, or `now`. Raises `ValueError`."""
-    from quotaform.model.moment import parse_moment
     from quotaform.system.clock import SYSTEM_CLOCK
 
     return parse_moment(text, SYSTEM_CLOCK.now())
@@ -61,15 +61,11 @@ def read_moment(_: str, text: str) -> datetime:
 
 def read_duration(_: str, text: str) -> timedelta:
     """Read a duration such as 30m, 24h or 7d. Raises `ValueError`."""
-    from quotaform.model.moment import parse_duration
-
     return parse_duration(text)
 
 
 def read_seconds(option: str, text: str, *, longest: float = 24 * 3600.0) -> float:
     """Read a duration in seconds."""
-    from quotaform.model.moment import duration_text
-
     seconds = read_duration(option, text).total_seconds()
     if seconds > longest:
         raise UsageError(f"{option} {shorten(text)}: it is {duration_text(timedelta(seconds=longest))} at most")

@@ -21,7 +21,7 @@ from quotaform.model.finding_list import MAX_PROBLEMS
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.records.document import ConstantError, RepeatedNameError, refuse_constant, refuse_repeated
 from quotaform.model.records.schema import nodes_of
-from quotaform.model.records.validator import Refusal
+from quotaform.model.records.validator import PolicySchemaError, Refusal, make_policy_gate
 from quotaform.model.scope import FULL_SCOPE, MOST_PATTERNS, Pattern, Scope, pattern_problem
 from quotaform.model.text import did_you_mean, explain_json_error, inert, line_and_column, listed, quote
 from quotaform.model.units import plain, render_value
@@ -210,8 +210,6 @@ def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | No
     if not problems and checked.steps > room:
         problems = [ShapeProblem((), f"{_TOO_MUCH}; simplify them")]
     if not problems:
-        from quotaform.model.records.validator import PolicySchemaError, make_policy_gate
-
         try:
             gate = make_policy_gate(schema, is_old=draft is Draft.DRAFT_7)
         except PolicySchemaError as error:

@@ -15,10 +15,10 @@ from quotaform.cli.option.engine import SparkPlace, spark_job
 from quotaform.cli.option.output import DrawnOutOption, Output, printed
 from quotaform.cli.present import TableOutput, report_failures
 from quotaform.model.errors import InvalidFilesError
+from quotaform.model.outcome import ClusterOutcome
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
-    from quotaform.model.outcome import ClusterOutcome
     from quotaform.plan.plan import Plan
 
 _MOST = 10_000
@@ -96,7 +96,6 @@ def _plans(
 
 
 def _saved(path: Path, target: ManyClusters, snapshot: Path | None) -> ClusterOutcome[Plan]:
-    from quotaform.model.outcome import ClusterOutcome
     from quotaform.plan.plan_file import load_plan_file, with_actual
 
     saved = load_plan_file(path)

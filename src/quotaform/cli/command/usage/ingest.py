@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import structs
 
-from quotaform.cli.option.cluster import CommandConfigOption, ConfigOption, complete_cluster
+from quotaform.cli.option.cluster import CommandConfigOption, ConfigOption, OneCluster, complete_cluster
 from quotaform.cli.option.common import REQUIRED, argument, choice, flag, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
 from quotaform.cli.option.output import Output, out_option, printed
@@ -25,13 +25,13 @@ from quotaform.model.errors import EngineError, ExitCode, UsageError
 from quotaform.system.process import held_signals
 from quotaform.usage.format import FORMATS
 from quotaform.usage.format.text import TABLE
+from quotaform.usage.metric_name import LABELS, Origin
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
     from quotaform.fleet.options import SessionOptions
     from quotaform.usage.ingest.ingest import Ingested, Streamed
     from quotaform.usage.ingest.input import RangeQuery
-    from quotaform.usage.metric_name import Origin
     from quotaform.usage.stream import StreamRequest
 
 _SUBJECT: Final = "usage-ingest"
@@ -67,8 +67,6 @@ class RecordedOrigin:
 
     def origin(self) -> Origin:
         """Return it as the parsers take it."""
-        from quotaform.usage.metric_name import LABELS, Origin
-
         given = {kind: tuple(getattr(self, f"{kind}_label", None) or names) for kind, names in LABELS.items()}
         return Origin(self.cluster, self.broker, given)
 
@@ -141,7 +139,6 @@ class TopicSource:
 
         `more`: other fields of the request.
         """
-        from quotaform.cli.option.cluster import OneCluster
         from quotaform.usage.stream import StreamRequest, require_folders
         from quotaform.usage.table.append import require_free
         from quotaform.usage.topic import find_topic

@@ -14,7 +14,10 @@ from quotaform.cli.option.output import DrawnOutOption, Output, printed
 from quotaform.cli.option.value import read_duration, shorten
 from quotaform.cli.present import TableOutput, report_failures, selection_text
 from quotaform.model.errors import UsageError
+from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.settings import MOST_HEADROOM, MOST_OUTLIER_DAYS, parse_percentile
+from quotaform.model.text import did_you_mean
+from quotaform.model.units import parse_value
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
@@ -94,10 +97,6 @@ class Sizing:
 
 def _read_values(option: str, texts: Sequence[str] | None) -> Values:
     """Read values of quota keys."""
-    from quotaform.model.quota_key import QUOTA_KEYS
-    from quotaform.model.text import did_you_mean
-    from quotaform.model.units import parse_value
-
     values: dict[str, float] = {}
     for text in texts or ():
         name, separator, value = text.partition("=")

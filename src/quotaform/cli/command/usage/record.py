@@ -14,7 +14,9 @@ from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import read_seconds
 from quotaform.cli.present import Results
 from quotaform.model.errors import QuotaformError, UsageError
+from quotaform.model.moment import duration_text
 from quotaform.model.outcome import ClusterOutcome, exit_code
+from quotaform.model.text import inert, listed
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
@@ -58,8 +60,6 @@ def record(
     console = output.console
     target = ManyClusters(config=config, cluster=cluster, all_clusters=all_clusters)
     readers, failed = _readers(target, read_sources(source or ()), console)
-    from quotaform.model.moment import duration_text
-    from quotaform.model.text import inert, listed
     from quotaform.usage.record.run import RecordRequest, UsageDirectory
     from quotaform.usage.record.run import record as record_usage
 

@@ -1,4 +1,4 @@
-"""Where a command runs Spark, and with which settings; which engine it uses when it may choose."""
+"""Where a command runs Spark, and with which settings."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Final, Self
 
 from msgspec import Struct, field
 
-from quotaform.model.errors import ArgumentError, EngineError
+from quotaform.model.errors import ArgumentError
 from quotaform.model.server import Server, parse_server
-from quotaform.model.text import MIB, quote
+from quotaform.model.text import quote
 from quotaform.model.variable import OwnSecret
 
 LOCAL: Final = "local[*]"
@@ -218,37 +218,3 @@ def _set(variables: Mapping[str, str | None]) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-
-
-MOST_CLUSTERS: Final = 400
-"""As many clusters as are planned in this process. Of 2,000 quotas each, so many take as long on Spark with two cores
-(bench/README.md); with eight, half as long."""
-MOST_BYTES: Final = 64 * MIB
-"""As much of quota files as is read in this process."""
-
-
-def chosen_engine(clusters: int, size: int, session: SessionOptions = LOCAL_SESSION) -> tuple[str, str | None]:
-    """Return the engine for some work, and why.
-
-    | clusters | quota files | Spark can be used here | engine |
-    | --- | --- | --- | --- |
-    | 400 or fewer | 64 MiB or less | any | local |
-    | more | any | yes | spark |
-    | any | more | yes | spark |
-    | more, or | more | no | local |
-
-    Returns `local` or `spark`, and a clause that says why; `None` for work that is small enough for this process.
-    """
-    if clusters > MOST_CLUSTERS:
-        reason = f"{clusters:,} clusters are more than {MOST_CLUSTERS}"
-    elif size > MOST_BYTES:
-        reason = f"{size // MIB:,} MiB of quota files are more than {MOST_BYTES // MIB} MiB"
-    else:
-        return "local", None
-    from quotaform.fleet.session import require_spark
-
-    try:
-        require_spark(session)
-    except EngineError as error:
-        return "local", f"{reason}, but Spark cannot be used: {str(error).removesuffix('.')}"
-    return "spark", reason

@@ -14,7 +14,7 @@ An option takes precedence over a variable.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from re import compile as regex
@@ -25,7 +25,7 @@ from quotaform.fleet.launch import TABLE_CONFIG, classic_session, engine_error, 
 from quotaform.fleet.options import LOCAL, LOCAL_SESSION, Master, Remote, SessionOptions, environment
 from quotaform.model.errors import ArgumentError, EngineError, missing_extra
 from quotaform.model.outcome import Progress, no_progress
-from quotaform.model.text import inert, option_of, require_type
+from quotaform.model.text import MIB, inert, option_of, require_type
 from quotaform.model.variable import OwnSecret
 from quotaform.repository.cluster_work import repeated
 from quotaform.system.executable import JavaCommand, JavaLocation, find_java_commands, major_version
@@ -44,6 +44,11 @@ _LONGEST_WAIT: Final = 15_000
 """The longest time in milliseconds between two such requests."""
 _MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
 """The variable by which the functions of PySpark know which kind of column to make."""
+_MOST_CLUSTERS: Final = 400
+"""As many clusters as are planned in this process. Of 2,000 quotas each, so many take as long on Spark with two cores
+(bench/README.md); with eight, half as long."""
+_MOST_BYTES: Final = 64 * MIB
+"""As much of quota files as is read in this process."""
 
 
 def is_connect(session: SparkSession) -> bool:
@@ -172,6 +177,33 @@ def require_spark(options: SessionOptions = LOCAL_SESSION) -> None:
 def starts_java(options: SessionOptions = LOCAL_SESSION) -> bool:
     """Whether a session starts a Java process here, which takes seconds."""
     return _remote(options) is None and GATEWAY_VARIABLE not in os.environ and _active_session() is None
+
+
+def chosen_engine(clusters: int, size: Callable[[], int], session: SessionOptions) -> tuple[str, str | None]:
+    """Return the engine for some work, and why.
+
+    | clusters | quota files | Spark can be used here | engine |
+    | --- | --- | --- | --- |
+    | 400 or fewer | 64 MiB or less | any | local |
+    | more | any | yes | spark |
+    | any | more | yes | spark |
+    | more, or | more | no | local |
+
+    `size`: returns how many bytes the quota files have; called if it matters.
+
+    Returns `local` or `spark`, and a clause that says why; `None` for work that is small enough for this process.
+    """
+    if clusters > _MOST_CLUSTERS:
+        reason = f"{clusters:,} clusters are more than {_MOST_CLUSTERS}"
+    elif (found := size()) > _MOST_BYTES:
+        reason = f"{found // MIB:,} MiB of quota files are more than {_MOST_BYTES // MIB} MiB"
+    else:
+        return "local", None
+    try:
+        require_spark(session)
+    except EngineError as error:
+        return "local", f"{reason}, but Spark cannot be used: {str(error).removesuffix('.')}"
+    return "spark", reason
 
 
 @contextmanager

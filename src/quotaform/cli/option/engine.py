@@ -120,15 +120,13 @@ class Engine:
         """
         if not self.is_given:
             return None
+        from quotaform.fleet.session import chosen_engine, require_installed
+
         session = self.session()
         if self.engine != AUTO:
-            from quotaform.fleet.session import require_installed
-
             require_installed(session)
             return session
-        from quotaform.fleet.options import MOST_CLUSTERS, chosen_engine
-
-        engine, reason = chosen_engine(clusters, 0 if clusters > MOST_CLUSTERS else size(), session)
+        engine, reason = chosen_engine(clusters, size, session)
         if reason is not None:
             remedy = " (--engine local computes in this process)" if engine == SPARK else ""
             console.warn(f"Engine {engine}: {reason}{remedy}")

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
+from quotaform.desired.config import Cluster
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ArgumentError, UsageError
 from quotaform.model.filter import EVERYTHING, EntityFilter
@@ -41,7 +42,7 @@ from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 if TYPE_CHECKING:
     from quotaform.apply.ledger import Applied, ClusterPlan
     from quotaform.cluster.gateway import Gateway
-    from quotaform.desired.config import Cluster, Config
+    from quotaform.desired.config import Config
     from quotaform.drift.drift import Drift
     from quotaform.fleet.options import SessionOptions
     from quotaform.history.drift import Past
@@ -345,8 +346,6 @@ def resolve_clusters(
 
 def choose_clusters(repository: Repository, clusters: Clusters, config: Config | None = None) -> tuple[Cluster, ...]:
     """Return the clusters that are meant, in the order of quotaform.yaml; those that are chosen already stay so."""
-    from quotaform.desired.config import Cluster
-
     require_type(repository, Repository, "repository", "a Repository")
     target = clusters
     if not isinstance(target, Target):

@@ -24,6 +24,8 @@ from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.scope import Selection
 from quotaform.model.text import inert, option_of
 from quotaform.plan.plan import PlanOptions
+from quotaform.plan.receipt import HEAD, Result, is_started_head
+from quotaform.plan.receipt_file import committed_names, load_receipt_file
 from quotaform.repository.repository import Repository
 from quotaform.system.files import read_bytes, require_no_way_out, take_lock
 
@@ -104,8 +106,6 @@ def started_receipt(repository: Repository, cluster: str, cluster_id: str) -> tu
     """
     folder = repository.config_path.parent
     for path, receipt in _started(folder, cluster_id)[0]:
-        from quotaform.plan.receipt_file import committed_names
-
         with suppress(QuotaformError, GitError):
             if path.name not in committed_names(path.parent):
                 with cluster_lock(folder, cluster, cluster_id):  # Held by an apply that runs.
@@ -126,8 +126,6 @@ def note_end(lock: HeldLock, repository: Repository, cluster_id: str, options: P
 
 
 def _settles(options: PlanOptions, started: SavedReceipt) -> bool:
-    from quotaform.plan.receipt import Result
-
     if options.is_revert and options.revert not in (started.plan_id, started.options.revert):
         return False
     selection = Selection(options.select, options.exclude)
@@ -143,10 +141,6 @@ def _started(folder: Path, cluster_id: str) -> tuple[list[tuple[Path, SavedRecei
     found = []
     listed = list(dict.fromkeys(listed_receipts(folder, cluster_id)))
     for read, path in enumerate(listed, 1):
-        # Most clusters have none, and most plans read no receipt.
-        from quotaform.plan.receipt import HEAD, is_started_head
-        from quotaform.plan.receipt_file import load_receipt_file
-
         with suppress(QuotaformError):
             if is_started_head(read_bytes(path, HEAD, within=path.parent, is_start=True)):
                 receipt = load_receipt_file(path, within=path.parent)

@@ -18,6 +18,7 @@ from quotaform import __version__
 from quotaform.model.errors import ExitCode
 from quotaform.model.outcome import ClusterOutcome, digest_of
 from quotaform.report.format import FORMATS, REPORTED, render, render_failed
+from quotaform.system.files import append_to_regular_file
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
@@ -96,8 +97,6 @@ class Ci:
 
     def _append(self, path: Path, subject: str, outcomes: Sequence[ClusterOutcome[Any]], *, is_report: bool) -> None:
         """Append a report of clusters, or the document of one."""
-        from quotaform.system.files import append_to_regular_file
-
         room = SUMMARY_BYTES - path.stat().st_size
         if room < _LEAST:
             return
@@ -151,8 +150,6 @@ def end_step(code: int) -> str | None:
 
     Numbers are those of all clusters together.
     """
-    from quotaform.system.files import append_to_regular_file
-
     noted = _NOTED.get()
     _NOTED.set(())
     totals: Counter[str] = Counter()

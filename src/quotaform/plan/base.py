@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from quotaform.desired.loader import LoadedFiles
+from quotaform.desired.tree import shown_path
 from quotaform.git import Commit, GitError, GitObjects, TimeLeft, find_work_tree, merge_base, open_objects
 from quotaform.model import rule
 from quotaform.model.errors import ArgumentError, BaseError, InvalidFilesError, UsageError
@@ -31,7 +33,6 @@ from quotaform.repository.revision import MOST_BYTES, DiskFolder, Folder
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Config
-    from quotaform.desired.loader import LoadedFiles
     from quotaform.repository.repository import Repository
 
 
@@ -65,8 +66,6 @@ def _declared_bases(
     `repository` and `folder` are those at the base, `config` is that of this moment. Raises `GitError` if git does not
     answer, or a limit is reached.
     """
-    from quotaform.desired.loader import LoadedFiles
-
     try:
         earlier = repository.config()
     except InvalidFilesError as error:
@@ -80,8 +79,8 @@ def _declared_bases(
     declared = _Declared(
         base=base,
         files=files,
-        directory=_shown(repository.directory),
-        config_path=_shown(repository.config_path),
+        directory=shown_path(repository.directory),
+        config_path=shown_path(repository.config_path),
         clusters=frozenset(config.clusters),
         earlier=earlier,
         digests=dict(policy_digests(folder, earlier.policies)),
@@ -244,7 +243,7 @@ def read_base(
         return _receipt_base(repository, config, choice.refs[0], today, similar)
     top = find_work_tree(repository.directory)
     if top is None:
-        raise BaseError(inert(choice.name), f"{_shown(repository.directory)} is not in a git work tree")
+        raise BaseError(inert(choice.name), f"{shown_path(repository.directory)} is not in a git work tree")
     limits = TimeLeft(_MOST_SECONDS, most_seconds=_MOST_SECONDS, most_bytes=MOST_BYTES)
     try:
         with open_objects(top, limits) as objects:
@@ -379,9 +378,3 @@ def _commit(objects: GitObjects, ref: str) -> Commit | None:
 def _is_shallow(top: Path) -> bool:
     """Whether the clone was made without its history; of a linked work tree that is not known."""
     return os.path.lexists(top / ".git" / "shallow")
-
-
-def _shown(path: Path) -> str:
-    from quotaform.desired.tree import shown_path
-
-    return shown_path(path)

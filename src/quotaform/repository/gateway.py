@@ -15,6 +15,7 @@ from quotaform.model import rule
 from quotaform.model.errors import ClusterIdError, InvalidFilesError
 from quotaform.model.quotas import check_pinned_id
 from quotaform.model.server import ALLOWED_HOSTS, HiddenServer, Server, parse_server, parse_servers
+from quotaform.model.settings import SourceKind
 from quotaform.model.text import option_of, quote
 from quotaform.system.files import trusted_folder
 
@@ -60,7 +61,6 @@ def require_allowed_metrics(
 ) -> None:
     """Raise `InvalidFilesError` unless the hosts of `metrics` may be asked; with a login, unless each is listed."""
     from quotaform.http.message import Url
-    from quotaform.model.settings import SourceKind
 
     servers = [parse_server(each.address) for each in metrics.sources if each.kind is SourceKind.JMX]
     urls = [Url.parse(each.address) for each in metrics.sources if each.kind is not SourceKind.JMX]

@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
+from quotaform.desired.tree import Root, SourceFile, Tree, shown_path
 from quotaform.git import GitError, GitObjects, ObjectTooLargeError, TreeEntry, blob_id
 from quotaform.model.errors import FileReadError
 from quotaform.model.text import size_text
 from quotaform.repository.revision import Revision, read_folder
 from quotaform.system.files import CONFIG_LIMIT
-
-if TYPE_CHECKING:
-    from quotaform.desired.tree import SourceFile, Tree
 
 _SUBMODULE_MODE: Final = 0o160000
 _NOWHERE: Final = "it is a link that leads out of the commit, or to a file that does not exist"
@@ -43,8 +41,6 @@ class GitRevision(Struct, frozen=True):
     similar: Tree | None = None  # the quotas directory in another state: a file with the same content is not read again
 
     def read_config(self, path: Path) -> SourceFile | None:
-        from quotaform.desired.tree import SourceFile, shown_path
-
         place = self._place(path)
         if place is None:
             return self.elsewhere.read_config(path)
@@ -57,8 +53,6 @@ class GitRevision(Struct, frozen=True):
             raise FileReadError(str(path), error.reason) from None
 
     def read_tree(self, directory: Path, files: MutableMapping[str, bytes] | None = None) -> Tree:
-        from quotaform.desired.tree import Root, Tree
-
         name = directory.as_posix()
         place = self._place(directory)
         if place is None:

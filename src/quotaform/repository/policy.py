@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
+from quotaform.desired.tree import SourceFile, shown_path
 from quotaform.model import rule
 from quotaform.model.errors import FileReadError
 from quotaform.model.finding import Finding, Location
@@ -146,7 +147,6 @@ def load_policies(repository: Repository, config: Config) -> LoadedPolicies:
         return NO_POLICIES
     from quotaform.desired.policy.reader import read_policy
     from quotaform.desired.policy.shape import MOST_STEPS
-    from quotaform.desired.tree import SourceFile, shown_path
 
     folder = DiskFolder(repository.config_path.parent)
     problems: list[Finding] = []

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
+from quotaform.desired.config import Cluster, Config, choose_cluster, choose_clusters, prune_problem
 from quotaform.desired.loader import Claim, LoadedFiles
 from quotaform.desired.tree import Layout, shown_path
 from quotaform.git import find_work_tree
@@ -38,7 +39,7 @@ from quotaform.repository.revision import CONFIG_NAME, QUOTAS_NAME, WORK_TREE, R
 from quotaform.system.files import is_folder, is_within
 
 if TYPE_CHECKING:
-    from quotaform.desired.config import Cluster, Config, ListedPath
+    from quotaform.desired.config import ListedPath
     from quotaform.desired.tree import SourceFile, Tree
     from quotaform.model.rule import FindingRule
     from quotaform.model.settings import PruneMode
@@ -107,7 +108,6 @@ class Repository(Struct, frozen=True, kw_only=True):
         Raises `InvalidFilesError` if it is invalid, or missing although somebody named it; all problems at once, and
         `LayerDirectoryError` if the quotas directory is the folder of one cluster.
         """
-        from quotaform.desired.config import Config
         from quotaform.desired.config_reader import read_config
 
         source = self._read(self.config_path)
@@ -127,8 +127,6 @@ class Repository(Struct, frozen=True, kw_only=True):
 
         Raises `InvalidFilesError` if quotaform.yaml does not say what is in scope.
         """
-        from quotaform.desired.config import prune_problem
-
         if problem := prune_problem(mode, config.scope):
             raise _invalid(rule.PRUNE_SCOPE, problem, self.config_path)
 
@@ -138,7 +136,6 @@ class Repository(Struct, frozen=True, kw_only=True):
         Raises `InvalidFilesError` if it cannot be read or is invalid; all problems at once.
         """
         from quotaform.desired.approval import read_approvals
-        from quotaform.desired.config import Config, choose_clusters
 
         source = self._read(self.config_path.with_name(APPROVALS_NAME))
         if source is None:
@@ -229,8 +226,6 @@ class Repository(Struct, frozen=True, kw_only=True):
         there are several, or several have one address; `NoClusterError`: there is none, and no address;
         `InvalidFilesError`: the snapshot is invalid.
         """
-        from quotaform.desired.config import choose_clusters
-
         if target.snapshot or target.bootstrap_servers:
             return (self._redirected(config, target),)
         if not config.clusters:
@@ -250,8 +245,6 @@ class Repository(Struct, frozen=True, kw_only=True):
 
         Raises `UsageError`: a name or a glob fits no cluster.
         """
-        from quotaform.desired.config import choose_clusters
-
         if not patterns and not config.clusters:
             return (None,)
         return tuple(cluster.name for cluster in choose_clusters(config, patterns, takes_all=not patterns))
@@ -261,8 +254,6 @@ class Repository(Struct, frozen=True, kw_only=True):
 
         Raises `UsageError` if a server is not HOST:PORT.
         """
-        from quotaform.desired.config import Cluster, choose_cluster
-
         if len(target.clusters) > 1 or target.takes_all:
             raise ClusterChoiceError(target.clusters or list(config.clusters))
         name = next(iter(target.clusters), None)
@@ -294,7 +285,6 @@ class Repository(Struct, frozen=True, kw_only=True):
 
     def _snapshot_cluster(self, config: Config, name: str | None, path: Path) -> Cluster:
         from quotaform.cluster.snapshot import read_snapshot
-        from quotaform.desired.config import Cluster, choose_cluster
 
         taken = None
         if name is None:
@@ -305,7 +295,6 @@ class Repository(Struct, frozen=True, kw_only=True):
 
 
 def _invalid(broken: FindingRule, text: str, path: Path) -> InvalidFilesError:
-
     return InvalidFilesError([broken.finding(text, location=Location(shown_path(path)))])
 
 

@@ -17,10 +17,11 @@ from collections.abc import Iterator, MutableMapping
 from itertools import islice
 from pathlib import Path
 from stat import S_ISDIR
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct
 
+from quotaform.desired.tree import Root, SourceFile, Tree, is_hidden, is_read, shown_path
 from quotaform.model.errors import FileReadError
 from quotaform.model.text import MIB, inert, nearest
 from quotaform.system.files import (
@@ -33,10 +34,6 @@ from quotaform.system.files import (
     read_bytes,
     reason_of,
 )
-
-if TYPE_CHECKING:
-    from quotaform.desired.tree import SourceFile, Tree
-
 
 MOST_ENTRIES: Final = 50_000
 """How many files and folders a quotas directory may have."""
@@ -110,8 +107,6 @@ def read_folder(folder: Folder, name: str, files: MutableMapping[str, bytes] | N
 
     `name` is what messages call it. `files` is what keeps the content of files; in memory if left out.
     """
-    from quotaform.desired.tree import Tree, is_hidden, is_read
-
     contents: MutableMapping[str, bytes] = {} if files is None else files
     others: list[str] = []
     folders: list[str] = []
@@ -172,8 +167,6 @@ class WorkTree(Struct, frozen=True):
     named: frozenset[Path] = frozenset()
 
     def read_config(self, path: Path) -> SourceFile | None:
-        from quotaform.desired.tree import SourceFile, shown_path
-
         within = None if path in self.named else path.parent
         try:
             return SourceFile(shown_path(path), read_bytes(path, CONFIG_LIMIT, within=within))
@@ -183,8 +176,6 @@ class WorkTree(Struct, frozen=True):
             raise
 
     def read_tree(self, directory: Path, files: MutableMapping[str, bytes] | None = None) -> Tree:
-        from quotaform.desired.tree import Root, Tree
-
         name = directory.as_posix()
         if directory not in self.named and is_link(directory) and not is_within(directory, directory.parent):
             return Tree(name=name, unreadable={"": LEADS_OUT})

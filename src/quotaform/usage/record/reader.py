@@ -23,6 +23,7 @@ from quotaform.model.server import parse_server
 from quotaform.model.settings import MetricsSource, SourceKind
 from quotaform.model.text import Secret, inert, option_of, quote
 from quotaform.model.variable import OwnSecret
+from quotaform.repository.gateway import require_allowed_metrics
 from quotaform.usage.format.jmxtool import parse_jmxtool
 from quotaform.usage.format.prometheus import parse_exposition, parse_prometheus
 from quotaform.usage.metric_name import LABELS, Origin, type_pattern
@@ -158,8 +159,6 @@ def broker_readers(
 
     Raises `UsageError` if nothing says where, and `InvalidFilesError` if quotaform.yaml names a forbidden host.
     """
-    from quotaform.repository.gateway import require_allowed_metrics
-
     if not sources and not cluster.metrics.sources:
         raise ArgumentError(
             "cluster {} has no metrics.brokers in quotaform.yaml; add them, or give {source} "
@@ -184,8 +183,6 @@ def readers_of(
     That is at `sources` or a `prometheus` with `labels`, if they are given, else what quotaform.yaml names. Raises
     `UsageError` if nothing says where it is, and `InvalidFilesError` if quotaform.yaml names a forbidden host.
     """
-    from quotaform.repository.gateway import require_allowed_metrics
-
     metrics = cluster.metrics
     if sources or (metrics.sources and not (prometheus or labels)):
         opened = broker_readers(cluster, sources, progress)

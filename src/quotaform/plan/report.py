@@ -111,8 +111,7 @@ def direction_text(direction: LimitDirection) -> str:
 
 def _limit(key: str, limit: Effective) -> str:
     """Return a limit and where it comes from."""
-    is_none = limit.value is None or is_unlimited(QUOTA_KEYS.get(key), limit.value)
-    value = UNLIMITED if is_none or limit.value is None else value_text(key, limit.value)
+    value = UNLIMITED if is_unlimited(QUOTA_KEYS.get(key), limit.value) else value_text(key, limit.value)
     return value if limit.source is None else f"{value} from {limit.source.address}"
 
 

@@ -53,8 +53,6 @@ class Effect(Struct, frozen=True, gc=False):
 
     def becomes_unlimited(self, key: str) -> bool:
         """Whether something limited the request and nothing will."""
-        if self.before.value is None:
-            return False
         known = QUOTA_KEYS.get(key)
         return not is_unlimited(known, self.before.value) and is_unlimited(known, self.after.value)
 
@@ -92,10 +90,7 @@ def _direction(key: str, before: float | None, after: float | None) -> Direction
 
 def _size(key: str, value: float | None) -> float:
     """Return a value so that larger is looser; NaN stays NaN, which is neither."""
-    if value is None:
-        return inf
-    known = QUOTA_KEYS.get(key)
-    return inf if known is not None and value >= known.maximum else value
+    return inf if value is None or is_unlimited(QUOTA_KEYS.get(key), value) else value
 
 
 def make_effects(

@@ -23,8 +23,8 @@ def bucket_cells(address: str, cluster: str | None, broker: str | None, key: str
 
 def limit_cell(key: str, value: float | None) -> Number:
     """Return a limit; none is the highest."""
-    is_finite = value is not None and not is_unlimited(QUOTA_KEYS.get(key), value)
-    return Number(short_limit_text(key, value), value if is_finite and value is not None else 1e300)
+    size = 1e300 if value is None or is_unlimited(QUOTA_KEYS.get(key), value) else value
+    return Number(short_limit_text(key, value), size)
 
 
 def rate_cell(key: str, rate: float | None, limit: float | None) -> Number:

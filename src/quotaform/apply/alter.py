@@ -37,7 +37,7 @@ def alter_entity(
 
     Raises `ClusterError` if the broker refused, in its words, or could not be asked; nothing was changed;
     `PartialError` if it is not known whether it was changed, or the change does not show; `UsageError` if the entity
-    cannot be sent; also if a key is to be removed that nobody knows and the entity does not hold.
+    cannot be sent; also if a key is to be removed that is unknown and the entity does not hold.
     """
     try:
         try:
@@ -68,7 +68,7 @@ def unknown_key_hint(name: str) -> str:
 
 
 def _require_held(entity: Entity, ops: Ops, before: Values) -> None:
-    """Refuse to remove what nobody knows and the entity does not hold: most likely a typo."""
+    """Refuse to remove an unknown key that the entity does not hold: most likely a typo."""
     for name, value in ops.items():
         if value is None and name not in QUOTA_KEYS and name not in before:
             problem = "{delete}: {} does not have {}{}"

@@ -174,7 +174,7 @@ class AuditFile:
     def __init__(self, path: Path | None, clock: Clock = SYSTEM_CLOCK, applier: Applier | None = None) -> None:
         """Open the file, before anything else is done.
 
-        `path` is the file; `None` when nobody asked for one. `applier` is who applies, if not who runs this process.
+        `path` is the file; `None` if none was asked for. `applier` is who applies, if not who runs this process.
         Raises `QuotaformError` if it cannot be opened.
         """
         self._path = path

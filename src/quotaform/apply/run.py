@@ -5,7 +5,7 @@ making it, the cluster is checked once more, a started receipt is written, then 
 until they hold. Nothing is rolled back.
 
 Kafka has no compare-and-set: a change by somebody else that comes after the last check and before the write is
-overwritten, and nobody can tell. One that comes later is found when the changes are read back.
+overwritten, and cannot be detected. One that comes later is found when the changes are read back.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def apply(
 ) -> Iterator[ClusterOutcome[Applied[Receipt]]]:
     """Apply plans to the clusters of a repository that they name: those just made, or the files of saved ones.
 
-    Each outcome comes when its cluster is done, and holds the receipt, which is on record by then: beside
+    Each outcome comes when its cluster is done, and holds the receipt, which is written by then: next to
     quotaform.yaml, or where `receipts` says for the name of its cluster.
 
     `approve` is called with the plans that change something, and raises `NotApprovedError`; without it they count as

@@ -228,7 +228,7 @@ class ChangeWriter:
                     return actual
             if is_over:
                 return actual
-            actual = None  # A read of very many is let go of before there is another one.
+            actual = None  # The result of a large read is released before the next one.
             self._sleep(pause)
             pause = min(_LONGEST_PAUSE, pause * 2)
 

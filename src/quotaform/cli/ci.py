@@ -112,7 +112,7 @@ class Ci:
         append_to_regular_file(path, f"{''.join(pieces)}\n", SUMMARY_BYTES)
 
     def annotate(self, console: Console, subject: str, format_name: str, value: object) -> None:
-        """Print annotations on stderr, beside a result that has none."""
+        """Print annotations on stderr, for a result that has none."""
         if self.is_github and format_name != "github" and "github" in FORMATS[subject]:
             console.write_commands(render(subject, "github", value, **self.options), is_result=False)
 
@@ -177,7 +177,7 @@ def _reason(code: int, noted: Iterable[Any]) -> str:
 
 
 def _written(name: str, value: str) -> str:
-    """Return an output with an end that nobody who made its value knew."""
+    """Return an output with an end that cannot be guessed, so that its value cannot contain it."""
     from secrets import token_hex
 
     end = f"quotaform-{token_hex(16)}"

@@ -182,7 +182,7 @@ class Results:
     def covering(self, clusters: Sequence[str], *, has_files: bool = False) -> Iterator[None]:
         """Write reports also when the block makes none, because of an error or an interrupt; `has_files`: files, too.
 
-        So nothing goes on showing the result of an earlier run. Wrong usage is not written: it is for whoever typed it.
+        So no file keeps the result of an earlier run. Wrong usage is not written: it concerns the command line alone.
 
         `clusters`: the names of the clusters, as far as they are known.
         """
@@ -363,7 +363,7 @@ def print_result(console: Console, format_name: str, pieces: Iterable[str]) -> N
 
 
 def report_failures(console: Console, outcomes: Sequence[ClusterOutcome[T]]) -> ExitCode:
-    """Print to stderr what failed on which cluster, beside a result that has no section for each; return its code."""
+    """Print to stderr what failed on which cluster, for a result without a section for each; return its code."""
     _name_options(outcomes)
     for outcome in outcomes:
         if outcome.error is not None:

@@ -1,6 +1,6 @@
 """The standard streams while a command runs: everything that is printed passes here.
 
-* A failed write is noted, not raised: what was done to a cluster stays done when nobody can read about it.
+* A failed write is noted, not raised: what was done to a cluster stays done even if the output is lost.
 * What is left of control characters, and what a CI runner takes for a command, is escaped. This is the last safety net:
   views and errors escape what they quote themselves.
 """
@@ -149,7 +149,7 @@ class GuardedStreams:
         for stream, name in zip(self._wrappers, self._errors, strict=True):
             try:
                 stream.reconfigure(errors=name)
-            except (OSError, ValueError):  # nobody reads it any more, or it is closed
+            except (OSError, ValueError):  # its reader has ended, or it is closed
                 continue
 
 

@@ -50,7 +50,7 @@ class Cluster:
     folder: Path | None = field(default=None, compare=False)
     # What the snapshot file holds, when it was read already
     taken: Snapshot | None = field(default=None, compare=False, repr=False)
-    # The bootstrap servers of the command line, when they stand for the cluster and nobody named it
+    # The bootstrap servers of the command line, when they stand for the cluster and it was not named
     given_servers: str | None = None
     # What its brokers can do, as far as that is declared
     capacity: Capacity = Capacity()  # noqa: RUF009

@@ -74,7 +74,7 @@ _CLUSTER_NAME: Final = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*").fullmatch
 _EXPANDED: Final = (("bootstrap_servers",), ("command_config",))
 """The fields of a cluster that may hold `${env:NAME}`."""
 _VALUES: Final = (("recommend", "floor"), ("recommend", "cap"))
-"""Where values are, beside those of profiles and clusters."""
+"""Where other values than those of profiles and clusters are."""
 
 
 def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Finding]]:

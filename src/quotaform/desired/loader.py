@@ -204,7 +204,7 @@ class LoadedFiles:
         vars(self).update(state, _by_layer={}, _lock=Lock())
 
     def release(self, cluster: str) -> None:
-        """Let go of the files of one cluster alone, which are parsed again if somebody asks about it again."""
+        """Drop the files of one cluster alone, which are parsed again if they are needed again."""
         with self._lock:
             for file in self._by_layer.pop(cluster, ()):
                 self.parsed.pop(file.name, None)

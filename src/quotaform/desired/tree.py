@@ -50,7 +50,7 @@ class Tree(Struct, frozen=True, kw_only=True):
     unreadable: Mapping[str, str] = field(default_factory=dict)
     root: Root = Root.DIRECTORY  # what there is at the path of the directory
     looked_at: str | None = None  # if there is nothing: its absolute path, as far as it is known
-    near: str | None = None  # the one beside it that may be meant
+    near: str | None = None  # a sibling that may be meant
     above: str | None = None  # the directory above it to run this in, and what is there, in words
 
     @property

@@ -70,7 +70,7 @@ class Receiver(Struct, frozen=True):
     def parse(cls, text: str) -> Self:
         """Read URL, generic=URL or slack=URL.
 
-        Raises `ValueError` if it is none of these; the message does not show it.
+        Raises `ValueError` if it is not one of these; the message does not show it.
         """
         for each in MessageFormat:
             prefix = f"{each.value}="

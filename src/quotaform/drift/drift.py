@@ -319,8 +319,8 @@ def make_drift(
 ) -> Drift:
     """Read a plan as drift: what it would change, and what is in scope and not declared.
 
-    What nobody can declare, exclude or remove is a finding and no drift, which would never end. `plan` is the plan; its
-    base is the baseline, and without one the cluster is compared with the files. `ignores` is what does not count.
+    What cannot be declared, excluded or removed is a finding and no drift, which would never end. `plan` is the plan;
+    its base is the baseline, and without one the cluster is compared with the files. `ignores` is what does not count.
     """
     wrong_cluster = tuple(finding for finding in plan.findings if finding.rule == rule.CLUSTER_ID.id)
     if wrong_cluster:  # What differs on a cluster that the files are not for says nothing.

@@ -59,7 +59,7 @@ def metrics_app(read: Callable[[], Samples]) -> Callable[..., Any]:
 
 
 def parse_metrics(text: str) -> dict[Sample, float]:
-    """Return the samples of a file that `render_metrics` wrote; what is none of our metrics is left out.
+    """Return the samples of a file that `render_metrics` wrote; metrics that are not ours are left out.
 
     Raises `ValueError` if it is not in the text format, or has too many samples.
     """

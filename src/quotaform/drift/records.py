@@ -162,7 +162,7 @@ class ClusterState(Record):
 
 
 class Notification(Struct, frozen=True, kw_only=True):
-    """One notification, whoever receives it."""
+    """One notification, for any receiver."""
 
     event: NotificationEvent
     cluster: str

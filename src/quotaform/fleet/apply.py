@@ -12,10 +12,10 @@ What remains is what remains of every apply: a change by somebody else between t
 write is overwritten. An attempt that Spark has given up on and that stalls between the two can still overwrite a newer
 value.
 
-What was done is on record as far as possible, whoever dies. A task writes its receipts at once where it sees the
-driver's folders, which are those of this machine; elsewhere the driver writes them as soon as the task has ended. The
-driver holds the locks, not the tasks: else a task that Spark has given up, and that still runs, would keep the next
-attempt out.
+What was done is recorded as far as possible, even if a task or the driver dies. A task writes its receipts at once
+where it sees the driver's folders, which are those of this machine; elsewhere the driver writes them as soon as the
+task has ended. The driver holds the locks, not the tasks: else a task that Spark has given up, and that still runs,
+would keep the next attempt out.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class ApplyWork(Struct, frozen=True, kw_only=True):
     def __call__(self, cluster: Cluster) -> Done:
         """Apply it, and write the receipt where the driver's folders are seen.
 
-        The started one is written before the first change is sent: it is there even if nobody is left to hear of it. A
+        The started one is written before the first change is sent: it is there even if the driver is lost. A
         second attempt writes one of its own.
         """
         own = self.plans[cluster.name]
@@ -118,7 +118,7 @@ def apply_plans(
 ) -> Iterator[Outcome]:
     """Apply plans on Spark; see `quotaform.apply.run.apply_plans`.
 
-    Yields one outcome per cluster, in order; that of a cluster of which nobody knows is an `ApplyLostError`. After an
+    Yields one outcome per cluster, in order; that of a cluster whose result is lost is an `ApplyLostError`. After an
     interrupt, or when Spark has failed, no further job is started.
 
     Raises `UsageError` or `QuotaformError` if a receipt could not be written, `EngineError` if Spark is missing or does

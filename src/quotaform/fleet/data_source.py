@@ -293,7 +293,7 @@ class PlanWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
         """Apply `PLAN_ROWS`, cluster by cluster; runs on an executor.
 
-        Raises `QuotaformError` if the folder of receipts is not there, where nobody would look for them.
+        Raises `QuotaformError` if the folder of receipts does not exist: receipts in it would not be found.
         """
         by_cluster: dict[str | None, list[PlanRow]] = {}
         for batch in iterator:

@@ -196,7 +196,7 @@ class Spool:
 
 
 _ROWS_IN_TASK: Final = 100_000
-"""A task of so many narrow rows takes about a second, beside which the 50 ms that any task takes do not matter."""
+"""A task of so many narrow rows takes about a second, so the 50 ms that any task takes do not matter."""
 
 
 @contextmanager
@@ -239,7 +239,7 @@ _MOST_IN_JOB: Final = 1_000
 """How many clusters are one job: Spark limits what its tasks return together (`spark.driver.maxResultSize`, 1 GiB)."""
 _FEW_TASKS: Final = 250
 _MOST_IN_TASK: Final = 8
-"""A task takes some 40 ms beside its work: with a cluster of 2,000 entities in each, a fifth of the time."""
+"""A task takes some 40 ms in addition to its work: with a cluster of 2,000 entities in each, a fifth of the time."""
 
 
 Work = Callable[..., Any]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # The catalog of a session: whether it may have tables, and the directory in which they are.
 #
-# The catalog of a session that nobody has configured is in memory and has no tables. Spark makes the directory
+# The catalog of an unconfigured session is in memory and has no tables. Spark makes the directory
 # `spark-warehouse` for them in the working directory nevertheless, as soon as a query is analysed, and fails where it
 # cannot; so it gets a temporary one.
 
@@ -139,7 +139,7 @@ TABLE_CONFIG: Final = {
 }
 _CONFIG: Final = {
     "spark.app.name": "quotaform",
-    # It would be drawn where nobody sees it.
+    # It would be drawn where it is not seen.
     "spark.ui.showConsoleProgress": "false",
     # Else the line of Python is noted that makes each column: half of the time in which a query is built.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
@@ -329,7 +329,7 @@ def _stop(session: SparkSession) -> None:
 
 
 def _silence_py4j() -> None:
-    """Hide what py4j logs: a traceback of every broken connection, beside the error that is raised for it.
+    """Hide what py4j logs: a traceback of every broken connection, in addition to the error that is raised.
 
     For as long as this process lives: threads of a stream go on for a moment after the end of its session.
     """

@@ -95,9 +95,9 @@ def load_principals(
 ) -> tuple[DataFrame, PrincipalCounts]:
     """Return `PRINCIPALS` that can be resolved, and how many there are: one Spark job. A column `cluster` is kept.
 
-    `warn`: called with a sentence about rows that name nobody, which are left out. `cluster`: the one of which those
+    `warn`: called with a sentence about rows that name no client, which are left out. `cluster`: the one of which those
     are meant, if the table has a column `cluster`; `None` for all. Raises `InvalidFilesError`: It cannot be read, does
-    not have the columns, or has no principals, or rows from which no request can come: with an ip beside a user or
+    not have the columns, or has no principals, or rows from which no request can come: with an ip as well as a user or
     client-id, with an empty user or ip, or not readable. It counts them and shows the first.
     """
     rows, of = _read(spark, name), ""

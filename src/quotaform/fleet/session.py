@@ -67,7 +67,7 @@ def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSe
     from pyspark.sql.connect.session import SparkSession
 
     with environment({_MODE: "1"}), catch_warnings(), ExitStack() as stack:
-        # Said beside the error of the request that was repeated.
+        # It repeats the error of the request.
         filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")
         # Of windows over a row per series; a session of one's own only logs it.
         filterwarnings("ignore", "WARN WindowExpression")
@@ -78,7 +78,7 @@ def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSe
         own.client.set_retry_policies([DefaultPolicy(max_retries=_MOST_RETRIES, max_backoff=_LONGEST_WAIT)])
         _require_version(remote, own.version)
         for name, value in TABLE_CONFIG.items():
-            # A server may let nobody change its settings; then tables have what it writes.
+            # A server may not allow changes of its settings; then tables have what it writes.
             with suppress(PySparkException):
                 own.conf.set(name, value)
         _apply(conf, own)

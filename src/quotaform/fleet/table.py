@@ -176,7 +176,7 @@ _MOST_IN_FILE: Final = 50_000_000
 def staged_rows(rows: DataFrame, table: Path, expected: int | None, by: Sequence[str] = ()) -> Iterator[Path]:
     """Write rows to a folder in a table where no reader looks, and yield it; what is not moved from it is removed.
 
-    They last through a power cut. `expected`: how many there are; `None` if nobody knows, but there are some. `by`: the
+    They last through a power cut. `expected`: how many there are; `None` if unknown, but not 0. `by`: the
     columns by which they are in folders. Raises `EngineError` if Spark has written them where this process does not see
     them: an executor on another machine writes to its own disk, and so does the server of Spark Connect.
     """

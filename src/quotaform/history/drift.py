@@ -64,7 +64,7 @@ def check_drift_against(
 
     Raises `HistoryError`, `EngineError` or `InvalidFilesError`.
     """
-    # Nobody wrote what a history holds, so there is nobody to tell what policies and lints say of it.
+    # A history is not written by hand, so policies and lints have no author to advise.
     request = replace(request, policies=NO_POLICIES, has_lints=False)
     source = with_claims(Source(PlanSource(directory=past.location)), request, today(clock))
     with opened_bundle(session, progress) as (spark, bundle):

@@ -33,7 +33,7 @@ class Url:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a URL. Raises `ValueError` if it is none that can be used; the message says why and does not show it."""
+        """Read a URL. Raises `ValueError` if it cannot be used; the message says why and does not show it."""
         if not text.isascii() or not text.isprintable() or " " in text:
             raise ValueError("it contains a space or a character that URLs cannot contain")
         try:

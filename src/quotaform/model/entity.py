@@ -210,7 +210,7 @@ class Entity:
 def given_names(caller: str, names: object, *known: Any) -> dict[str, Any]:
     """Return what a call says of each entity type: in a mapping, and of the known ones as arguments of their own.
 
-    Raises `TypeError` if the mapping is none of entity types, or a type is given twice.
+    Raises `TypeError` if the mapping is not one of entity types, or a type is given twice.
     """
     if names is None:
         names = {}
@@ -236,7 +236,7 @@ def can_combine(types: Collection[str]) -> bool:
 
 
 def meant_type(word: str) -> str | None:
-    """Return the known entity type that another spelling, or a related word, stands for; `None` if it is none.
+    """Return the known entity type that another spelling, or a related word, stands for; `None` if it is not one.
 
     >>> meant_type("Client_ID"), meant_type("users"), meant_type("group"), meant_type("host")
     ('client-id', 'user', None, 'ip')
@@ -340,7 +340,7 @@ def _hint(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def try_address(text: str) -> Entity | None:
-    """Return the entity that a text is the address of; `None` if it is none."""
+    """Return the entity that a text is the address of; `None` if it is not one."""
     try:
         return parse_address(text)
     except ValueError:

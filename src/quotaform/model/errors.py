@@ -230,7 +230,7 @@ class InvalidFilesError(QuotaformError):
 
 
 class FileReadError(QuotaformError):
-    """A file cannot be read; whoever reads it says what that means."""
+    """A file cannot be read; what follows from that is up to the caller."""
 
     def __init__(self, path: str, reason: str, *, is_missing: bool = False) -> None:
         self.path = path  # the file
@@ -381,7 +381,7 @@ class NotApprovedError(BlockedError):
     def __init__(self, clusters: Sequence[str], problem: str = "not approved", *, remedy: str | None = None) -> None:
         self.clusters = tuple(clusters)  # the names of the clusters that were to be changed
         self.problem = problem  # why it was not approved
-        self.remedy = remedy  # what to do, if there is nobody to ask
+        self.remedy = remedy  # what to do, if approval cannot be asked for
         super().__init__(f"{problem}; nothing was written{'' if remedy is None else f'; {remedy}'}")
 
 

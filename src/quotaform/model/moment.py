@@ -37,7 +37,7 @@ def parse_duration(text: str) -> timedelta:
     >>> parse_duration("24h")
     datetime.timedelta(days=1)
 
-    Raises `ValueError`: it is none; the message says what to write.
+    Raises `ValueError`: it is not one; the message says what to write.
     """
     match = _DURATION(text)
     if match is None or not int(match[1]):
@@ -54,7 +54,7 @@ def parse_moment(text: str, now: datetime) -> datetime:
 
     `now`: the time from which an age is counted.
 
-    Raises `ValueError`: it is none of them; the message says what to write.
+    Raises `ValueError`: it is not one of them; the message says what to write.
     """
     try:
         if text == "now":

@@ -52,7 +52,7 @@ class Level(Struct, frozen=True, kw_only=True):
     # What an entry of this level holds, per entity type; a type not listed is absent
     matches: tuple[tuple[str, Match], ...]
     # The entity types whose names must not be empty: a request with an empty one meets no entry of this level, not even
-    # a default. An entry with an empty one is met by nobody.
+    # a default. An entry with an empty one matches no request.
     non_empty: tuple[str, ...] = ()
     # The entity types whose names distinguish one rate from another; requests that agree in them share it
     bucket: tuple[str, ...]

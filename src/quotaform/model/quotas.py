@@ -188,7 +188,7 @@ class DeclaredBase(Struct, frozen=True):
     unvalued: frozenset[Entity] = frozenset()
 
     def values(self, entity: Entity) -> Values | None:
-        """Return what the base declares for an entity; `None` when it does not declare it, or nobody knows."""
+        """Return what the base declares for an entity; `None` if it does not, or if that is unknown."""
         entry = self.desired.get(entity)
         return None if entry is None else entry.values
 

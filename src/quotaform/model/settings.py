@@ -130,7 +130,7 @@ class LintSettings:
 
     ignores: tuple[Ignore, ...] = ()
     expires_within_days: int = EXPIRES_WITHIN_DAYS  # how many days before an entry expires that is announced
-    # The users that the brokers are to each other; `None` when nobody says
+    # The users as which brokers connect to each other; `None` if they are not declared
     broker_principals: tuple[str, ...] | None = None
     profile_findings: tuple[Finding, ...] = field(default=(), compare=False)  # what lints find in the profiles
 
@@ -213,7 +213,7 @@ NO_METRICS: Final = ClusterMetrics()
 
 
 def parse_source(written: str) -> MetricsSource:
-    """Read a source. Raises `ValueError` if it is none; the message says what to write and does not show it.
+    """Read a source. Raises `ValueError` if it is not one; the message says what to write and does not show it.
 
     >>> parse_source("1=http://b1:7071/metrics").broker, parse_source("jmx:b1:9999").broker
     ('1', 'b1:9999')
@@ -257,7 +257,7 @@ _PERCENTILE: Final = regex(r"p(100|[0-9]{1,2}(?:\.[0-9]{1,3})?)").fullmatch
 
 
 def parse_percentile(text: str) -> float:
-    """Read a percentile, in percent. Raises `ValueError` if it is none; the message says what to write.
+    """Read a percentile, in percent. Raises `ValueError` if it is not one; the message says what to write.
 
     >>> parse_percentile("p99.9")
     99.9

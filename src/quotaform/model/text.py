@@ -231,7 +231,7 @@ COMMAND: Final = "::"
 COMMAND_MARKS: Final = ("##[", "##vso[")
 """What runners of GitHub Actions and Azure Pipelines take for a command, wherever it stands in a line of a log."""
 ANNOTATIONS: Final = ("error", "warning", "notice")
-"""The commands that show a message beside a file and do nothing else."""
+"""The commands that annotate a file with a message and do nothing else."""
 _LONGEST_BEGINNING: Final = max(map(len, COMMAND_MARKS)) - 1
 
 _SHORT: Final = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}

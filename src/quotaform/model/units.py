@@ -264,7 +264,7 @@ def render_measured(key: QuotaKey | None, value: float, *, decimal: bool = False
     '12.3 MB/s'
 
     `key`: the quota key, or `None` for a key that this version does not know: then the number alone. `decimal`: whether
-    units are powers of 1000, as those of the limit are beside which it stands; see `is_decimal`.
+    units are powers of 1000, like those of the limit that is shown with it; see `is_decimal`.
     """
     if not isfinite(value):
         return plain(value)

@@ -46,7 +46,7 @@ class OwnSecret(StrEnum):
 _OWN_SECRETS: Final = frozenset(map(str, OwnSecret))
 
 PLACES: Final = "${env:NAME} is expanded only in bootstrap_servers and command_config of quotaform.yaml"
-"""Where it is replaced, beside client properties, for messages about other places."""
+"""Where else than in client properties it is replaced, for messages about other places."""
 
 REFERENCE: Final = regex(r"\$\{([^}]*)(\}?)")
 """A `${...}`: one match takes everything up to the next brace, so that no text is gone over twice."""

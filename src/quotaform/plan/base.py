@@ -43,7 +43,7 @@ class Bases(Struct, frozen=True):
     files: tuple[LoadedFiles, ...] = ()  # What it is made of
 
     def release(self, name: str) -> None:
-        """Let go of what is known of one cluster alone, which is read again when it is needed."""
+        """Drop what is known of one cluster alone, which is read again when it is needed."""
         for each in self.files:
             each.release(name)
 

@@ -420,7 +420,7 @@ class RadiusTally:
         self.trim()
 
     def trim(self) -> None:
-        """Let go of all changes but the largest ones; those of one size are by `principal_order`, and by key."""
+        """Drop all changes but the largest ones; those of one size are by `principal_order`, and by key."""
 
         def order(each: LimitChange) -> tuple[object, ...]:
             return size_order(each), principal_order(each.principal), each.key

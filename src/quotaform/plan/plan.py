@@ -205,7 +205,7 @@ class Plan:
         """A digest of what the plan would do, to which cluster, by which limits of guards, and what is allowed and
         approved: no prose or paths.
 
-        The id of a blocked plan covers what blocks it, too: whoever approved it did not approve the same changes
+        The id of a blocked plan covers what blocks it, too: an approval of it does not cover the same changes
         without that.
         """
         content: dict[str, Any] = {

@@ -38,7 +38,7 @@ _ID: Final = regex(r"(?:sha256:)?[0-9a-f]{64}").fullmatch
 
 
 def read_plan_id(text: str) -> str:
-    """Return the id of a plan; an empty one, of a variable that is not set, is none. Raises `UsageError`."""
+    """Return the id of a plan; an empty one, of a variable that is not set, is refused. Raises `UsageError`."""
     if not _ID(text):
         problem = "{expect_plan_id}: {} is not a plan id; write sha256: and 64 hexadecimal digits"
         raise ArgumentError(problem, quote(text))
@@ -69,7 +69,7 @@ def require_plan_id(plan_id: str, expected: str | None) -> None:
 def require_guards(plan: Plan, repository: Repository, clock: Clock = SYSTEM_CLOCK) -> None:
     """Make sure that a repository with a quotaform.yaml permits a plan: guards, approvals, scope and pruning.
 
-    A plan file holds what it was made with, and whoever writes one can compute its digests.
+    A plan file holds what it was made with, and its digests can be computed by anybody who writes one.
 
     Raises `PlanGuardsError` or `InvalidFilesError`.
     """

@@ -246,7 +246,7 @@ def last_receipt(
 
     The folder belongs to a repository, so what it holds is read with suspicion: regular files within it, a bounded
     number of them, and each checked as `load_receipt` does. One that is committed was not written by an apply here but
-    by whoever may change the files, and the time of one from the future is wrong; neither counts. `other_names`
+    by somebody who may change the files, and the time of one from the future is wrong; neither counts. `other_names`
     are the names of other clusters in quotaform.yaml: if one of them is the same live cluster by mistake, its receipts
     are about its own files.
     """

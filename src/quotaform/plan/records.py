@@ -334,7 +334,7 @@ class PlanRecord(Record, document=PLAN, omit_defaults=True):
 
 
 def _taken(items: list[ChangeRecord]) -> Iterator[ChangeRecord]:
-    """Yield the items of a list and let go of them: of very many, there are not all records beside all changes."""
+    """Yield the items of a list and release them: of very many, records and changes are not in memory at once."""
     items.reverse()
     while items:
         yield items.pop()

@@ -251,7 +251,7 @@ def _end_lines(plan: Plan, style: Style) -> Iterator[str]:
 
 
 def _last_lines(plan: Plan, style: Style) -> Iterator[str]:
-    """Yield what a plan comes to."""
+    """Yield the summary of a plan."""
     if not plan.changes:
         yield style.paint(no_changes(plan), "bold")
         return

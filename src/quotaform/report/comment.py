@@ -184,7 +184,7 @@ def render_markdown(
 
 
 def _head(report: Report, place: Place) -> str:
-    """Return the first line, by which a comment is found again, the heading, and what it comes to."""
+    """Return the first line, by which a comment is found again, the heading, and the summary."""
     marker = report.marker
     first = f"{replace(marker, root=place(marker.root) or marker.root).line()}\n" if marker else ""
     name = f" {code(spell_name(report.name))}" if report.name else ""

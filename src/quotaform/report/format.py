@@ -123,7 +123,7 @@ TOTALS: Final = {
 """Subject to the function that sums up several, of their outcomes with digests."""
 
 ANNOTATED: Final[Mapping[str, Collection[ExitCode]]] = {"plan": {ExitCode.BLOCKED}, "validation": frozenset(ExitCode)}
-"""The subjects whose results are annotated beside what is printed, each with the exit codes of those that are."""
+"""The subjects whose results are annotated in addition to the output, each with the exit codes of those that are."""
 
 REPORT: Final = "report"
 """The format that prints one report of all clusters, and nothing of each."""

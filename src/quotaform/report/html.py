@@ -122,7 +122,7 @@ def _cell(cell: Cell) -> str:
 
 
 def _sortable(value: float) -> str:
-    """Return a number as a script reads it; what is none comes last."""
+    """Return a number as a script reads it; other values come last."""
     return f"{value if isfinite(value) else 1e308:.9g}"
 
 
@@ -200,7 +200,7 @@ def _figure(plot: Plot) -> Iterator[str]:
 
 
 def _bands(plot: Plot) -> Iterator[tuple[str, Sequence[Span], int, int]]:
-    """Yield how times of note are drawn: where they are from the upper edge on."""
+    """Yield how marked times are drawn: their place, measured from the upper edge."""
     yield "band", plot.severe[1], _TOP, _BOTTOM
     yield "severe", plot.severe[1], _BOTTOM - 6, _BOTTOM
     yield "bounds", plot.possible[1], _BOTTOM - 12, _BOTTOM

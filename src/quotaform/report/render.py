@@ -36,7 +36,7 @@ def render_report(
 
 
 def text_lines(report: Report, style: Style = PLAIN) -> Iterator[str]:
-    """Yield the lines of a report as text; the last one says what it comes to."""
+    """Yield the lines of a report as text; the last one is the summary."""
     yield from report.about
     if report.findings:
         yield from ("", *render_findings(report.findings, style))

@@ -138,7 +138,7 @@ class PlotLimit(Struct, frozen=True):
 
 
 class Plot(Struct, frozen=True, kw_only=True):
-    """Values over time, with limits and times of note."""
+    """Values over time, with limits and marked times."""
 
     caption: str
     key: str | None  # The quota key, which has the unit; `None` for milliseconds
@@ -172,7 +172,7 @@ class Report(Struct, frozen=True, kw_only=True):
     sections: tuple[Section, ...] = ()
     nothing: str = "No data."  # Why there are no sections, in a sentence, unless the total says so
     notes: tuple[str, ...] = ()  # What a reader must know of it, in sentences
-    total: str = ""  # What it comes to, in a sentence
+    total: str = ""  # The summary, a sentence
     text: Callable[[], Iterable[str]] | None = None  # All of it as terminals show it, for Markdown with room
     marker: Marker | None = None  # By what a comment with it is found again
 

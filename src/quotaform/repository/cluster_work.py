@@ -163,7 +163,7 @@ class _Run(Generic[C, T]):
                 steps(f"Waiting for {_names(waiting)}", total - len(waiting), total)
 
     def _outcome(self, cluster: Cluster) -> ClusterOutcome[T]:
-        """Return the outcome of a cluster; an error that is none of `QuotaformError` is raised."""
+        """Return the outcome of a cluster; an error that is not a `QuotaformError` is raised."""
         try:
             return ClusterOutcome(cluster.name, self._results[cluster.name].result())
         except QuotaformError as error:

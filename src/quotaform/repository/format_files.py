@@ -23,7 +23,7 @@ def format_files(paths: Sequence[Path]) -> Iterator[tuple[FormattedFile, Path]]:
     """Read files, and yield each once, in the style or with why it stays as it is.
 
     `paths`: YAML files and folders, named by the operator; the current folder without any. A folder with a folder
-    `quotas.d` stands for that and the quotaform.yaml beside it, another one for the YAML files in it.
+    `quotas.d` stands for that and the quotaform.yaml next to it, another one for the YAML files in it.
 
     Raises `FileReadError`: one that is named does not exist or cannot be read; `UsageError`: a file is not a YAML file.
     """

@@ -136,7 +136,7 @@ class GitFolder(Struct, frozen=True):
         return _Found(entry) if entry.mode else _Found(problem=_NOWHERE)
 
     def _tree(self, place: str) -> Mapping[str, TreeEntry]:
-        """Return what is in a folder, given from the top, by name; nothing if it is none."""
+        """Return what is in a folder, given from the top, by name; nothing if it is not one."""
         if place not in self.trees:
             entry = self.objects.entry(self.root, place)
             found = self.objects.tree(entry.id) if entry is not None and entry.is_folder else {}

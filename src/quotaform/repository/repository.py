@@ -78,7 +78,7 @@ class Repository(Struct, frozen=True, kw_only=True):
         """Find a repository.
 
         `directory` is a quotas directory, or the folder that holds `quotas.d`; `quotas.d` here if left out.
-        `config` is quotaform.yaml; if left out the one beside the quotas directory, else the one here.
+        `config` is quotaform.yaml; if left out the one next to the quotas directory, else the one here.
         """
         quotas = Path(QUOTAS_NAME if directory is None else directory)
         revision = WorkTree(named=frozenset(Path(path) for path in (directory, config) if path is not None))
@@ -86,8 +86,8 @@ class Repository(Struct, frozen=True, kw_only=True):
             quotas /= QUOTAS_NAME
         if config is not None:
             return cls(directory=quotas, config_path=Path(config), needs_config=True, revision=revision)
-        beside = quotas.parent / CONFIG_NAME
-        found = beside if os.path.lexists(beside) else Path(CONFIG_NAME)
+        sibling = quotas.parent / CONFIG_NAME
+        found = sibling if os.path.lexists(sibling) else Path(CONFIG_NAME)
         above = Path(os.path.normpath(Path.cwd() / quotas)).parent
         if above.name == QUOTAS_NAME and os.path.lexists(above.parent / CONFIG_NAME):
             found = above.parent / CONFIG_NAME
@@ -103,7 +103,7 @@ class Repository(Struct, frozen=True, kw_only=True):
         return sizes
 
     def config(self) -> Config:
-        """Read quotaform.yaml; an empty configuration when there is none and nobody named one.
+        """Read quotaform.yaml; an empty configuration if there is none and none was named.
 
         Raises `InvalidFilesError` if it is invalid, or missing although somebody named it; all problems at once, and
         `LayerDirectoryError` if the quotas directory is the folder of one cluster.
@@ -131,7 +131,7 @@ class Repository(Struct, frozen=True, kw_only=True):
             raise _invalid(rule.PRUNE_SCOPE, problem, self.config_path)
 
     def approvals(self, today: date) -> tuple[Approval, ...]:
-        """Read approvals.yaml, the file beside quotaform.yaml; nothing is approved when there is none.
+        """Read approvals.yaml, the file next to quotaform.yaml; nothing is approved when there is none.
 
         Raises `InvalidFilesError` if it cannot be read or is invalid; all problems at once.
         """
@@ -153,7 +153,7 @@ class Repository(Struct, frozen=True, kw_only=True):
         return approvals
 
     def _read(self, path: Path) -> SourceFile | None:
-        """Read quotaform.yaml or a file beside it; `None` if there is none."""
+        """Read quotaform.yaml or a file next to it; `None` if there is none."""
         try:
             return self.revision.read_config(path)
         except FileReadError as error:
@@ -162,7 +162,7 @@ class Repository(Struct, frozen=True, kw_only=True):
     def _require_whole(self, config: Config) -> None:
         """Make sure that the directory is not the folder of one cluster.
 
-        Raises `LayerDirectoryError` if it is named after a cluster, in `quotas.d` or beside folders of other clusters.
+        Raises `LayerDirectoryError` if it is named after a cluster, in `quotas.d` or next to folders of other clusters.
         """
         path = Path(os.path.normpath(Path.cwd() / self.directory))
         if path.name not in config.clusters:
@@ -181,7 +181,7 @@ class Repository(Struct, frozen=True, kw_only=True):
             return True
 
     def _has_config_here(self) -> bool:
-        """Whether quotaform.yaml was named, or is beside the quotas directory or in the current one."""
+        """Whether quotaform.yaml was named, or is next to the quotas directory or in the current one."""
         folders = (Path(os.path.normpath(Path.cwd() / path)).parent for path in (self.directory, CONFIG_NAME))
         at = Path(os.path.normpath(Path.cwd() / self.config_path)).parent
         return self.needs_config or (at in folders and self.has_config())
@@ -190,7 +190,7 @@ class Repository(Struct, frozen=True, kw_only=True):
         """Read the files of the quotas directory; what is wrong with them is found when they are checked.
 
         `may_be_empty` says whether it is no problem that there is no file; the guard `empty` takes care of it then. It
-        is one where the directory beside it, or one above, is the quota repository that is meant.
+        is one where a sibling directory, or one above, is the quota repository that is meant.
         """
         tree = self.revision.read_tree(self.directory, self.keep())
         may_be_empty = may_be_empty and tree.near is None

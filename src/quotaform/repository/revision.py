@@ -58,7 +58,7 @@ class Folder(Protocol):
         """Whether a path leads to a folder. Raises `FileReadError` if it is a link that leads nowhere, or out."""
 
     def names(self, path: str) -> Iterator[str]:
-        """Yield the names in a folder; nothing if it is none. Raises `FileReadError` if it cannot be listed."""
+        """Yield the names in a folder; nothing if it is not one. Raises `FileReadError` if it cannot be listed."""
 
     def read(self, path: str, limit: int) -> bytes:
         """Return the content of a file. Raises `FileReadError` if it cannot be read, or has more bytes than a limit."""
@@ -212,8 +212,8 @@ def _near(directory: Path) -> str | None:
         return None
     try:
         with os.scandir(directory.parent) as entries:
-            beside = [each.name for each in islice(entries, _MOST_BESIDE) if each.is_dir()]
+            siblings = [each.name for each in islice(entries, _MOST_BESIDE) if each.is_dir()]
     except OSError:
         return None
-    name = nearest(directory.name, beside)
+    name = nearest(directory.name, siblings)
     return None if name is None else inert(directory.with_name(name).as_posix())

@@ -63,7 +63,7 @@ class RequestFile:
         problems = FindingList()
         self.has_clients, self.has_ips, count = False, False, 0
         self.nameless = 0
-        """How many rows name nobody; they are left out."""
+        """How many rows name no client; they are left out."""
         for line, row in self._rows():
             if isinstance(row, str):
                 problems.add(self._problem(row, line))
@@ -170,7 +170,7 @@ class RequestFile:
 
 
 def nameless_note(name: str, rows: int) -> str:
-    """Return a warning about rows that name nobody.
+    """Return a warning about rows that name no client.
 
     >>> nameless_note("clients.csv", 1), nameless_note("clients.csv", 2000)
     ('clients.csv: 1 row names no user, client-id or ip; left out', \

@@ -111,7 +111,7 @@ class ResolveRun:
 def require_keys(keys: Iterable[str], actual: Quotas, *, has_clients: bool, has_ips: bool) -> None:
     """Make sure that requests can have quota keys.
 
-    Raises `UsageError`: None of them can, or nobody knows a key.
+    Raises `UsageError`: None of them can, or a key is unknown.
     """
     for key in keys:
         require_known_key(key, [actual])

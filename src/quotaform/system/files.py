@@ -150,7 +150,7 @@ def reason_of(error: OSError | ValueError) -> str:
 def trusted_folder(path: str | Path, folder: Path) -> Path:
     """Return the folder to read a path `within` that a file of a repository spells out.
 
-    A path that plainly leads out of the repository (absolute, or with `..`) is followed: whoever reviews the file
+    A path that plainly leads out of the repository (absolute, or with `..`) is followed: a reviewer of the file
     sees it. Where a link leads is not seen.
 
     >>> trusted_folder("repo/client.properties", Path("repo")), trusted_folder("repo/../x", Path("repo"))
@@ -282,7 +282,7 @@ def write_text_atomically(path: str | Path, text: str | Iterable[str]) -> None:
 
 
 def write_bytes_atomically(path: str | Path, content: Iterable[bytes]) -> None:
-    """Write a file by way of a temporary one beside it, so that a reader sees the old or the new one and never a part.
+    """Write a file by way of a temporary one in its folder, so that a reader sees the old or the new one, never a part.
 
     Its folder must exist. The mode of an existing file stays, a symbolic link stays a link, and what is no regular file
     (a pipe, `/dev/stdout`) is written to as it is.
@@ -304,7 +304,7 @@ def write_bytes_atomically(path: str | Path, content: Iterable[bytes]) -> None:
 
 
 def _open_for_writing(path: str | Path) -> int:
-    """Open what is no regular file; a named pipe that nobody opens for reading is waited for only a moment."""
+    """Open what is no regular file; a named pipe without a reader is waited for only a moment."""
     deadline = time.monotonic() + _READER_SECONDS
     while True:
         try:
@@ -359,7 +359,7 @@ def write_new_text(path: str | Path, text: str | Iterable[str]) -> None:
 
 
 def _take_name(temporary: Path, target: Path) -> None:
-    """Rename a file to a name that nothing has, by way of an empty file, which nobody else can create as well."""
+    """Rename a file to a name that nothing has, by way of an empty file, which no other process can create as well."""
     target.touch(exist_ok=False)
     try:
         temporary.replace(target)
@@ -370,7 +370,7 @@ def _take_name(temporary: Path, target: Path) -> None:
 
 @contextmanager
 def _temporary_file(target: Path, content: Iterable[bytes], mode: int | None = None) -> Iterator[Path]:
-    """Yield a file beside the target that holds this, even after a power cut, and remove it if it is still there."""
+    """Yield a file next to the target that holds this, even after a power cut, and remove it if it is still there."""
     temporary = target.with_name(TEMPORARY.replace("*", os.urandom(8).hex()))
     try:
         with open(temporary, "xb") as file:  # noqa: PTH123
@@ -484,7 +484,7 @@ def take_lock(descriptor: int, *, shared: bool = False, patience: float = 0.0) -
 def update_lock(path: Path) -> Iterator[bool]:
     """Hold the lock under which a file is read and written anew, so that no other process's change is lost meanwhile.
 
-    The folder is locked: the file is replaced by each write, and a lock file beside it would have to stay. After
+    The folder is locked: the file is replaced by each write, and a lock file next to it would have to stay. After
     `_MOST_SECONDS`, the file is updated without the lock. Yields whether no other process holds it.
     """
     folder = Path(os.path.realpath(path)).parent

@@ -83,7 +83,7 @@ _NO_NAMES: Final = frozenset(
         ),
     )
 )
-"""Labels that name nobody, folded; most of them are of KIP-714."""
+"""Labels that name no client, folded; most of them are of KIP-714."""
 _NAME_HINTS: Final = {"user": ("user", "principal"), "client_id": ("client",)}
 """How names of labels begin or end which may name users, or client-ids."""
 
@@ -199,7 +199,7 @@ _ATTRIBUTE_LABELS: Final = ("attribute_name", "attribute", "attr")
 _OBJECT_NAME_LABELS: Final = ("mbean", "object_name", "bean")
 _STATISTIC_LABELS: Final = ("quantile", "le")
 OTHER_LABELS: Final = (*_PART_LABELS, *_ATTRIBUTE_LABELS, *_OBJECT_NAME_LABELS, *_STATISTIC_LABELS, "_objectname")
-"""What is read of a metric beside `LABELS`."""
+"""What is read of a metric in addition to `LABELS`."""
 _OBJECT_NAME = regex(r"([^<]+)<(.+)><>([^<>]+)", DOTALL).fullmatch
 
 _SWALLOWED: Final = (
@@ -344,8 +344,8 @@ def read_object_name(object_name: str, attribute: str, origin: Origin, labels: M
     >>> read_object_name("kafka.server:type=Fetch,client-id=app", "byte-rate", Origin()).series.key
     'consumer_byte_rate'
 
-    `origin`: what counts for an MBean without such labels. `labels`: labels beside the name, which may say where it is
-    from.
+    `origin`: what counts for an MBean without such labels. `labels`: labels in addition to the name, which may say
+    where it is from.
     """
     parsed = parse_object_name(object_name)
     if parsed is None:

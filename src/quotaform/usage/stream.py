@@ -1,8 +1,8 @@
 """Reads a topic into the usage table until it is told to stop, or has read all that is there.
 
-Spark's checkpoint has the offsets, the ids of the records that were read, and their watermark; there is nothing beside
-it. Records that come again after their id is forgotten, or because a checkpoint is new, are in the table twice: readers
-of the table count each series once per time.
+Spark's checkpoint has the offsets, the ids of the records that were read, and their watermark; there is no other
+state. Records that come again after their id is forgotten, or because a checkpoint is new, are in the table twice:
+readers of the table count each series once per time.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class BatchWriter(Struct, kw_only=True):
     | moment of a kill | what the next run does |
     | --- | --- |
     | before the offsets of the batch are written | nothing was done; a batch begins at the same offset |
-    | while its rows are made | makes them again, from the same offsets; nobody reads the folder `_staged-…` |
+    | while its rows are made | makes them again, from the same offsets; the folder `_staged-…` is not read |
     | while files take their places | makes them again, and removes those that have their places already |
     | before Spark notes the end of the batch | the same |
     | after that | begins with the next batch |

@@ -305,7 +305,7 @@ def report_failed_drift(
     """Write metrics and notify, so that the last result does not stand as if the check still succeeded.
 
     quotaform.yaml could not be used, so the clusters are those that `--cluster` names, and those that the files of
-    `--metrics` and `--notify-state` know. Wrong usage is not reported: it is for whoever typed it.
+    `--metrics` and `--notify-state` know. Wrong usage is not reported: it concerns the command line alone.
 
     `seconds`: how long the run took.
     """

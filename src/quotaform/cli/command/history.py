@@ -52,7 +52,7 @@ def append(
     ),
     history: HistoryOption,
     receipts: Path | None = option(
-        "--receipts DIR", "Receipts that say who changed what. [default: .quotaform/receipts beside quotaform.yaml]"
+        "--receipts DIR", "Receipts that say who changed what. [default: .quotaform/receipts next to quotaform.yaml]"
     ),
     target: ManyClusters,
     place: SparkPlace,
@@ -127,7 +127,7 @@ def show(
     out: DrawnOutOption = None,
     usage: str | None = option(
         "--usage PATH|TABLE",
-        "What entities used, drawn beside their limits: a table that quotaform usage record or ingest wrote.",
+        "What entities used, drawn with their limits: a table that quotaform usage record or ingest wrote.",
     ),
     place: SparkPlace,
     output: Output = printed("history"),
@@ -143,7 +143,7 @@ def show(
     chosen = [*(entities or ()), *(entity or ())]
     files = TableOutput(output, out)
     if usage is not None and not files.has_page:
-        raise UsageError("--usage is drawn beside the limits; give --out html=PATH, too")
+        raise UsageError("--usage is drawn on the HTML page only; give --out html=PATH, too")
     session = place.session()
     from quotaform.fleet.table import require_table
     from quotaform.history.spark import entity_history, of_clusters, rows_of_entities

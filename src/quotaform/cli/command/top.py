@@ -210,7 +210,7 @@ def _ends(key: str | None) -> bool:
 
 
 def _print(readers: Sequence[TopReader], seconds: float, results: Results) -> None:
-    """Print a table after the other until nobody reads them, or a signal comes."""
+    """Print one table after another until the output is closed, or a signal comes."""
     from quotaform.usage.top_reader import read_all
 
     while True:

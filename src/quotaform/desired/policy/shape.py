@@ -189,8 +189,8 @@ class ShapeCheck:
         return steps
 
     def _reference(self, node: dict[str, Any], value: Any, path: JsonPath, place: _Subject, depth: int) -> int:
-        if self._draft is Draft.DRAFT_7 and (beside := node.keys() - ANNOTATIONS - ROOT_KEYWORDS - {"$ref"}):
-            text = f"draft-07 ignores {min(beside)} next to $ref; put both in an allOf"
+        if self._draft is Draft.DRAFT_7 and (ignored := node.keys() - ANNOTATIONS - ROOT_KEYWORDS - {"$ref"}):
+            text = f"draft-07 ignores {min(ignored)} next to $ref; put both in an allOf"
             self._report(path, text)
         if not isinstance(value, str):
             return 0

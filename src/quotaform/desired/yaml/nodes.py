@@ -80,7 +80,7 @@ class NodeFile(Struct):
 
 
 class _Resolver(VersionedResolver):
-    """Takes every scalar for text: what it is to people is decided elsewhere."""
+    """Resolves every scalar as text: its type is decided elsewhere."""
 
     versioned_resolver: dict[str, Any] = {}  # noqa: RUF012
 

@@ -42,7 +42,7 @@ MOST_ALIASED: Final = 1_000_000
 MAX_ANCHORED: Final = 20_000
 """How many values the anchors of a file may hold."""
 MAX_VALUES: Final = 100_000
-"""How many values an item of the streamed list may hold, and how many there may be beside that list, by default."""
+"""How many values an item of the streamed list may hold, and how many there may be outside that list, by default."""
 MAX_CHARACTERS: Final = 100_000
 """How long a text may be."""
 
@@ -67,7 +67,7 @@ def read_document(name: str, text: str, *, stream: Stream | None = None, most_va
     """Read a YAML file; never raises, whatever it contains.
 
     `stream`: the list that is handed over while it is read; it is empty in what is returned. `most_values`: how many
-    values an item of that list may hold, and how many there may be beside it.
+    values an item of that list may hold, and how many there may be outside it.
     """
     document = Document(name)
     reader = _Reader(document, stream, most_values)

@@ -115,7 +115,7 @@ class ApprovalRecord(Record, omit_defaults=True):
         )
 
     def load(self) -> Approval:
-        """Return the approval. Raises `ValueError` if the address is none."""
+        """Return the approval. Raises `ValueError` if the address is invalid."""
         return Approval(
             rule=self.rule,
             entity=parse_address(self.address),

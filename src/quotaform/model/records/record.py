@@ -209,7 +209,7 @@ def _canonical(value: Any) -> Any:
     return list(map(_canonical, value)) if kind in (list, tuple) else value
 
 
-# Reading, from whoever wrote it.
+# Reading, whatever wrote the document.
 
 _PLACE: Final = regex(r"^(.*?)(?: - at `(?:key in )?\$(.*)`)?$").search
 _MISSING: Final = regex(r"^Object missing required field `(\w+)`$").search

@@ -66,7 +66,7 @@ def closed(description: str, fields: Mapping[str, Node], **more: Any) -> Node:
 def ref(name: str, description: str = "") -> Node:
     """Return a reference to a shared definition, with a description of its own if there is one."""
     pointer = {"$ref": f"#/definitions/{name}"}
-    # Draft 7 ignores what stands beside a $ref.
+    # Draft 7 ignores what is next to a $ref.
     return {"allOf": [pointer], "description": description} if description else pointer
 
 

@@ -80,7 +80,7 @@ def gate(build: Builder, *, is_shape: bool = False) -> Gate:
 
 
 class PolicySchemaError(Exception):
-    """A foreign schema is none.
+    """A schema that users wrote is invalid.
 
     `path`: the fields and indexes that lead to what is wrong in it. `reason`: what the validator says; it may quote the
     schema.
@@ -92,7 +92,7 @@ class PolicySchemaError(Exception):
 
 
 def make_policy_gate(schema: dict[str, Any], *, is_old: bool) -> Gate:
-    """Compile a schema that nobody vouches for: nothing is fetched, and patterns are matched in linear time.
+    """Compile a schema from an untrusted source: nothing is fetched, and patterns are matched in linear time.
 
     `is_old` says whether it is one of draft-07; else it is one of draft 2020-12. Raises `PolicySchemaError` if it is no
     schema, or refers to something outside of itself.

@@ -126,7 +126,7 @@ def _matches(pattern: Entity, address: str | None) -> bool:
 
 
 def follows_deletion(finding: Finding, deleted: Collection[str]) -> bool:
-    """Whether a finding says nothing but what the deletion of its entity, one of these addresses, comes to.
+    """Whether a finding only states what follows from the deletion of its entity, one of these addresses.
 
     Not of a global default: whom its deletion leaves without a limit is not counted.
     """

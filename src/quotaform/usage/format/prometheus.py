@@ -47,7 +47,7 @@ Answer: TypeAlias = dict[str, Raw] | list[Raw]
 
 
 class Element(Struct):
-    """A series; VictoriaMetrics has times beside the values."""
+    """A series; VictoriaMetrics adds times to the values."""
 
     metric: dict[str, str]
     value: Any = UNSET

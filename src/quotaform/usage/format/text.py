@@ -210,7 +210,7 @@ LARGEST: Final = 1e100
 
 
 def read_number(raw: object) -> float | None:
-    """Return the number that a value of a document is or spells; `None` if it is none.
+    """Return the number that a value of a document is or spells; `None` if it is not one.
 
     >>> read_number("+Inf"), read_number(" 1.5"), read_number("1_0"), read_number(True)
     (inf, 1.5, None, None)

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-# The tables `headroom` and what was not used: what was recorded of each bucket, beside its limit.
+# The tables `headroom` and what was not used: what was recorded of each bucket, and its limit.
 #
 # | of a sample | value |
 # | --- | --- |

@@ -227,12 +227,12 @@ class History(Struct, frozen=True):
         return None
 
     def is_idle(self, demand: Demand) -> bool:
-        """Whether nobody used a value for as long as the settings say, as far as is recorded."""
+        """Whether no use of a value is recorded for as long as the settings require."""
         used = [each.last_used for each in demand.every if each.last_used is not None]
         return all(self.recorded.last - last >= self._unused_after for last in used)
 
     def missing_to_remove(self) -> tuple[str | None, float]:
-        """Return what is missing to say that nobody uses a value, `None` if it is enough, and the recorded days.
+        """Return what is missing to say that a value is unused, `None` if it is enough, and the recorded days.
 
         A client may use one broker and not the others, so the time must be recorded on each of them, and the broker
         with the least of it counts. Recordings name brokers as their source does, so they are compared with those of

@@ -228,7 +228,7 @@ class _Editor:
         return f"it comes from the profile {quote(top.profile.name)}; write values in the place of the profile"
 
     def of_profile(self, entry: Entry) -> Values:
-        """Return what the profile of an entry gives, also where `values` beside it override that."""
+        """Return what the profile of an entry gives, also where `values` next to it override that."""
         return {} if entry.profile is None else self.config.profiles.get(entry.profile.name, {})
 
     def edited(

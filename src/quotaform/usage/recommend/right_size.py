@@ -291,7 +291,7 @@ class _KeySizer:
         return None
 
     def unused(self, case: _Case, history: History) -> Recommendation:
-        """Return what is proposed for a value that nobody used, as far as is recorded."""
+        """Return what is proposed for a value without recorded use."""
         missing, days = history.missing_to_remove()
         if missing is not None:
             return self.row(case, Advice.NONE, f"not used, but {missing}", days=days)

@@ -118,7 +118,7 @@ def asked_rates(at: Integers, rate: Floats) -> Floats:
                 # What a window held is forgotten as a whole: another one is the oldest now.
                 since, total, more = now - age, measured * age, measured * seconds
         if is_begin and now - since > _WINDOW_S + pace + _TOLERANCE_S:
-            # They were asked for before it, nobody knows when.
+            # They were asked for before it; when is unknown.
             more = measured * seconds
         asked[place] = more / seconds
     return asked
@@ -338,7 +338,7 @@ def _wait(steps: _Steps, variant: str, backlog: _Backlog, limit: float, enforcem
         # Of a sample after a gap, the window can be longer than what it stands for.
         waited = numpy.fmin(steps.step_s, _coarse_wait(steps, steps.unseen_rate(variant), backlog, limit, burst))
     if variant == "_low" and enforcement.is_refused:
-        # If nobody tries again: a window is full again and again, and in between as many are admitted as leave it.
+        # If clients do not retry: a window is full again and again, and in between as many are admitted as leave it.
         share = 1.0 - divided(numpy.minimum(limit, steps.rate), steps.rate)
         waited = numpy.nan_to_num(share) * numpy.fmin(steps.step_s, steps.seen_s)
     reached = numpy.maximum(backlog.end, backlog.middle) if is_high else backlog.end
@@ -388,7 +388,7 @@ def _coarse_wait(steps: _Steps, unseen_rate: Floats, backlog: _Backlog, limit: f
     unseen = _part_wait(backlog.start, unseen_rate, steps.unseen_s, passed, limit, burst)
     passed = _passed(numpy.where(has_unseen, unseen_rate, steps.rate_before), steps.rate, limit)
     seen = _part_wait(backlog.middle, steps.rate, steps.seen_s, passed, limit, burst)
-    # Of a gap, nobody knows.
+    # What happened in a gap is unknown.
     return seen + numpy.where(has_unseen & ~steps.is_gap, unseen, 0.0)
 
 

@@ -8,7 +8,7 @@
 
 So an ingest that fails or is killed adds nothing, as far as a file system or catalog at a URL keeps such a promise. In
 a folder, the one moment that counts is when the folder is renamed to
-`_ready-…`: what was killed after it is completed by whoever adds rows next, and what was killed before is removed.
+`_ready-…`: what was killed after it is completed by the next run that adds rows, and what was killed before is removed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Brings the files of each day and cluster of a usage table together in one, and removes what is older than it is kept.
 
 Files of days that are over are read and written anew as `date=…/cluster=…/day-…`, sorted, each row once; also those
-that an earlier version wrote beside these folders. The new file takes its place before those that it replaces are
-removed: whoever is killed in between leaves rows twice, which readers count once, and the next run removes.
+that an earlier version wrote next to these folders. The new file takes its place before those that it replaces are
+removed: a run that is killed in between leaves rows twice, which readers count once, and the next run removes.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _files_in_folders(folder: Path) -> Iterator[_File]:
 
 
 def _files_beside(folder: Path) -> Iterator[_File]:
-    """Yield the files of a table that an earlier version wrote beside such folders, if they have rows with a time."""
+    """Yield the files of a table that an earlier version wrote next to such folders, if they have rows with a time."""
     from pyarrow import ArrowException, compute, parquet
 
     for path in sorted(folder.glob("*.parquet")):
@@ -165,7 +165,7 @@ def _rewritten(spark: SparkSession, folder: Path, paths: Sequence[Path], kept_fr
     for path in paths:
         _require_columns(path)
     rows = spark.createDataFrame([], USAGE)
-    # Spark reads no files beside folders along with those in them.
+    # Spark does not read files next to folders along with those in them.
     for own in ([path for path in paths if path.parent == folder], [path for path in paths if path.parent != folder]):
         if own:
             reader = spark.read.schema(struct("date date", USAGE)).option("basePath", located(str(folder)))

@@ -59,8 +59,8 @@ def read_usage(
     before `until`. `until`: the moment after the last one. Raises `InvalidFilesError` if it cannot be read, lacks a
     column, or has one of another type.
     """
-    whole, *beside = read_parts(spark, name, since, until)
-    for part in beside:
+    whole, *more = read_parts(spark, name, since, until)
+    for part in more:
         whole = whole.unionByName(part, allowMissingColumns=True)
     usage = as_usage(name, whole).where(f.col("ts").isNotNull() & f.col("key").isNotNull())
     if since is not None:
@@ -73,7 +73,7 @@ def read_parts(
 ) -> list[DataFrame]:
     """Return a table of usage with its own columns: of those days what is in folders by `PARTITIONS`, and the rest.
 
-    Spark takes a cluster named 7 for a number there, and reads no files beside folders, which earlier versions wrote.
+    Spark takes a cluster named 7 for a number there, and reads no files next to folders, which earlier versions wrote.
     """
     table = with_later_columns(name, read_table(spark, name))
     if format_of(name) not in FILE_FORMATS or not {*PARTITIONS} <= {*table.columns}:
@@ -81,14 +81,14 @@ def read_parts(
     day = PARTITIONS[0]
     others = [each for each in table.schema if each.name not in PARTITIONS]
     rows = read_table(spark, name, struct(*others, f"{day} date", f"{CLUSTER} string"))
-    # Whoever else made such a table may have the days of another time zone.
+    # Such a table by another program may have the days of another time zone.
     if since is not None:
         rows = rows.where(f.col(day) >= f.lit((since.astimezone(UTC) - timedelta(days=1)).date()))
     if until is not None:
         rows = rows.where(f.col(day) <= f.lit((until.astimezone(UTC) + timedelta(days=1)).date()))
     try:
-        beside = f"{name.rstrip('/')}/*.{format_of(name)}"
-        return [rows, with_later_columns(beside, read_table(spark, beside))]
+        files = f"{name.rstrip('/')}/*.{format_of(name)}"
+        return [rows, with_later_columns(files, read_table(spark, files))]
     except InvalidFilesError as error:
         if is_nothing_there(error):
             return [rows]
@@ -260,7 +260,7 @@ def _is_needed(path: Path, folder: Path, clusters: Clusters, since: datetime | N
     day, cluster = (place[name] for name in PARTITIONS)
     if clusters.names is not None and clusters.name_of(cluster) not in clusters.names:
         return False
-    # Whoever else made such a table may have the days of another time zone.
+    # Such a table by another program may have the days of another time zone.
     is_early = since is not None and day < (since.astimezone(UTC) - _DAY).date().isoformat()
     is_late = until is not None and day > (until.astimezone(UTC) + _DAY).date().isoformat()
     return not (is_early or is_late)

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from inspect import Signature
 
-    from quotaform.api import describe, drift, explain, plan, resolve, snapshot, validate
-    from quotaform.apply.run import apply
+    from quotaform.api import apply, describe, drift, explain, plan, resolve, snapshot, validate
     from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
     from quotaform.model.entity import Entity
     from quotaform.model.errors import QuotaformError
@@ -70,13 +69,8 @@ _HOMES = {
     "quotaform.model.outcome": ("ClusterOutcome",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_CALLABLE_ROOMS = {
-    "apply": "quotaform.apply.run",
-    "drift": "quotaform.api",
-    "plan": "quotaform.api",
-    "resolve": "quotaform.api",
-}
-"""The rooms that have the name of a use case, and where that is."""
+_CALLABLE_ROOMS = ("apply", "drift", "plan", "resolve")
+"""The rooms that have the name of a use case."""
 
 
 class _Room(ModuleType):
@@ -98,8 +92,7 @@ class _Room(ModuleType):
     def _use_case(self) -> "Any":
         from importlib import import_module
 
-        name = self.__name__.rpartition(".")[2]
-        return getattr(import_module(_CALLABLE_ROOMS[name]), name)
+        return getattr(import_module("quotaform.api"), self.__name__.rpartition(".")[2])
 
 
 class _Package(ModuleType):

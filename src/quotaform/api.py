@@ -14,18 +14,20 @@ What cannot be done for any cluster is raised by the call itself: a `UsageError`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from datetime import timedelta
 from functools import partial
 from os import PathLike
+from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 from msgspec.structs import replace
 
 from quotaform.desired.config import Cluster
 from quotaform.model.entity import Entity
-from quotaform.model.errors import ArgumentError, UsageError
+from quotaform.model.errors import ArgumentError, QuotaformError, UsageError
 from quotaform.model.filter import EVERYTHING, EntityFilter
 from quotaform.model.outcome import ClusterOutcome, Progress, loaded, no_progress
 from quotaform.model.quota_key import key_order
@@ -40,6 +42,8 @@ from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 
 # What a use case needs is imported when it is called: a command loads only itself.
 if TYPE_CHECKING:
+    from quotaform.apply.audit import AuditFile
+    from quotaform.apply.freshness import Freshness
     from quotaform.apply.ledger import Applied, ClusterPlan
     from quotaform.cluster.gateway import Gateway
     from quotaform.desired.config import Config
@@ -49,7 +53,7 @@ if TYPE_CHECKING:
     from quotaform.model.quotas import Snapshot
     from quotaform.plan.base import BaseChoice
     from quotaform.plan.plan import Plan
-    from quotaform.plan.receipt import SavedReceipt
+    from quotaform.plan.receipt import Receipt, SavedReceipt
     from quotaform.plan.run import PlanRequest
     from quotaform.plan.validate import Validation
     from quotaform.resolve.explain import Explained
@@ -59,6 +63,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Clusters: TypeAlias = "Collection[str] | Sequence[Cluster] | Target | None"
 """Names of clusters and globs over them, clusters, or where to read one; `None` is the only one of quotaform.yaml."""
+Approve: TypeAlias = "Callable[[Sequence[ClusterPlan[Any]]], None]"
+"""Is called with the plans that change something; raises `NotApprovedError` if they must not be applied."""
 
 
 def plan(
@@ -179,24 +185,131 @@ def compare_clusters(
     return iter([*check_drift(request, plan_on_spark, session=engine, clock=clock, progress=progress)])
 
 
+@overload
+def apply(
+    repository: Repository,
+    plans: Iterable[Plan | Path],
+    *,
+    approve: Approve | None = ...,
+    expect_plan_id: str | None = ...,
+    max_age: timedelta | None = ...,
+    receipts: Mapping[str, Path] | None = ...,
+    audit: Path | None = ...,
+    dry_run: Literal[False] = ...,
+    engine: SessionOptions | None = ...,
+    clock: Clock = ...,
+    progress: Progress = ...,
+    connect: Connect = ...,
+) -> Iterator[ClusterOutcome[Applied[Receipt]]]: ...
+
+
+@overload
+def apply(
+    repository: Repository,
+    plans: Iterable[Plan | Path],
+    *,
+    approve: Approve | None = ...,
+    expect_plan_id: str | None = ...,
+    max_age: timedelta | None = ...,
+    receipts: Mapping[str, Path] | None = ...,
+    audit: Path | None = ...,
+    dry_run: Literal[True],
+    engine: SessionOptions | None = ...,
+    clock: Clock = ...,
+    progress: Progress = ...,
+    connect: Connect = ...,
+) -> Iterator[ClusterOutcome[Freshness]]: ...
+
+
+def apply(
+    repository: Repository,
+    plans: Iterable[Plan | Path],
+    *,
+    approve: Approve | None = None,
+    expect_plan_id: str | None = None,
+    max_age: timedelta | None = None,
+    receipts: Mapping[str, Path] | None = None,
+    audit: Path | None = None,
+    dry_run: bool = False,
+    engine: SessionOptions | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+    connect: Connect = open_gateway,
+) -> Iterator[ClusterOutcome[Applied[Receipt]]] | Iterator[ClusterOutcome[Freshness]]:
+    """Apply plans to the clusters of a repository that they name: those just made, or the files of saved ones.
+
+    Each outcome comes when its cluster is done, and holds the receipt, which is written by then: next to
+    quotaform.yaml, or where `receipts` says for the name of its cluster. With `dry_run`, everything is checked, also on
+    the broker, and nothing is written: an outcome holds what is left to send and what the cluster holds already. A dry
+    run is made by this process.
+
+    `approve` is called with the plans that change something, and raises `NotApprovedError`; without it they count as
+    approved. `expect_plan_id` is the id of the only plan; `max_age` is how old a plan may be. `audit` is a file that
+    gets a line per changed key.
+
+    Raises what concerns all of them, before anything is written: `UsageError`, `SavedFileError`, `StaleError`,
+    `NotApprovedError`.
+    """
+    from quotaform.apply.audit import AuditFile
+    from quotaform.apply.run import read_plans
+    from quotaform.plan.plan_file import read_plan_id
+
+    expected = None if expect_plan_id is None else read_plan_id(expect_plan_id)
+    found, problems = read_plans(repository, plans, max_age=max_age, clock=clock)
+
+    def outcomes() -> Iterator[ClusterOutcome[Any]]:
+        with closing(AuditFile(audit, clock)) as log:
+            for outcome in apply_clusters(
+                repository,
+                found,
+                log,
+                problems,
+                approve=approve,
+                expect_plan_id=expected,
+                receipts=receipts,
+                dry_run=dry_run,
+                engine=engine,
+                clock=clock,
+                progress=progress,
+                connect=connect,
+            ):
+                yield outcome if dry_run else outcome.map(lambda done: replace(done, receipt=loaded(done.receipt)))
+
+    return outcomes()
+
+
 def apply_clusters(
     repository: Repository,
     plans: Sequence[ClusterPlan[Any]],
+    audit: AuditFile,
+    problems: Sequence[QuotaformError] = (),
     *,
+    approve: Approve | None = None,
+    expect_plan_id: str | None = None,
+    dry_run: bool = False,
     engine: SessionOptions | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+    connect: Connect = open_gateway,
     **options: Any,
-) -> Iterator[ClusterOutcome[Applied[Any]]]:
-    """Apply plans that are approved; the options are those of `quotaform.apply.run.apply_plans`.
+) -> Iterator[ClusterOutcome[Any]]:
+    """Apply plans whose clusters are known; see `apply`. On Spark, plans may be `Kept`, and receipts are.
 
-    On Spark, plans may be `Kept`, and receipts are.
+    `problems` are why saved plans must not be applied; `options` are those of `quotaform.apply.run.apply_plans`.
     """
-    if engine is not None:
-        from quotaform.fleet.apply import apply_plans as apply_on_spark
+    from quotaform.apply.run import apply_plans, check_plans, require_approved
 
-        return apply_on_spark(repository, plans, session=engine, **options)
-    from quotaform.apply.run import apply_plans
+    require_approved(plans, audit, problems, expect_plan_id=expect_plan_id, approve=approve)
+    if dry_run:
+        yield from check_plans(repository, plans, clock=clock, progress=progress, connect=connect)
+        return
+    options |= {"audit": audit, "clock": clock, "progress": progress}
+    if engine is None:
+        yield from apply_plans(repository, plans, connect=connect, **options)
+        return
+    from quotaform.fleet.apply import apply_plans as apply_on_spark
 
-    return apply_plans(repository, plans, **options)
+    yield from apply_on_spark(repository, plans, session=engine, **options)
 
 
 @contextmanager

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from quotaform.api import apply
 from quotaform.apply.audit import Applier
 from quotaform.fleet.apply import ApplyWork, Done, PlanToApply
 from quotaform.fleet.job import Bundle
+from quotaform.fleet.options import LOCAL_SESSION
 from quotaform.model.entity import Entity
 from quotaform.model.errors import PlanIdError
 from quotaform.plan.plan_file import load_plan_file
@@ -113,6 +115,14 @@ def test_a_directory_is_applied_to_every_cluster_that_can_be_reached(fleet: Repo
     # Something was written, so it is not 1, which says that nothing was.
     assert local["done"][0] == 6
     assert "3 clusters: 2 complete, 1 failed: down." in local["done"][1]
+
+
+def test_python_gets_receipts_of_spark_as_those_of_its_own(fleet: Repository, cluster: Cluster) -> None:
+    plans = [fleet.path / "plans/eu.json", fleet.path / "plans/us.json"]
+    outcomes = [*apply(Files.at(fleet.path), plans, engine=LOCAL_SESSION)]
+    assert [outcome.cluster for outcome in outcomes] == ["eu", "us"]
+    assert all(outcome.require().receipt.is_complete for outcome in outcomes)
+    assert sorted(path for outcome in outcomes if (path := outcome.require().path)) == sorted(fleet.receipts)
 
 
 @pytest.mark.prove

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Collection, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from datetime import date, timedelta
 from hashlib import sha256
@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from quotaform.api import apply, apply_clusters
+from quotaform.apply.audit import AuditFile
 from quotaform.apply.ledger import ClusterPlan, ReceiptKeeper
 from quotaform.apply.lock import cluster_lock, listed_receipts
-from quotaform.apply.run import apply, apply_plan
+from quotaform.apply.run import apply_plan
 from quotaform.desired.approval import read_approvals
 from quotaform.desired.tree import SourceFile
 from quotaform.model.alteration import AlterRow
@@ -34,6 +36,7 @@ from quotaform.model.errors import (
     UsageError,
 )
 from quotaform.model.finding import Approval
+from quotaform.model.outcome import Kept
 from quotaform.model.quotas import Quotas
 from quotaform.plan.plan import Plan
 from quotaform.plan.plan_file import load_plan_file, require_plan_id
@@ -228,6 +231,22 @@ def test_an_apply_is_locked_on_record_and_audited(repository: Repository, tmp_pa
     assert (applied.unsaved, applied.late) == (None, ())
     assert load_receipt_file(receipts(repository)[0]).is_complete
     assert [loads(line)["event"] for line in audit.read_text().splitlines()] == ["start", "change", "end"]
+
+
+@pytest.mark.parametrize("keep", [lambda plan: plan, lambda plan: Kept(plan.digest, lambda: plan)])
+def test_a_dry_run_checks_on_the_broker_and_leaves_nothing_behind(
+    repository: Repository, tmp_path: Path, keep: Callable[[Plan], Any]
+) -> None:
+    """A plan that is kept on disk, as for Spark, was an internal error."""
+    gateway, audit = ScriptedGateway({}), tmp_path / "audit.jsonl"
+    with closing(AuditFile(audit)) as log:
+        each = ClusterPlan(repository.config().clusters["lab"], keep(LAB))
+        options: dict[str, Any] = {"dry_run": True, "clock": Clock(), "connect": lambda _: gateway}
+        [kept] = apply_clusters(repository, [each], log, **options)
+    [checked] = apply(repository, [LAB], audit=audit, dry_run=True, clock=Clock(), connect=lambda _: gateway)
+    assert [change.entity for change in checked.require().pending] == [ALICE]
+    assert kept.require() == checked.require()
+    assert (gateway.quotas, receipts(repository), audit.read_text()) == ({}, [], "")
 
 
 def test_what_is_not_approved_is_audited_and_not_applied(repository: Repository, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ overwritten, and cannot be detected. One that comes later is found when the chan
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,12 +39,12 @@ from quotaform.model.errors import (
     UsageError,
 )
 from quotaform.model.finding import MOST_DAYS
-from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
+from quotaform.model.outcome import ClusterOutcome, Kept, Progress, loaded, no_progress
 from quotaform.model.quotas import Action
 from quotaform.model.text import require_items
 from quotaform.plan.change import EntityChange
 from quotaform.plan.plan import Plan
-from quotaform.plan.plan_file import load_plan_file, read_plan_id, require_guards, require_plan_id, require_recent
+from quotaform.plan.plan_file import load_plan_file, require_guards, require_plan_id, require_recent
 from quotaform.plan.receipt import Receipt
 from quotaform.repository.cluster_work import Connect
 from quotaform.repository.gateway import open_gateway, require_pinned
@@ -56,40 +56,6 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
 
 _SETTLE_PAUSE = 0.25
-
-
-def apply(
-    repository: Repository,
-    plans: Iterable[Plan | Path],
-    *,
-    approve: Callable[[Sequence[ClusterPlan[Plan]]], None] | None = None,
-    expect_plan_id: str | None = None,
-    max_age: timedelta | None = None,
-    receipts: Mapping[str, Path] | None = None,
-    audit: Path | None = None,
-    clock: Clock = SYSTEM_CLOCK,
-    progress: Progress = no_progress,
-    connect: Connect = open_gateway,
-) -> Iterator[ClusterOutcome[Applied[Receipt]]]:
-    """Apply plans to the clusters of a repository that they name: those just made, or the files of saved ones.
-
-    Each outcome comes when its cluster is done, and holds the receipt, which is written by then: next to
-    quotaform.yaml, or where `receipts` says for the name of its cluster.
-
-    `approve` is called with the plans that change something, and raises `NotApprovedError`; without it they count as
-    approved. `expect_plan_id` is the id of the only plan; `max_age` is how old a plan may be. `audit` is a file that
-    gets a line per changed key.
-
-    Raises what concerns all of them, before anything is written: `UsageError`, `SavedFileError`, `StaleError`,
-    `NotApprovedError`.
-    """
-    expect_plan_id = None if expect_plan_id is None else read_plan_id(expect_plan_id)
-    each, problems = read_plans(repository, plans, max_age=max_age, clock=clock)
-    with closing(AuditFile(audit, clock)) as log:
-        require_approved(each, log, problems, expect_plan_id=expect_plan_id, approve=approve)
-        yield from apply_plans(
-            repository, each, receipts=receipts, audit=log, clock=clock, progress=progress, connect=connect
-        )
 
 
 def read_plans(
@@ -262,7 +228,7 @@ def _connected(cluster: Cluster, plan: Plan, connect: Connect) -> Gateway:
 
 def check_plans(
     repository: Repository,
-    plans: Sequence[ClusterPlan[Plan]],
+    plans: Sequence[ClusterPlan[Plan | Kept[Plan]]],
     *,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
@@ -274,7 +240,7 @@ def check_plans(
     """
     Ledger(repository, plans, makes_folders=False)
     for each in plans:
-        cluster, plan = each
+        cluster, plan = each.cluster, loaded(each.plan)
         try:
             if each.is_written:
                 with cluster_lock(repository.config_path.parent, cluster.name, each.digest.cluster_id, is_made=False):

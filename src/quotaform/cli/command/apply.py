@@ -107,6 +107,7 @@ def apply(
         repository=repository,
         engine=engine,
         audit=AuditFile(audit),
+        is_saved=is_saved,
         auto_approve=auto_approve or dry_run,
         is_dry_run=dry_run,
         expected_id=expected_id,
@@ -129,6 +130,7 @@ class ApplyRun(Struct, kw_only=True):
     repository: Repository
     engine: Engine
     audit: AuditFile
+    is_saved: bool  # Whether saved plans are applied, which are approved
     auto_approve: bool  # Whether nobody is asked
     is_dry_run: bool = False  # Whether to stop before the first change is sent, without a receipt
     expected_id: str | None = None  # The id of the plan that was approved elsewhere
@@ -144,9 +146,9 @@ class ApplyRun(Struct, kw_only=True):
         """Apply plan files, and return how the process ends.
 
         Raises `UsageError` if a file is no plan, or it is not clear for which cluster it is, and what
-        `quotaform.apply.run.require_approved` raises.
+        `quotaform.api.apply_clusters` raises.
         """
-        from quotaform.apply.run import read_plans, require_approved
+        from quotaform.apply.run import read_plans
 
         def choose(path: Path, name: str) -> Cluster | None:
             known = self.repository.config().clusters.get(name)
@@ -171,16 +173,13 @@ class ApplyRun(Struct, kw_only=True):
             raise UsageError("each of these plans is for a snapshot, which cannot be applied to")
         if len(plans) > 1 and target.is_narrow:
             raise UsageError("each saved plan names its cluster; leave out the options that choose one")
-        approve = partial(self._approve, is_saved=True)
-        with self.results.covering([each.cluster.name for each in plans]):
-            require_approved(plans, self.audit, problems, expect_plan_id=self.expected_id, approve=approve)
-        return self._apply(plans, (), session)
+        return self._apply(plans, session, problems=problems)
 
     def apply_directory(self, request: PlanRequest, *, takes_all: bool) -> int:
         """Plan clusters, show what would be done, ask, apply it, and return how the process ends.
 
         `takes_all` says that every cluster of quotaform.yaml is meant. Raises `UsageError` if a cluster is a snapshot,
-        and what `quotaform.apply.run.require_approved` raises.
+        and what `quotaform.api.apply_clusters` raises.
         """
         from quotaform.api import engine_started, plan_clusters
         from quotaform.apply.ledger import ClusterPlan
@@ -201,8 +200,13 @@ class ApplyRun(Struct, kw_only=True):
                     console.echo("\n")
                 made = [outcome for outcome in outcomes if outcome.error is None]
                 plans = [ClusterPlan(clusters[outcome.cluster], outcome.require()) for outcome in made]
-                self._require_approved(plans)
-                return self._apply(plans, [outcome for outcome in outcomes if outcome.error is not None], session)
+                failed = [outcome for outcome in outcomes if outcome.error is not None]
+                try:
+                    return self._apply(plans, session, failed=failed)
+                except PlanIdError:
+                    if not self.is_text:
+                        console.write_stderr("".join(render("plan", "text", plans[0].plan)))
+                    raise
 
     def _without_snapshots(self, request: PlanRequest, *, takes_all: bool) -> PlanRequest:
         """Return what is left to plan when snapshots, which cannot be applied to, are left out."""
@@ -214,32 +218,27 @@ class ApplyRun(Struct, kw_only=True):
         running = tuple(cluster for cluster in request.clusters if cluster.snapshot is None)
         return structs.replace(request, clusters=running)
 
-    def _require_approved(self, plans: Sequence[ClusterPlan[Any]]) -> None:
-        """Make sure that plans which were just made are the approved ones, or that there is nothing to do."""
-        from quotaform.apply.run import require_approved
+    def _expected_id(self, plans: Sequence[ClusterPlan[Any]]) -> str | None:
+        """Return which plan was approved elsewhere; `None` if it was just made and has nothing to do."""
         from quotaform.plan.digest import FleetStatus
 
         expected = self.expected_id
-        only = plans[0].digest if len(plans) == 1 else None
-        if expected is not None and only is not None and only.row.status is FleetStatus.UNCHANGED:
-            self.console.warn(
-                f"Nothing to do: the cluster matches the files. The plan {expected} is already applied, or the "
-                "cluster was changed to match."
-            )
-            expected = None
-        try:
-            require_approved(plans, self.audit, expect_plan_id=expected, approve=self._approve)
-        except PlanIdError:
-            if not self.is_text:
-                self.console.write_stderr("".join(render("plan", "text", plans[0].plan)))
-            raise
+        if expected is None or self.is_saved or len(plans) != 1:
+            return expected
+        if plans[0].digest.row.status is not FleetStatus.UNCHANGED:
+            return expected
+        self.console.warn(
+            f"Nothing to do: the cluster matches the files. The plan {expected} is already applied, or the "
+            "cluster was changed to match."
+        )
+        return None
 
-    def _approve(self, plans: Sequence[ClusterPlan[Any]], *, is_saved: bool = False) -> None:
+    def _approve(self, plans: Sequence[ClusterPlan[Any]]) -> None:
         """Ask a person to approve what is going to change, unless nobody is to be asked.
 
         A saved plan is approved, but where a cluster is to be confirmed by its name.
         """
-        if not plans or self.auto_approve or (is_saved and not sys.stdin.isatty()):
+        if not plans or self.auto_approve or (self.is_saved and not sys.stdin.isatty()):
             return
         if not sys.stdin.isatty():
             raise NotApprovedError(
@@ -248,7 +247,7 @@ class ApplyRun(Struct, kw_only=True):
                 remedy="give --auto-approve, or apply a saved plan",
             )
         for cluster, plan in plans:
-            if not is_saved:
+            if not self.is_saved:
                 self._ask(cluster)
             elif cluster.confirm == "name":
                 self._show_plan(plan)
@@ -285,30 +284,40 @@ class ApplyRun(Struct, kw_only=True):
     def _apply(
         self,
         plans: Sequence[ClusterPlan[Any]],
-        failed: Sequence[ClusterOutcome[Any]],
         session: SessionOptions | None,
+        *,
+        problems: Sequence[QuotaformError] = (),
+        failed: Sequence[ClusterOutcome[Any]] = (),
     ) -> int:
         """Apply plans, print what was done, and return how the process ends; `failed` are clusters without a plan."""
         from quotaform.api import apply_clusters
 
         names = [cluster.name for cluster, _ in plans]
-        started = [ClusterOutcome(each.cluster.name, each.digest) for each in plans]
-        warn_of_started(self.console, self.repository, started)
-        if self.is_dry_run:
-            return self._check(plans, failed)
-        receipts = None
-        if self.receipt_path is not None:
+        engine, receipts = None if self.is_dry_run else session, None
+        if self.receipt_path is not None and not self.is_dry_run:
             receipts = cluster_paths("--receipt", self.receipt_path, names, example="receipts/{cluster}.json")
+
+        def approve(written: Sequence[ClusterPlan[Any]]) -> None:
+            self._approve(written)
+            started = [ClusterOutcome(each.cluster.name, each.digest) for each in plans]
+            warn_of_started(self.console, self.repository, started)
+
         with self.results.covering([*names, *(each.cluster for each in failed)]):
             applied = apply_clusters(
                 self.repository,
                 plans,
-                engine=session,
+                self.audit,
+                problems,
+                approve=approve,
+                expect_plan_id=self._expected_id(plans),
                 receipts=receipts,
-                audit=self.audit,
+                dry_run=self.is_dry_run,
+                engine=engine,
                 show=partial(self._show, has_others=len(plans) + len(failed) > 1),
-                progress=job_progress(self.console, "Applying", len(plans), session, "plan"),
+                progress=job_progress(self.console, "Applying", len(plans), engine, "plan"),
             )
+            if self.is_dry_run:
+                return self._present_checked((*self.results.gather(applied, names), *failed))
             outcomes = (*self.results.gather(self._receipts(applied), names), *failed)
             with held_signals():
                 try:
@@ -319,14 +328,11 @@ class ApplyRun(Struct, kw_only=True):
                     self.console.write_stderr(f"Error: {error}\n")
             return self.results.exit_code(outcomes)
 
-    def _check(self, plans: Sequence[ClusterPlan[Any]], failed: Sequence[ClusterOutcome[Any]]) -> int:
-        """Do what comes before the first change of an apply, and print what would follow."""
+    def _present_checked(self, outcomes: Sequence[ClusterOutcome[Any]]) -> int:
+        """Print what an apply would do, and return how the process ends."""
         from quotaform.apply.report import render_dry_run
-        from quotaform.apply.run import check_plans
         from quotaform.report.text import render_failure
 
-        checked = check_plans(self.repository, plans, progress=self.console.progress)
-        outcomes = (*self.results.gather(checked, [cluster.name for cluster, _ in plans]), *failed)
         for outcome in outcomes if len(outcomes) > 1 else ():
             if outcome.error is not None and not isinstance(outcome.error, NotReadError):
                 self.console.echo(f"{render_failure(outcome.cluster, outcome.error, self.console.style())}\n")

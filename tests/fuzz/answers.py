@@ -35,7 +35,7 @@ from quotaform.cluster.wire.message import (
     SaslHandshake,
 )
 from quotaform.http.api import Transport
-from quotaform.http.client import Limits, Retry
+from quotaform.http.client import Retry, Timeouts
 from quotaform.http.message import Url
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
@@ -195,7 +195,7 @@ def _ask(document: bytes) -> None:
     server.document = document
     clock: Any = SimpleNamespace(sleep=lambda _: None, monotonic=lambda: 0.0, now=lambda: _NOW)
     retry = Retry(clock=clock, attempts=2)
-    transport = Transport(retry=retry, limits=Limits(connect=5.0, total=5.0))
+    transport = Transport(retry=retry, limits=Timeouts(connect=5.0, total=5.0))
     base, token = Url.parse(server.http.url), Secret(CANARY)
     for platform in Platform:
         pull_request = PullRequest(platform=platform, api=base, repository="a/b", number=7)

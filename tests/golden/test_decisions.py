@@ -39,7 +39,7 @@ from quotaform.drift.drift import Drift, make_drift
 from quotaform.drift.records import load_notify_state
 from quotaform.drift.report import render_drift
 from quotaform.http.client import Retry, asked_wait, send_again
-from quotaform.http.message import Request, Response, Url
+from quotaform.http.message import HttpRequest, Response, Url
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.errors import ClusterError, ConnectError, HttpError, QuotaformError, UsageError
@@ -418,9 +418,9 @@ def of_retried(text: str) -> Lines:
     given = dict(word.split(":") for word in words if ":" in word)
     answers = iter([*(answer_of(word) for word in words if ":" not in word), answer_of("200")])
     waits: list[float] = []
-    sent: list[Request] = []
+    sent: list[HttpRequest] = []
 
-    def send(request: Request) -> Response:
+    def send(request: HttpRequest) -> Response:
         sent.append(request)
         answered = next(answers)
         if isinstance(answered, HttpError):
@@ -437,7 +437,7 @@ def of_retried(text: str) -> Lines:
         total=float(given.get("total", 120)),
         jitter=lambda: float(given.get("jitter", 0)),
     )
-    request = Request(method=method.rstrip("!"), url=HOST, is_repeatable=method.endswith("!"))
+    request = HttpRequest(method=method.rstrip("!"), url=HOST, is_repeatable=method.endswith("!"))
     try:
         end = str(send_again(request, send, retry).status)
     except HttpError as error:

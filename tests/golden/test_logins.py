@@ -26,12 +26,7 @@ from urllib.parse import parse_qs
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-)
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 
 from quotaform.cli.command.scram import read_mechanisms, read_password_file, read_password_variable, read_users
 from quotaform.cluster.client.config import ClientConfig, Exchange
@@ -44,8 +39,8 @@ from quotaform.cluster.sasl.oauth import Bearer
 from quotaform.cluster.sasl.password import Password
 from quotaform.cluster.wire.failure import CodeError, LoginError, read_validity
 from quotaform.cluster.wire.message import MalformedError
-from quotaform.http.client import Limits, send
-from quotaform.http.message import Request, Response
+from quotaform.http.client import Timeouts, send
+from quotaform.http.message import HttpRequest, Response
 from quotaform.model.errors import InvalidFilesError, QuotaformError, UsageError
 from quotaform.model.server import parse_servers
 from quotaform.model.text import Secret
@@ -146,9 +141,9 @@ def of_oauth(text: Text) -> Iterator[str]:
                 said = said.replace(value, "IDP")
             return said.replace(folder, "FOLDER")
 
-        used = list[Limits]()
+        used = list[Timeouts]()
 
-        def watched(request: Request, limits: Limits, **more: Any) -> Response:
+        def watched(request: HttpRequest, limits: Timeouts, **more: Any) -> Response:
             used.append(limits)
             return send(request, limits, **more)
 

@@ -17,7 +17,7 @@ import pytest
 
 from quotaform.git import GitError, TimeLeft, merge_base, open_objects, parse_commit, parse_tree
 from quotaform.http.client import send
-from quotaform.http.message import Request, Url
+from quotaform.http.message import HttpRequest, Url
 from quotaform.model.errors import FileReadError, HttpError, QuotaformError
 from quotaform.model.text import Secret
 from quotaform.plan.base import choose_base
@@ -170,7 +170,7 @@ def of_http(text: str) -> Lines:
 
 def outcome_of(method: str, url: str, token: str) -> str:
     credentials = {"Authorization": Secret(token)} if token else {}
-    request = Request(method=method, url=Url.parse(url), credentials=credentials)
+    request = HttpRequest(method=method, url=Url.parse(url), credentials=credentials)
     try:
         response = send(request)
         document = f", {response.json()}" if response.body else ""

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from quotaform import __version__
-from quotaform.http.client import DEFAULT_LIMITS, Limits, send
-from quotaform.http.message import Request, Url
+from quotaform.http.client import DEFAULT_LIMITS, Timeouts, send
+from quotaform.http.message import HttpRequest, Url
 from quotaform.model.errors import FileReadError, HttpError, QuotaformError
 from quotaform.model.text import Secret
 from quotaform.sandbox.security import Certificates
@@ -19,15 +19,15 @@ from tests.http_server import HttpServer, Received, answer
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_proxy")]
 
 CANARY = "c4nary-T0ken"
-SHORT = Limits(connect=60.0, total=0.5)
+SHORT = Timeouts(connect=60.0, total=0.5)
 """For a server that hangs; elsewhere a slow machine must not be taken for one."""
 
 
-def get(server: HttpServer, path: str = f"/hook/{CANARY}?key={CANARY}") -> Request:
-    return Request(method="GET", url=Url.parse(server.url + path), credentials={"Authorization": Secret(CANARY)})
+def get(server: HttpServer, path: str = f"/hook/{CANARY}?key={CANARY}") -> HttpRequest:
+    return HttpRequest(method="GET", url=Url.parse(server.url + path), credentials={"Authorization": Secret(CANARY)})
 
 
-def fail(request: Request, limits: Limits = DEFAULT_LIMITS) -> HttpError:
+def fail(request: HttpRequest, limits: Timeouts = DEFAULT_LIMITS) -> HttpError:
     """Send a request that must fail, and look for what must not be shown."""
     with pytest.raises(HttpError) as caught:
         send(request, limits)
@@ -41,7 +41,7 @@ def test_a_request_arrives_with_its_headers_and_the_answer_is_whole() -> None:
     with HttpServer(lambda _: answer(201, {"a": 1}, Link="x", link="y", X_Other="z")) as server:
         url = Url.parse(f"{server.url}/a?b=c")
         response = send(
-            Request(
+            HttpRequest(
                 method="POST",
                 url=url,
                 headers={"Accept": "application/json"},
@@ -116,11 +116,11 @@ class TestTls:
 
     def test_a_server_without_tls_is_an_error(self) -> None:
         with HttpServer(lambda _: answer()) as server:
-            error = fail(Request(method="GET", url=Url.parse(server.url.replace("http:", "https:") + f"/{CANARY}")))
+            error = fail(HttpRequest(method="GET", url=Url.parse(server.url.replace("http:", "https:") + f"/{CANARY}")))
         assert "cannot be reached with TLS" in str(error)
 
     def test_a_ca_file_must_be_readable_and_hold_certificates(self, tmp_path: Path) -> None:
-        request = Request(method="GET", url=Url.parse("https://localhost:1/"))
+        request = HttpRequest(method="GET", url=Url.parse("https://localhost:1/"))
         with pytest.raises(FileReadError, match="cannot be read"):
             send(request, ca_file=tmp_path / "ca.pem")
         (tmp_path / "ca.pem").write_text("no certificate")
@@ -135,5 +135,5 @@ def test_a_proxy_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None
 
     with HttpServer(reply) as proxy:
         monkeypatch.setenv("https_proxy", f"http://localhost:{proxy.port}")
-        error = fail(Request(method="GET", url=Url.parse("https://elsewhere.invalid/")), SHORT)
+        error = fail(HttpRequest(method="GET", url=Url.parse("https://elsewhere.invalid/")), SHORT)
     assert "cannot be reached within 0.5 s" in str(error)

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from quotaform.drift.alert import MetricStore
-from quotaform.drift.metric import METRICS, RunFacts, Sample, merge_run
+from quotaform.drift.metric import METRICS, MetricSample, RunFacts, merge_run
 from quotaform.drift.prometheus import AT_ONCE, MetricsServer, parse_metrics, render_metrics
 from tests.golden.example import example_drift
 from tests.markdown import ROOT, anchors
@@ -42,7 +42,7 @@ def run_of(cluster: str = "eu", *, failed: bool = False, at: float = 1000.0, not
     )
 
 
-def named(samples: dict[Sample, float], cluster: str = "eu") -> dict[str, float]:
+def named(samples: dict[MetricSample, float], cluster: str = "eu") -> dict[str, float]:
     return {" ".join([name, *labels[1:]]): value for (name, labels), value in samples.items() if labels[0] == cluster}
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quotaform.cli.client_quotas import read_ops, read_parts, read_properties, render_described
-from quotaform.cli.command.usage.recommend import Sizing
+from quotaform.cli.command.usage.recommend import SizeOptions
 from quotaform.cli.main import run
 from quotaform.desired.config import Config
 from quotaform.desired.config_reader import read_config
@@ -106,14 +106,14 @@ def config_of(text: str) -> tuple[Config, list[str]]:
 
 def test_options_come_before_the_section() -> None:
     config, _ = config_of(ALL)
-    settings = Sizing(headroom=2.0, floor=[f"{REQUEST}=20"], cap=[f"{PRODUCER}=5MiB/s"]).settings(config, ())
+    settings = SizeOptions(headroom=2.0, floor=[f"{REQUEST}=20"], cap=[f"{PRODUCER}=5MiB/s"]).settings(config, ())
     assert (settings.headroom, settings.percentile, settings.min_samples) == (2.0, 99.9, 50)
     assert (settings.floors, settings.caps) == ({PRODUCER: MIB, REQUEST: 20.0}, {PRODUCER: 5 * MIB})
-    given = Sizing(
+    given = SizeOptions(
         percentile=95.0, min_history=timedelta(days=1), min_samples=7, unused_after=timedelta(days=90)
     ).settings(config, ())
     assert (given.percentile, given.min_history_days, given.min_samples) == (95.0, 1.0, 7)
     assert given.unused_after_days == 90.0
-    assert [Sizing(outlier_days=number).settings(config, ()).outlier_days for number in (None, 0, 2)] == [1, 0, 2]
+    assert [SizeOptions(outlier_days=number).settings(config, ()).outlier_days for number in (None, 0, 2)] == [1, 0, 2]
     with pytest.raises(UsageError, match="the floor of producer_byte_rate is above its cap"):
-        Sizing(floor=[f"{PRODUCER}=2MiB/s"]).settings(config, ())
+        SizeOptions(floor=[f"{PRODUCER}=2MiB/s"]).settings(config, ())

@@ -20,7 +20,7 @@ from quotaform.desired.config import Cluster, Config
 from quotaform.desired.loader import LoadedFiles
 from quotaform.drift import watch as watch_module
 from quotaform.drift.alert import AlertOptions, DriftAlerts, DriftReporter, MetricStore
-from quotaform.drift.metric import Sample
+from quotaform.drift.metric import MetricSample
 from quotaform.drift.watch import Watch, WatchedFiles
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterError, InvalidFilesError
@@ -134,7 +134,7 @@ class World:
         return lines
 
     def sample(self, name: str, *labels: str) -> float | None:
-        key: Sample = (f"quotaform_{name}", labels)
+        key: MetricSample = (f"quotaform_{name}", labels)
         return self.watch.reporter.metrics.samples.get(key)
 
     @property

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from quotaform import __version__
 from quotaform.drift.drift import Drift
-from quotaform.drift.metric import RunFacts, Sample, keep_clusters, merge_run
+from quotaform.drift.metric import MetricSample, RunFacts, keep_clusters, merge_run
 from quotaform.drift.records import (
     ClusterState,
     Notification,
@@ -30,8 +30,8 @@ from quotaform.drift.records import (
     load_notify_state,
 )
 from quotaform.drift.report import render_slack
-from quotaform.http.client import Limits, Retry, send, send_again
-from quotaform.http.message import Request, Url
+from quotaform.http.client import Retry, Timeouts, send, send_again
+from quotaform.http.message import HttpRequest, Url
 from quotaform.model import rule
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import FileReadError, HttpError, NotReadError, QuotaformError, UsageError
@@ -48,7 +48,7 @@ from quotaform.system.files import read_text, update_lock, write_text_atomically
 # HMAC-SHA256 of the time, a dot and the body, byte for byte as it is sent.
 
 SIGNATURE_HEADER: Final = "X-Quotaform-Signature"
-_LIMITS: Final = Limits(connect=5.0, total=10.0)
+_LIMITS: Final = Timeouts(connect=5.0, total=10.0)
 _ATTEMPTS: Final = 3
 _TOTAL: Final = 30.0
 
@@ -132,7 +132,7 @@ def post(receiver: Receiver, body: bytes, *, key: Secret | None, clock: Clock) -
     headers = {"Content-Type": "application/json"}
     if key is not None:
         headers[SIGNATURE_HEADER] = sign(body, key, clock.now())
-    request = Request(method="POST", url=receiver.url, headers=headers, body=body, is_repeatable=True)
+    request = HttpRequest(method="POST", url=receiver.url, headers=headers, body=body, is_repeatable=True)
     retry = Retry(clock=clock, attempts=_ATTEMPTS, total=_TOTAL, longest_wait=5.0)
     response = send_again(request, lambda each: send(each, _LIMITS), retry)
     if not response.is_success:
@@ -308,7 +308,7 @@ class MetricStore(Struct):
     path_of: Callable[[str], Path | None]  # The file of a cluster, which several may share; `None`: in memory only
     warn: Warn  # Called with what is wrong with a file that exists
     is_deferred: bool = False  # Whether files are written by `write` alone: once for many clusters
-    samples: dict[Sample, float] = field(default_factory=dict)
+    samples: dict[MetricSample, float] = field(default_factory=dict)
     _unwritten: list[RunFacts] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
 
@@ -375,7 +375,7 @@ class MetricStore(Struct):
             except OSError as error:
                 raise QuotaformError(f"{path} cannot be written: {error.strerror or error}") from error
 
-    def _read(self, path: Path) -> dict[Sample, float]:
+    def _read(self, path: Path) -> dict[MetricSample, float]:
         from quotaform.drift.prometheus import parse_metrics
 
         try:

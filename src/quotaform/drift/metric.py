@@ -65,9 +65,9 @@ BUILD_INFO: Final = Metric("quotaform_build_info", "The version of quotaform; al
 METRICS: Final[Mapping[str, Metric]] = {row.name: row for row in tuple(globals().values()) if isinstance(row, Metric)}
 """All metrics by name, in the order in which they are written."""
 
-Sample: TypeAlias = tuple[str, tuple[str, ...]]
+MetricSample: TypeAlias = tuple[str, tuple[str, ...]]
 """The name of a metric and the values of its labels, the cluster first."""
-Samples: TypeAlias = Mapping[Sample, float]
+MetricSamples: TypeAlias = Mapping[MetricSample, float]
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ class RunFacts(Struct, frozen=True, kw_only=True):
     is_notified: bool | None = None
 
 
-def merge_run(before: Samples, run: RunFacts) -> dict[Sample, float]:
+def merge_run(before: MetricSamples, run: RunFacts) -> dict[MetricSample, float]:
     """Return the samples after a run: those of its cluster are replaced, the others stay.
 
     What was known of a cluster stays when it could not be compared; only what is about the run changes. `before` is the
@@ -105,14 +105,14 @@ def merge_run(before: Samples, run: RunFacts) -> dict[Sample, float]:
     return merged
 
 
-def _first_seen(before: Samples, run: RunFacts) -> float | None:
+def _first_seen(before: MetricSamples, run: RunFacts) -> float | None:
     """Return since when there has been drift: what is in a file may be longer ago than what is remembered."""
     known = before.get((FIRST_SEEN.name, (run.cluster,)))
     return run.first_seen if known is None or run.first_seen is None else min(known, run.first_seen)
 
 
-def _state_samples(name: str, drift: Drift, first_seen: float | None) -> dict[Sample, float]:
-    samples: dict[Sample, float] = {
+def _state_samples(name: str, drift: Drift, first_seen: float | None) -> dict[MetricSample, float]:
+    samples: dict[MetricSample, float] = {
         (IGNORED_ENTITIES.name, (name,)): drift.ignored_entities,
         (MANAGED_ENTITIES.name, (name,)): drift.managed,
         (UNMANAGED_ENTITIES.name, (name, "in")): drift.unmanaged_in_scope,
@@ -126,7 +126,7 @@ def _state_samples(name: str, drift: Drift, first_seen: float | None) -> dict[Sa
     return samples
 
 
-def keep_clusters(samples: Samples, clusters: Iterable[str]) -> dict[Sample, float]:
+def keep_clusters(samples: MetricSamples, clusters: Iterable[str]) -> dict[MetricSample, float]:
     """Return the samples of some clusters."""
     kept = frozenset(clusters)
     return {key: value for key, value in samples.items() if key[1][0] in kept}

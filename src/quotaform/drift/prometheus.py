@@ -20,7 +20,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from quotaform.drift.metric import METRICS, Sample, Samples, is_sample
+from quotaform.drift.metric import METRICS, MetricSample, MetricSamples, is_sample
 
 MOST_SAMPLES: Final = 200_000
 """How many samples of an existing file are read: 1,000 clusters have some 20,000."""
@@ -29,7 +29,7 @@ MOST_SAMPLES: Final = 200_000
 class _Samples(Collector):
     """Shows samples to `prometheus_client`."""
 
-    def __init__(self, read: Callable[[], Samples]) -> None:
+    def __init__(self, read: Callable[[], MetricSamples]) -> None:
         self._read = read
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -42,28 +42,28 @@ class _Samples(Collector):
                 yield family
 
 
-def _registry(read: Callable[[], Samples]) -> CollectorRegistry:
+def _registry(read: Callable[[], MetricSamples]) -> CollectorRegistry:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Samples(read))
     return registry
 
 
-def render_metrics(samples: Samples) -> str:
+def render_metrics(samples: MetricSamples) -> str:
     """Return samples as a file for the textfile collector: sorted, without times."""
     return generate_latest(_registry(lambda: samples)).decode()
 
 
-def metrics_app(read: Callable[[], Samples]) -> Callable[..., Any]:
+def metrics_app(read: Callable[[], MetricSamples]) -> Callable[..., Any]:
     """Return a WSGI application that serves samples, read anew for each request."""
     return make_wsgi_app(_registry(read))
 
 
-def parse_metrics(text: str) -> dict[Sample, float]:
+def parse_metrics(text: str) -> dict[MetricSample, float]:
     """Return the samples of a file that `render_metrics` wrote; metrics that are not ours are left out.
 
     Raises `ValueError` if it is not in the text format, or has too many samples.
     """
-    found: dict[Sample, float] = {}
+    found: dict[MetricSample, float] = {}
     count = 0
     try:
         for family in text_string_to_metric_families(text):
@@ -96,7 +96,7 @@ Health = Callable[[], tuple[bool, dict[str, Any]]]
 class MetricsServer:
     """Serves metrics in threads that end with the process."""
 
-    def __init__(self, host: str, port: int, read: Callable[[], Samples], health: Health) -> None:
+    def __init__(self, host: str, port: int, read: Callable[[], MetricSamples], health: Health) -> None:
         """Begin to listen.
 
         `port`: A port; 0 for any.
@@ -164,7 +164,7 @@ class _Handler(WSGIRequestHandler):
         """Log nothing: every scrape is one request."""
 
 
-def _application(read: Callable[[], Samples], health: Health) -> Callable[..., Iterable[bytes]]:
+def _application(read: Callable[[], MetricSamples], health: Health) -> Callable[..., Iterable[bytes]]:
     metrics = metrics_app(read)
 
     def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:

@@ -97,7 +97,7 @@ class ApplyWork(Struct, frozen=True, kw_only=True):
         return Done(receipt, keeper.saved, late)
 
 
-Outcome = ClusterOutcome[Applied[Kept[Receipt]]]
+ApplyOutcome = ClusterOutcome[Applied[Kept[Receipt]]]
 AnyPlan = ClusterPlan[Plan | Kept[Plan]]
 Show = Callable[["Cluster", Applied[Kept[Receipt]]], None]
 
@@ -115,7 +115,7 @@ def apply_plans(
     session: SessionOptions = LOCAL_SESSION,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
-) -> Iterator[Outcome]:
+) -> Iterator[ApplyOutcome]:
     """Apply plans on Spark; see `quotaform.apply.run.apply_plans`.
 
     Yields one outcome per cluster, in order; that of a cluster whose result is lost is an `ApplyLostError`. After an
@@ -165,13 +165,13 @@ def _together(plans: Sequence[AnyPlan], begin: int) -> range:
 
 def _applied(
     job: ShippedJob, plans: Sequence[AnyPlan], places: range, ledger: Ledger, show: Show, progress: Progress
-) -> Generator[Outcome, None, bool]:
+) -> Generator[ApplyOutcome, None, bool]:
     """Apply the plans of some places in one job, and yield one outcome per cluster, in order.
 
     Returns whether Spark failed, so that no other job is to be started.
     """
     entered: dict[int, ExitStack] = {}
-    outcomes: dict[int, Outcome] = {}
+    outcomes: dict[int, ApplyOutcome] = {}
     names = {plans[place].cluster.name: place for place in places}
     interrupt: KeyboardInterrupt | None = None
     is_lost, why = False, ""
@@ -218,7 +218,7 @@ def _applied(
     return is_lost
 
 
-def _kept(cluster: Cluster, outcome: ClusterOutcome[Kept[Done]], entered: ExitStack, ledger: Ledger) -> Outcome:
+def _kept(cluster: Cluster, outcome: ClusterOutcome[Kept[Done]], entered: ExitStack, ledger: Ledger) -> ApplyOutcome:
     """Leave what is around a cluster, and return its outcome once its receipt is on record."""
     try:
         with entered:

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from quotaform.http.client import DEFAULT_LIMITS, Limits, Retry, asked_wait, is_rate_limited, send, send_again
-from quotaform.http.message import MIB, Request, Response, Url
+from quotaform.http.client import DEFAULT_LIMITS, Retry, Timeouts, asked_wait, is_rate_limited, send, send_again
+from quotaform.http.message import MIB, HttpRequest, Response, Url
 from quotaform.model.errors import HttpError
 from quotaform.model.text import Secret, inert
 
@@ -28,10 +28,10 @@ class Transport(Struct, frozen=True, kw_only=True):
     """How requests are sent."""
 
     retry: Retry
-    limits: Limits = DEFAULT_LIMITS
+    limits: Timeouts = DEFAULT_LIMITS
     ca_file: Path | None = None  # the certificates that are trusted, in PEM; `None` for those of the system
 
-    def send(self, request: Request) -> Response:
+    def send(self, request: HttpRequest) -> Response:
         """Send a request until there is an answer that would stay the same."""
         return send_again(request, lambda sent: send(sent, self.limits, self.ca_file), self.retry)
 
@@ -86,10 +86,10 @@ class Api:
         """Return the error for an answer that has not the expected shape."""
         return HttpError(self.base.origin, "answered with JSON of an unexpected shape; check the URL of the API")
 
-    def _request(self, method: str, url: Url) -> Request:
-        return Request(method=method, url=url, headers=self.headers, credentials=self.credentials)
+    def _request(self, method: str, url: Url) -> HttpRequest:
+        return HttpRequest(method=method, url=url, headers=self.headers, credentials=self.credentials)
 
-    def _send(self, request: Request) -> Response:
+    def _send(self, request: HttpRequest) -> Response:
         response = self.transport.send(request)
         if not response.is_success:
             raise self._error(response)

@@ -2,9 +2,9 @@
 
 | limit | what happens |
 | --- | --- |
-| `Limits.connect` seconds for each address of the host | an error |
-| `Limits.total` seconds from the first byte to the last, redirects included | an error, also when bytes keep coming |
-| `Request.body_limit` bytes of the answer | an error |
+| `Timeouts.connect` seconds for each address of the host | an error |
+| `Timeouts.total` seconds from the first byte to the last, redirects included | an error, also when bytes keep coming |
+| `HttpRequest.body_limit` bytes of the answer | an error |
 | a redirect within the same scheme, host and port | followed, at most three times |
 | a redirect to anywhere else | an error that names the other host |
 
@@ -17,7 +17,7 @@ certificates (or those of `SSL_CERT_FILE`) or a CA file.
 | --- | --- |
 | the server was not reached, for a reason that may pass | always |
 | a rate limit (429, or 403 with its marks), 503 with `Retry-After` | always, after the time that it asks for |
-| another 5xx, or no answer to what was sent | only what may be sent twice (`Request.may_repeat`) |
+| another 5xx, or no answer to what was sent | only what may be sent twice (`HttpRequest.may_repeat`) |
 | anything else | never |
 
 When a server asks for more time than is left, nothing is waited for: the answer is returned at once.
@@ -46,7 +46,7 @@ from urllib.request import getproxies, proxy_bypass
 from msgspec import Struct
 
 from quotaform import __version__
-from quotaform.http.message import Request, Response, Url
+from quotaform.http.message import HttpRequest, Response, Url
 from quotaform.model.errors import HttpError, QuotaformError
 from quotaform.model.server import Server
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
@@ -95,19 +95,19 @@ _PROXY_REFUSED: Final = "Tunnel connection failed"
 _SAME_METHOD: Final = frozenset({307, 308})
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class Timeouts(Struct, frozen=True, kw_only=True):
     """How long a request may take, in seconds."""
 
     connect: float = 10.0  # to connect to one address of the host, TLS included
     total: float = 30.0
 
 
-DEFAULT_LIMITS: Final = Limits()
+DEFAULT_LIMITS: Final = Timeouts()
 
 
 def send(
-    request: Request,
-    limits: Limits = DEFAULT_LIMITS,
+    request: HttpRequest,
+    limits: Timeouts = DEFAULT_LIMITS,
     ca_file: Path | None = None,
     context: ssl.SSLContext | None = None,
 ) -> Response:
@@ -120,28 +120,28 @@ def send(
     context = context or _tls(ca_file) if request.url.scheme == "https" else None
     deadline = time.monotonic() + limits.total
     for _ in range(_REDIRECTS + 1):
-        response = _Exchange(request, limits, deadline).run(context)
+        response = _HttpExchange(request, limits, deadline).run(context)
         if response.status not in _REDIRECT or "location" not in response.headers:
             return response
         request = replace(request, url=_redirected(request, response))
     raise HttpError(request.url.origin, f"redirects more than {_REDIRECTS} times; check the URL")
 
 
-def _require_sendable(request: Request) -> None:
+def _require_sendable(request: HttpRequest) -> None:
     for value in [*request.headers.values(), *(secret.reveal() for secret in request.credentials.values())]:
         if not value.isascii() or not value.isprintable():
             words = "was not asked: the token or another header contains a line break or a character outside of ASCII"
             raise HttpError(request.url.origin, words, may_have_arrived=False)
 
 
-def _require_private(request: Request, proxy: Proxy | None) -> None:
+def _require_private(request: HttpRequest, proxy: Proxy | None) -> None:
     """Require that credentials are encrypted, or do not leave this machine."""
     if request.credentials and request.url.scheme != "https" and (proxy is not None or not request.url.is_loopback):
         words = "would receive the token unencrypted, so nothing was sent; use https"
         raise HttpError(request.url.origin, words, may_have_arrived=False)
 
 
-def _redirected(request: Request, response: Response) -> Url:
+def _redirected(request: HttpRequest, response: Response) -> Url:
     problem = ""
     try:
         url = request.url.follow(response.headers["location"])
@@ -173,10 +173,10 @@ def _tls(ca_file: Path | None) -> ssl.SSLContext:
     return context
 
 
-class _Exchange:
+class _HttpExchange:
     """One request on one connection."""
 
-    def __init__(self, request: Request, limits: Limits, deadline: float) -> None:
+    def __init__(self, request: HttpRequest, limits: Timeouts, deadline: float) -> None:
         self._request = request
         self._limits = limits
         self._deadline = deadline
@@ -338,7 +338,7 @@ class Retry(Struct, frozen=True, kw_only=True):
     limited_wait: float = _SECONDARY_LIMIT_WAIT  # the fewest seconds after a rate limit that says no time
 
 
-def send_again(request: Request, send: Callable[[Request], Response], retry: Retry) -> Response:
+def send_again(request: HttpRequest, send: Callable[[HttpRequest], Response], retry: Retry) -> Response:
     """Send a request until there is an answer that would stay the same, and return the last answer.
 
     Raises `HttpError` if there is no answer.
@@ -362,7 +362,7 @@ def send_again(request: Request, send: Callable[[Request], Response], retry: Ret
     return outcome
 
 
-def _wait(request: Request, outcome: Response | HttpError, attempt: int, retry: Retry) -> float | None:
+def _wait(request: HttpRequest, outcome: Response | HttpError, attempt: int, retry: Retry) -> float | None:
     """Return how many seconds to wait before the request is sent again; `None` when it is not."""
     asked = None
     if isinstance(outcome, HttpError):

@@ -114,7 +114,7 @@ def _is_host(host: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class HttpRequest:
     """One request."""
 
     method: str

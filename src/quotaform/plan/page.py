@@ -82,7 +82,7 @@ def plan_report(plan: Plan) -> Report:
     )
 
 
-class _Changed(NamedTuple):
+class _ChangedRows(NamedTuple):
     """An entity, with those of its rows that a table is about."""
 
     change: EntityChange
@@ -95,7 +95,7 @@ def change_sections(changes: Iterable[EntityChange], results: Mapping[Entity, st
     A change that reverts drift is with the drift, but a deletion is always with the deletions. `results`: what became
     of the entities in an apply.
     """
-    parts: dict[Action | ChangeOrigin, list[_Changed]] = {each: [] for each in _TITLES}
+    parts: dict[Action | ChangeOrigin, list[_ChangedRows]] = {each: [] for each in _TITLES}
     for change in changes:
         rows = list(zip(change.changes, change.effects, strict=True))
         is_deleted = change.action is Action.DELETE
@@ -103,14 +103,14 @@ def change_sections(changes: Iterable[EntityChange], results: Mapping[Entity, st
         rest = [each for each in rows if each not in drift] if drift else rows
         for part, some in ((ChangeOrigin.DRIFT, drift), (change.action, rest)):
             if some:
-                parts[part].append(_Changed(change, some))
+                parts[part].append(_ChangedRows(change, some))
     for part, title in _TITLES.items():
         if entities := parts[part]:
             yield Section(_change_table(title, entities, results, part))
 
 
 def _change_table(
-    title: str, entities: Sequence[_Changed], results: Mapping[Entity, str] | None, part: Action | ChangeOrigin
+    title: str, entities: Sequence[_ChangedRows], results: Mapping[Entity, str] | None, part: Action | ChangeOrigin
 ) -> Table:
     rows = tuple(
         (

@@ -279,12 +279,12 @@ _MOST_COMPARISONS: Final = 50_000
 """Guessing compares with every user of the cluster; it is given up after a few seconds."""
 
 
-Connect = Callable[["Cluster"], ScramGateway]
+ConnectScram = Callable[["Cluster"], ScramGateway]
 """Connects to a cluster."""
 
 
 def check_clusters_users(
-    checked: ValidatedFiles, clusters: Sequence[Cluster], *, connect: Connect = open_scram
+    checked: ValidatedFiles, clusters: Sequence[Cluster], *, connect: ConnectScram = open_scram
 ) -> tuple[ClusterOutcome[tuple[Finding, ...]], ...]:
     """Ask clusters, all at a time, whether the users in the files exist.
 

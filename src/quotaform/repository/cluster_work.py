@@ -23,7 +23,7 @@ REPORT_INTERVAL: Final = 0.25
 """Seconds after which progress is reported again while a cluster is waited for."""
 
 
-class Steps:
+class ClusterProgress:
     """Progress of the work on one cluster, to be reported again."""
 
     def __init__(self, progress: Progress = no_progress) -> None:
@@ -41,12 +41,12 @@ class Steps:
 
 
 @contextmanager
-def repeated(progress: Progress, what: str, total: int = 0) -> Iterator[Steps]:
+def repeated(progress: Progress, what: str, total: int = 0) -> Iterator[ClusterProgress]:
     """Report the last step again and again while the block waits for a cluster; nothing else may be printed in it.
 
     `progress` is called with what is being done, from a thread of its own.
     """
-    steps = Steps(progress)
+    steps = ClusterProgress(progress)
     steps(what, 0, total)
     is_over = Event()
 
@@ -100,8 +100,8 @@ def work_on(
     of the iterator closes the connections that are still open, which ends whatever waits for a broker, and the threads
     are daemons: so an interrupt is never kept waiting.
     """
-    steps = Steps(progress)
-    run = _Run(clusters, work, connect, known, steps if len(clusters) == 1 else no_progress)
+    steps = ClusterProgress(progress)
+    run = _ClusterRun(clusters, work, connect, known, steps if len(clusters) == 1 else no_progress)
     try:
         run.start()
         yield from run.outcomes(steps)
@@ -109,7 +109,7 @@ def work_on(
         run.close()
 
 
-class _Run(Generic[C, T]):
+class _ClusterRun(Generic[C, T]):
     def __init__(
         self,
         clusters: Sequence[Cluster],
@@ -142,7 +142,7 @@ class _Run(Generic[C, T]):
             with suppress(Exception):
                 connection.close()
 
-    def outcomes(self, steps: Steps) -> Iterator[ClusterOutcome[T]]:
+    def outcomes(self, steps: ClusterProgress) -> Iterator[ClusterOutcome[T]]:
         steps(f"Reading quotas of {_names(self._clusters)}", 0, len(self._clusters) if len(self._clusters) > 1 else 0)
         for place, cluster in enumerate(self._clusters):
             try:
@@ -152,7 +152,7 @@ class _Run(Generic[C, T]):
                 raise
             yield self._outcome(cluster)
 
-    def _await(self, cluster: Cluster, steps: Steps) -> None:
+    def _await(self, cluster: Cluster, steps: ClusterProgress) -> None:
         """Wait until the work on a cluster is done, and report meanwhile which clusters are waited for."""
         total = len(self._clusters)
         while not wait([self._results[cluster.name]], REPORT_INTERVAL).done:

@@ -21,7 +21,7 @@ _NOWHERE: Final = "it is a link that leads out of the commit, or to a file that 
 _SUBMODULE: Final = "it is a submodule, whose files are not read"
 
 
-class _Found(NamedTuple):
+class _AtPath(NamedTuple):
     """What a commit has at a path: an entry, or why it cannot be read, or neither."""
 
     entry: TreeEntry | None = None
@@ -94,7 +94,7 @@ class GitFolder(Struct, frozen=True):
     trees: dict[str, Mapping[str, TreeEntry]] = field(default_factory=dict)
 
     def has(self, path: str) -> bool:
-        return self._find(path) != _Found()
+        return self._find(path) != _AtPath()
 
     def is_folder(self, path: str) -> bool:
         entry, problem = self._find(path)
@@ -124,16 +124,16 @@ class GitFolder(Struct, frozen=True):
         """Return the entry of a path, links followed; that of what does not exist is neither a file nor a folder."""
         return self.objects.entry(self.root, self._join(path)) or TreeEntry(0, "")
 
-    def _find(self, path: str) -> _Found:
+    def _find(self, path: str) -> _AtPath:
         place = self._join(path)
         above, _, name = place.rpartition("/")
         listed = self._tree(above).get(name) if place else self.entry("")
         if listed is None:
-            return _Found()
+            return _AtPath()
         entry = self.entry(path) if listed.is_link else listed
         if _SUBMODULE_MODE in (listed.mode, entry.mode):
-            return _Found(problem=_SUBMODULE)
-        return _Found(entry) if entry.mode else _Found(problem=_NOWHERE)
+            return _AtPath(problem=_SUBMODULE)
+        return _AtPath(entry) if entry.mode else _AtPath(problem=_NOWHERE)
 
     def _tree(self, place: str) -> Mapping[str, TreeEntry]:
         """Return what is in a folder, given from the top, by name; nothing if it is not one."""

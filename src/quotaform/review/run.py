@@ -10,7 +10,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from quotaform.http.api import Transport
-from quotaform.http.client import DEFAULT_LIMITS, Limits, Retry
+from quotaform.http.client import DEFAULT_LIMITS, Retry, Timeouts
 from quotaform.http.message import Url
 from quotaform.model.errors import ArgumentError, HttpError, QuotaformError, StaleError, UsageError
 from quotaform.model.text import MIB, Secret, option_of, quote
@@ -162,7 +162,7 @@ def read_drafts(paths: Sequence[Path]) -> tuple[DesiredComment, ...]:
 
 
 def make_transport(
-    ca_file: Path | None = None, limits: Limits = DEFAULT_LIMITS, clock: Clock = SYSTEM_CLOCK
+    ca_file: Path | None = None, limits: Timeouts = DEFAULT_LIMITS, clock: Clock = SYSTEM_CLOCK
 ) -> Transport:
     """Return how requests are sent: again for at most a minute after a failure that may pass.
 

@@ -26,8 +26,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from quotaform.http.client import Limits, Retry, send, send_again
-from quotaform.http.message import MIB, Request, Url
+from quotaform.http.client import Retry, Timeouts, send, send_again
+from quotaform.http.message import MIB, HttpRequest, Url
 from quotaform.model.errors import HttpError, SandboxError, UsageError
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.sandbox.cache import cache_directory, locked
@@ -99,7 +99,7 @@ _NOT_RUNTIME = re.compile(r"-(sources|javadoc|test|test-sources|scaladoc)\.jar(\
 _BROKER_JAR: Final = re.compile(r"kafka_2\.1\d-(\d+(?:\.\d+)+).*\.jar").fullmatch
 
 _MAVEN: Final = Url.parse("https://repo1.maven.org/maven2")
-_LIMITS: Final = Limits(total=120.0)
+_LIMITS: Final = Timeouts(total=120.0)
 _LARGEST_JAR: Final = 64 * MIB
 
 
@@ -154,7 +154,7 @@ class Download(Struct, frozen=True, kw_only=True):
 
 def fetch_jar(path: str) -> bytes:
     """Return what is at a path of Maven Central. Raises `HttpError`."""
-    request = Request(method="GET", url=_MAVEN.under(f"/{path}"), body_limit=_LARGEST_JAR, is_download=True)
+    request = HttpRequest(method="GET", url=_MAVEN.under(f"/{path}"), body_limit=_LARGEST_JAR, is_download=True)
     response = send_again(request, lambda sent: send(sent, _LIMITS), Retry(attempts=3))
     if not response.is_success:
         raise HttpError(_MAVEN.origin, f"answered with status {response.status}", status=response.status)

@@ -180,11 +180,11 @@ class BatchWriter(Struct, kw_only=True):
         sync_folder(folder)
 
 
-Report = Callable[[Streamed], None]
+Tick = Callable[[Streamed], None]
 """Called some times a second."""
 
 
-def run_stream(spark: SparkSession, request: StreamRequest, report: Report, is_stopped: Callable[[], bool]) -> Streamed:
+def run_stream(spark: SparkSession, request: StreamRequest, report: Tick, is_stopped: Callable[[], bool]) -> Streamed:
     """Read until the topic is empty, the time is over or somebody stops it, and return what this run has done.
 
     `spark`: a session with the connector; its settings are left alone. `report`: told how far it is. `is_stopped`:
@@ -286,7 +286,7 @@ def with_record_id(records: DataFrame) -> DataFrame:
     )
 
 
-def _run(records: DataFrame, writer: BatchWriter, report: Report, is_stopped: Callable[[], bool]) -> Streamed:
+def _run(records: DataFrame, writer: BatchWriter, report: Tick, is_stopped: Callable[[], bool]) -> Streamed:
     """Run a query until it ends or is to end, and return what its batches have done."""
     request = writer.request
     stream = records.writeStream.foreachBatch(writer).option("checkpointLocation", located(str(request.progress)))

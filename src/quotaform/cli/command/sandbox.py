@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 HELP: Final = "Run a real Apache Kafka on this machine (127.0.0.1 only), for tests."
 
 Name = Annotated[str, option("--name NAME", "Name of the sandbox.")]
-Output = Annotated[str, choice("--format", ("text", "json"), "Output format.")]
+FormatOption = Annotated[str, choice("--format", ("text", "json"), "Output format.")]
 
 
 @with_options
@@ -27,7 +27,7 @@ def start(
     jmx: bool = flag("--jmx", "Open a JMX port per broker, without authentication."),
     kafka: str | None = option("--kafka VERSION", "Release of Kafka: 2.8 (with ZooKeeper), 3.3, 3.9, 4.0 or 4.3."),
     name: Name = "default",
-    output: Output = "text",
+    output: FormatOption = "text",
 ) -> int:
     """Start a sandbox in the background and print its bootstrap servers.
 
@@ -72,7 +72,7 @@ def stop(name: Name = "default") -> int:
 
 
 @with_options
-def status(name: Name = "default", output: Output = "text") -> int:
+def status(name: Name = "default", output: FormatOption = "text") -> int:
     """Print the bootstrap servers of a running sandbox.
 
     If it is not running, nothing is printed on stdout (JSON: `"running": false`) and the exit code is 1.

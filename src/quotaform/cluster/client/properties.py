@@ -55,11 +55,11 @@ class Property:
     location: Location
 
 
-Report = Callable[[str, Location], None]
+ReportProblem = Callable[[str, Location], None]
 """Called with a problem and its place."""
 
 
-def parse_properties(text: str, file: str, report: Report) -> Iterator[Property]:
+def parse_properties(text: str, file: str, report: ReportProblem) -> Iterator[Property]:
     """Yield the properties of a file in their order; a key may come twice, and the last one counts.
 
     `report` is called with each line that cannot be read; no message holds anything of the line, which may be a

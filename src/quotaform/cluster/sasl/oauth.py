@@ -20,17 +20,17 @@ from quotaform.cluster.sasl.jaas import read_jaas, render_jaas, shown_option
 from quotaform.cluster.sasl.token_source import (
     ALGORITHMS,
     Assertion,
-    Command,
     Endpoint,
     SecretFile,
-    Source,
+    TokenCommand,
+    TokenSource,
     Unsecured,
     forget_token,
     get_token,
     mask,
 )
 from quotaform.cluster.wire.failure import SASL_FAILED, CodeError, LoginError
-from quotaform.http.client import DEFAULT_LIMITS, Limits
+from quotaform.http.client import DEFAULT_LIMITS, Timeouts
 from quotaform.http.message import Url, file_of, form_value
 from quotaform.model.errors import ConnectError, QuotaformError
 from quotaform.model.server import ALLOWED_HOSTS, Server
@@ -62,7 +62,7 @@ _VALUE: Final = regex(r"[\x21-\x7e \t\r\n]+").fullmatch
 class Bearer(Struct, frozen=True, kw_only=True):
     """A source of tokens, and what is sent with them."""
 
-    source: Source
+    source: TokenSource
     who: str
     subject: str  # the claim of a token that names the user
     skew: float  # seconds by which clocks may differ
@@ -91,7 +91,7 @@ class Bearer(Struct, frozen=True, kw_only=True):
 
     def java_properties(self) -> dict[str, str]:
         """Return the properties of a Java client."""
-        if isinstance(self.source, Command):
+        if isinstance(self.source, TokenCommand):
             raise QuotaformError(f"A Java client has no {OwnSecret.TOKEN_COMMAND}; give it {_URL}.")
         if isinstance(self.source, Endpoint):
             if self.source.assertion:
@@ -137,7 +137,7 @@ def read(reader: ClientProperties, mechanism: str) -> Bearer:
     )
 
 
-def _read_source(reader: ClientProperties, options: Mapping[str, str]) -> tuple[Source, str]:
+def _read_source(reader: ClientProperties, options: Mapping[str, str]) -> tuple[TokenSource, str]:
     """Return where tokens come from, and what messages call the client."""
     url, command = reader.get(_URL), reader.environ.get(OwnSecret.TOKEN_COMMAND)
     is_unsecured = any(name.startswith("unsecuredLogin") for name in options)
@@ -159,7 +159,7 @@ def _read_source(reader: ClientProperties, options: Mapping[str, str]) -> tuple[
     ), f"client {reader.written(key) if reader.has(key) else shown_option(reader, 'clientId')}"
 
 
-def _read_command(reader: ClientProperties, command: str) -> Command:
+def _read_command(reader: ClientProperties, command: str) -> TokenCommand:
     try:
         name, *arguments = shlex.split(command)
         # A relative path may lead into a repository, of which nothing is executed.
@@ -177,7 +177,7 @@ def _read_command(reader: ClientProperties, command: str) -> Command:
             f"the token of {OwnSecret.TOKEN_COMMAND} would be sent to the servers that this repository names; list"
             f" their hosts in {ALLOWED_HOSTS}, or keep these properties outside of it",
         )
-    return Command(tuple(map(Secret, [str(program), *arguments])))
+    return TokenCommand(tuple(map(Secret, [str(program), *arguments])))
 
 
 def _read_unsecured(reader: ClientProperties, options: Mapping[str, str]) -> Unsecured:
@@ -226,7 +226,7 @@ def _read_endpoint(reader: ClientProperties, options: Mapping[str, str]) -> Endp
         secrets=tuple(map(Secret, hidden)),
         assertion=("assertion" if is_grant else "client_assertion", assertion) if assertion else None,
         tls=read_tls(reader.inside(_JAAS, options)),
-        limits=Limits(connect=connect, total=connect + wait if wait else DEFAULT_LIMITS.total),
+        limits=Timeouts(connect=connect, total=connect + wait if wait else DEFAULT_LIMITS.total),
         backoff=reader.number("sasl.login.retry.backoff.ms", 100) / 1000,
         patience=min(reader.number("sasl.login.retry.backoff.max.ms", 10_000) / 1000, _LONGEST_PATIENCE),
     )

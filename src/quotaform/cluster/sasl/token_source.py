@@ -21,8 +21,8 @@ from msgspec import Struct
 
 from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.wire.failure import LoginError
-from quotaform.http.client import Limits, Retry, send, send_again
-from quotaform.http.message import Request, Response, Url, form_value
+from quotaform.http.client import Retry, Timeouts, send, send_again
+from quotaform.http.message import HttpRequest, Response, Url, form_value
 from quotaform.model.errors import FileReadError, HttpError, missing_extra
 from quotaform.model.text import MIB, Secret, inert
 from quotaform.model.variable import OwnSecret
@@ -132,7 +132,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     secrets: tuple[Secret, ...]  # what is not shown when the endpoint repeats it
     assertion: tuple[str, Assertion | SecretFile] | None  # the field for an assertion, and what makes one
     tls: Tls
-    limits: Limits
+    limits: Timeouts
     backoff: float  # seconds after the first failure
     patience: float  # seconds after which nothing is sent again, as in Java's client
 
@@ -142,7 +142,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         if self.assertion is not None:
             form.append((self.assertion[0], self.assertion[1].fetch()))
             secrets.append(form[-1][1])
-        request = Request(
+        request = HttpRequest(
             method="POST",
             url=self.url,
             headers={"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"},
@@ -196,7 +196,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         return LoginError(f"{self.what} refused to give a token ({why})", f"check {check}, and the scope")
 
 
-class Command(Struct, frozen=True):
+class TokenCommand(Struct, frozen=True):
     """A command of the operator that prints a token, started without a shell.
 
     What it says on its standard error is for the operator's eyes, and in no message: it may hold a secret.
@@ -239,21 +239,21 @@ class Unsecured(Struct, frozen=True):
         return f"{_encode({'alg': 'none'})}.{_encode({'exp': now + self.lifetime, 'iat': now, **dict(self.claims)})}."
 
 
-Source = Endpoint | Command | Unsecured | SecretFile
+TokenSource = Endpoint | TokenCommand | Unsecured | SecretFile
 """Each has `fetch`, which returns a token or raises `LoginError`, and `what` messages call it."""
 
 
-class _Kept(NamedTuple):
+class _CachedToken(NamedTuple):
     token: Secret
     renew_at: float
     expires: float
 
 
-_kept: Final[dict[Source, _Kept]] = {}
+_kept: Final[dict[TokenSource, _CachedToken]] = {}
 """Tokens of this process that cost a request or the start of a command."""
 
 
-def get_token(source: Source, *, subject: str, skew: float, window: float) -> Secret:
+def get_token(source: TokenSource, *, subject: str, skew: float, window: float) -> Secret:
     """Return a token that is valid for a while, the same as before if it is; `Bearer` has the rules."""
     now, kept = time(), _kept.get(source)
     if kept is not None and now < kept.renew_at:
@@ -274,12 +274,12 @@ def get_token(source: Source, *, subject: str, skew: float, window: float) -> Se
             else "check what issues it",
         ) from None
     token = Secret(text)
-    if isinstance(source, (Endpoint, Command)):
-        _kept[source] = _Kept(token, now + window * (expires - now), expires)
+    if isinstance(source, (Endpoint, TokenCommand)):
+        _kept[source] = _CachedToken(token, now + window * (expires - now), expires)
     return token
 
 
-def forget_token(source: Source) -> None:
+def forget_token(source: TokenSource) -> None:
     """Use no longer what a broker does not accept."""
     _kept.pop(source, None)
 

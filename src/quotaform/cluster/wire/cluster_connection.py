@@ -21,10 +21,10 @@ from quotaform.cluster.wire.failure import (
     CodeError,
     Failure,
     LoginError,
-    OtherClusterError,
     Stage,
     TooOldError,
     UnprovenError,
+    WrongClusterError,
     connect_error,
     unanswered,
 )
@@ -245,7 +245,7 @@ class ClusterConnection:
             metadata = broker.open(monotonic() + seconds)
             stage = Stage.CLUSTER_ID
             if self.cluster_id is not None and metadata.cluster_id != self.cluster_id:
-                raise OtherClusterError(metadata.cluster_id, self.cluster_id)
+                raise WrongClusterError(metadata.cluster_id, self.cluster_id)
         except ClusterError:
             self._drop()
             raise

@@ -122,7 +122,7 @@ class UnprovenError(Exception):
     """A server did not prove who it is, as SCRAM and GSSAPI require of both sides."""
 
 
-class OtherClusterError(Exception):
+class WrongClusterError(Exception):
     """A server belongs to another cluster than the one that was connected to."""
 
     def __init__(self, found: str | None, expected: str) -> None:
@@ -156,7 +156,7 @@ _WORDS: Final[dict[type[BaseException], str]] = {
     UnlistedError: f"not listed in {ALLOWED_HOSTS}",
     TooOldError: "too old",
     UnprovenError: "wrong SASL answer",
-    OtherClusterError: "another cluster",
+    WrongClusterError: "another cluster",
 }
 
 

@@ -79,7 +79,7 @@ class NodeFile(Struct):
     tail: list[str]  # the comments of a file without content
 
 
-class _Resolver(VersionedResolver):
+class _TextResolver(VersionedResolver):
     """Resolves every scalar as text: its type is decided elsewhere."""
 
     versioned_resolver: dict[str, Any] = {}  # noqa: RUF012
@@ -118,7 +118,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 def _yaml(offset: int = 0) -> Any:
     writer = YAML()
-    writer.Resolver, writer.Emitter = _Resolver, _Emitter
+    writer.Resolver, writer.Emitter = _TextResolver, _Emitter
     writer.width = 1 << 30
     writer.brace_single_entry_mapping_in_flow_sequence = True
     writer.indent(mapping=_INDENT, sequence=_INDENT + offset, offset=offset)

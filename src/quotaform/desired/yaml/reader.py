@@ -70,7 +70,7 @@ def read_document(name: str, text: str, *, stream: Stream | None = None, most_va
     values an item of that list may hold, and how many there may be outside it.
     """
     document = Document(name)
-    reader = _Reader(document, stream, most_values)
+    reader = _DocumentReader(document, stream, most_values)
     try:
         try:
             reader.read(text)
@@ -84,7 +84,7 @@ def read_document(name: str, text: str, *, stream: Stream | None = None, most_va
     return document
 
 
-class _Reader:
+class _DocumentReader:
     def __init__(self, document: Document, stream: Stream | None, most_values: int) -> None:
         self.document = document
         self.most_values = most_values

@@ -29,7 +29,7 @@ from typing import Final
 
 from quotaform.model.moment import read_moment
 from quotaform.model.text import quote
-from quotaform.usage.format.text import Result, Source, as_items, make_sample, read_epoch, text_lines
+from quotaform.usage.format.text import Parsed, Source, as_items, make_sample, read_epoch, text_lines
 from quotaform.usage.metric import PROPERTY, Measure, Read, read_object_name
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import Item
@@ -62,7 +62,7 @@ def parse_jmxtool(source: Source, origin: Origin, ts: float | None = None) -> It
     yield from as_items(_results(source, origin))
 
 
-def _results(source: Source, origin: Origin) -> Iterator[tuple[int, str, Result, str]]:
+def _results(source: Source, origin: Origin) -> Iterator[tuple[int, str, Parsed, str]]:
     columns: list[Read] | None = None  # What the columns after the time are
     header, rows = "", 0
     ts: float | str | None = None
@@ -115,7 +115,7 @@ def _cells(line: str) -> list[str]:
         return [line]
 
 
-def _row(columns: Sequence[Read], line: str, *, is_cut: bool) -> Iterator[tuple[str, Result, str]]:
+def _row(columns: Sequence[Read], line: str, *, is_cut: bool) -> Iterator[tuple[str, Parsed, str]]:
     """Yield what the columns of a line say, each with its place in the line."""
     cells = _cells(line)
     if len(cells) != len(columns) + 1:
@@ -131,7 +131,7 @@ def _row(columns: Sequence[Read], line: str, *, is_cut: bool) -> Iterator[tuple[
             yield f", column {place}", result, cell
 
 
-def _value(line: Match[str], ts: float | str, origin: Origin, *, is_cut: bool) -> Result:
+def _value(line: Match[str], ts: float | str, origin: Origin, *, is_cut: bool) -> Parsed:
     """Return what a line with one value says."""
     measure = read_object_name(line["name"], line["attribute"], origin)
     if isinstance(measure, Measure) and (is_cut or isinstance(ts, str)):

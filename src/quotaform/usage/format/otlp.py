@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
-from quotaform.usage.format.text import Result, Source, as_items, json_documents, make_sample, read_number, read_time
+from quotaform.usage.format.text import Parsed, Source, as_items, json_documents, make_sample, read_number, read_time
 from quotaform.usage.metric import Measure, read_metric
 from quotaform.usage.metric_name import TIME_UNITS, UCUM_SIZES, Origin
 from quotaform.usage.sample import Attribute, DropReason, Item, Rejected
@@ -79,7 +79,7 @@ class _Document(Struct, rename="camel"):
     resource_metrics: list[_ResourceMetrics]
 
 
-class Point(NamedTuple):
+class DataPoint(NamedTuple):
     """A data point with what it is of."""
 
     name: str
@@ -113,13 +113,13 @@ def _in_camel_case(document: bytes) -> bytes:
     return _SNAKE.sub(lambda name: _HUMP.sub(lambda hump: hump[1].upper(), name[0]), document)
 
 
-def _results(document: _Document, origin: Origin, ts: float | None) -> Iterator[tuple[int, str, Result, object]]:
+def _results(document: _Document, origin: Origin, ts: float | None) -> Iterator[tuple[int, str, Parsed, object]]:
     for number, point in enumerate(_points(document), start=1):
         result = DropReason.OTHER_METRIC if point is None else _result(point, origin, ts)
         yield number, f"data point {number}", result, point
 
 
-def _result(point: Point, origin: Origin, ts: float | None) -> Result:
+def _result(point: DataPoint, origin: Origin, ts: float | None) -> Parsed:
     measure = read_metric(point.name, point.labels, origin)
     data = point.data
     time = _time(data.time_unix_nano, ts)
@@ -135,7 +135,7 @@ def _result(point: Point, origin: Origin, ts: float | None) -> Result:
     return make_sample(measure, time, raw)
 
 
-def _rate(measure: Measure, data: _Point, time: float, raw: object) -> Result:
+def _rate(measure: Measure, data: _Point, time: float, raw: object) -> Parsed:
     """Return the rate over the interval of a point that counts from its start."""
     start = _time(data.start_time_unix_nano, None)
     if isinstance(start, str) or start >= time:
@@ -151,7 +151,7 @@ def _time(raw: object, ts: float | None) -> float | str:
     return read_time(nanoseconds / 1e9 if nanoseconds is not None else raw)
 
 
-def _points(document: _Document) -> Iterator[Point | None]:
+def _points(document: _Document) -> Iterator[DataPoint | None]:
     """Yield the data points of a document; `None` for those that are of no rate."""
     for resource_metrics in document.resource_metrics:
         resource = _attributes(resource_metrics.resource.attributes if resource_metrics.resource else None)
@@ -163,7 +163,7 @@ def _points(document: _Document) -> Iterator[Point | None]:
                 is_delta = data.aggregation_temporality in _DELTA
                 for point in data.data_points or ():
                     labels = resource | _attributes(point.attributes)
-                    yield Point(metric.name or "", metric.unit or "", labels, is_delta, point)
+                    yield DataPoint(metric.name or "", metric.unit or "", labels, is_delta, point)
 
 
 def _attributes(attributes: list[_Attribute] | None) -> dict[str, str]:

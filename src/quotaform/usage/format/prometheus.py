@@ -19,7 +19,7 @@ from msgspec.json import decode, encode
 
 from quotaform.model.text import inert
 from quotaform.usage.format.text import (
-    Result,
+    Parsed,
     Source,
     as_items,
     decoded,
@@ -143,7 +143,7 @@ def _parse_element(raw: Raw, origin: Origin, number: int) -> Iterator[Item]:
         )
 
 
-def _sample(pair: object, measure: Measure) -> Result:
+def _sample(pair: object, measure: Measure) -> Parsed:
     if not isinstance(pair, list) or len(pair) != 2:
         return "not a pair of time and value"
     return make_sample(measure, read_time(pair[0]), pair[1])
@@ -189,7 +189,7 @@ def parse_exposition(source: Source, origin: Origin, ts: float | None = None) ->
     yield from as_items(_results(source, origin, ts))
 
 
-def _results(source: Source, origin: Origin, ts: float | None) -> Iterator[tuple[int, str, Result | None, str]]:
+def _results(source: Source, origin: Origin, ts: float | None) -> Iterator[tuple[int, str, Parsed | None, str]]:
     is_file = not isinstance(source, bytes | str)
     for number, text in enumerate(text_lines(source), start=1):
         line = text.strip()
@@ -199,7 +199,7 @@ def _results(source: Source, origin: Origin, ts: float | None) -> Iterator[tuple
         yield number, f"line {number}", result, line
 
 
-def _result(line: str, origin: Origin, ts: float | None) -> Result:
+def _result(line: str, origin: Origin, ts: float | None) -> Parsed:
     found = _LINE(line)
     if found is None:
         return "not a metric with a value, or cut"

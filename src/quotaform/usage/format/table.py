@@ -13,7 +13,7 @@ from quotaform.model.entity import desanitize
 from quotaform.model.moment import read_moment
 from quotaform.model.records.schema import Node, boolean, choice, closed, mapping, text, titled
 from quotaform.model.text import listed, option_of, quote
-from quotaform.usage.format.text import LATEST, Result, as_items, make_sample, read_number, read_time
+from quotaform.usage.format.text import LATEST, Parsed, as_items, make_sample, read_number, read_time
 from quotaform.usage.metric import OTHER_LABELS, Measure, check_series, may_name, names_of, read_metric
 from quotaform.usage.metric_name import LABELS, Origin, fold, key_of_type
 from quotaform.usage.sample import Attribute, DropReason, Item, Series, broker_window_s
@@ -233,7 +233,7 @@ def parse_rows(rows: Iterable[Cells], mapping: TableMapping, origin: Origin) -> 
     yield from as_items(_results(rows, mapping, origin))
 
 
-def _results(rows: Iterable[Cells], mapping: TableMapping, origin: Origin) -> Iterator[tuple[int, str, Result, object]]:
+def _results(rows: Iterable[Cells], mapping: TableMapping, origin: Origin) -> Iterator[tuple[int, str, Parsed, object]]:
     numbers = {mapping.columns[name] for name in (TS, *VALUE_FIELDS) if name in mapping.columns}
     names = sorted(mapping.names - numbers)
     known: dict[tuple[str | None, ...], Measures | DropReason | str] = {}
@@ -251,7 +251,7 @@ def read_names(cells: Cells, mapping: TableMapping, origin: Origin) -> Measures 
     return (_of_metric if mapping.is_of_metrics else _of_bucket)(cells, mapping, origin)
 
 
-def _of_row(cells: Cells, measures: Measures, mapping: TableMapping) -> Iterator[Result]:
+def _of_row(cells: Cells, measures: Measures, mapping: TableMapping) -> Iterator[Parsed]:
     ts = read_cell_time(cells.get(mapping.columns[TS]), mapping.time_unit)
     is_missing = not mapping.is_of_metrics
     for name, measure in measures.items():

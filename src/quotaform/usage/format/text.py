@@ -16,16 +16,7 @@ from msgspec.json import decode, encode
 
 from quotaform.model.text import MIB, inert, quote, size_text
 from quotaform.usage.metric import Measure, Read
-from quotaform.usage.sample import (
-    LONGEST_RECORD,
-    Attribute,
-    Dropped,
-    DropReason,
-    Item,
-    Rejected,
-    Sample,
-    reject,
-)
+from quotaform.usage.sample import LONGEST_RECORD, Attribute, Dropped, DropReason, Item, Rejected, Sample, reject
 
 Source: TypeAlias = bytes | str | IO[bytes]
 """A whole document, or a file, of which no more than a line or a JSON document has to be in memory."""
@@ -106,13 +97,13 @@ def decoded(raw: Raw | None, kind: Any) -> Any:
         return None
 
 
-Result: TypeAlias = Sample | DropReason | str
+Parsed: TypeAlias = Sample | DropReason | str
 """A sample, why it is left out, or what is wrong with it."""
 
 _RESULTS: Final = 10_000
 
 
-def as_items(found: Iterable[tuple[int, str, Result | None, object]]) -> Iterator[Item]:
+def as_items(found: Iterable[tuple[int, str, Parsed | None, object]]) -> Iterator[Item]:
     """Yield samples, records that could not be read, and how many samples are left out.
 
     Something is yielded regularly, also if there are no samples, so that callers can check their deadline.
@@ -258,7 +249,7 @@ def read_epoch(raw: object) -> float | str:
     return read_time(raw)
 
 
-def make_sample(measure: Read, ts: float | str, raw: object) -> Result:
+def make_sample(measure: Read, ts: float | str, raw: object) -> Parsed:
     """Return the sample of a value, or why there is none, or what is wrong: with its metric, its time or the value.
 
     `ts`: the time, or what is wrong with it.

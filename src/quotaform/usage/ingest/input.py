@@ -19,7 +19,7 @@ from quotaform.desired.shape import check_shape
 from quotaform.desired.tree import SourceFile, decode, shown_path
 from quotaform.desired.yaml.document import StopReadingError
 from quotaform.desired.yaml.reader import read_document
-from quotaform.http.client import Limits
+from quotaform.http.client import Timeouts
 from quotaform.http.message import Response
 from quotaform.model import rule
 from quotaform.model.errors import ArgumentError, HttpError, InvalidFilesError, MetricsError
@@ -63,7 +63,7 @@ DEFAULT_QUERY: Final = f'{{__name__=~"{QUERY}"}}'
 _POINTS: Final = 360
 """The points per series of a slice, at first; 10,000 series have some 90 MB then."""
 _FEWEST_POINTS: Final = 2
-_LIMITS: Final = Limits(total=120.0)
+_LIMITS: Final = Timeouts(total=120.0)
 _TOO_MUCH: Final = frozenset({413, 422, 500, 503, 504})
 """The statuses of a query that loads too many samples, or takes too long."""
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from msgspec import Struct
 
-from quotaform.http.client import Limits, send
-from quotaform.http.message import Request, Response, Url
+from quotaform.http.client import Timeouts, send
+from quotaform.http.message import HttpRequest, Response, Url
 from quotaform.model.entity import IP
 from quotaform.model.errors import ArgumentError, HttpError, MetricsError, QuotaformError, UsageError
 from quotaform.model.outcome import Progress, no_progress
@@ -212,9 +212,9 @@ class ExporterReader(Reader):
     def fetch(self, timeout: float) -> bytes:
         """Return the page."""
         headers = {"Accept": "text/plain;version=0.0.4, text/plain"}
-        request = Request(method="GET", url=self._url, headers=headers, body_limit=BODY_LIMIT)
+        request = HttpRequest(method="GET", url=self._url, headers=headers, body_limit=BODY_LIMIT)
         try:
-            response = send(request, Limits(connect=timeout, total=timeout))
+            response = send(request, Timeouts(connect=timeout, total=timeout))
         except HttpError as error:
             is_closed = error.problem.startswith("closed")
             remedy = "; check that it is the port of an exporter of Prometheus" if is_closed else ""
@@ -359,9 +359,9 @@ class Prometheus(Struct, frozen=True):
         """Scheme, host and port."""
         return f"Prometheus at {self.url.origin}"
 
-    def ask(self, path: str, fields: Mapping[str, str], limits: Limits) -> Response:
+    def ask(self, path: str, fields: Mapping[str, str], limits: Timeouts) -> Response:
         """Return an answer, whatever its status. Raises `HttpError`, and `MetricsError` if it wants another login."""
-        request = Request(
+        request = HttpRequest(
             method="GET",
             url=self.url.under(path).with_query(fields),
             headers=self.headers,
@@ -395,7 +395,7 @@ class PrometheusReader(Reader):
         matchers = "".join(f", {name}={dumps(value, ensure_ascii=False)}" for name, value in self._labels.items())
         query = {"query": f'{{__name__=~"{QUERY}"{matchers}}}'}
         try:
-            response = self._server.ask("/api/v1/query", query, Limits(connect=timeout, total=timeout))
+            response = self._server.ask("/api/v1/query", query, Timeouts(connect=timeout, total=timeout))
         except HttpError as error:
             raise self.error(error.problem) from None
         if not response.is_success and response.status not in (400, 422, 503):

@@ -27,13 +27,7 @@ from quotaform.system.clock import SYSTEM_CLOCK, Clock
 from quotaform.system.files import require_no_way_out, write_bytes_atomically
 from quotaform.system.process import held_signals
 from quotaform.usage.record.reader import Reader, Reading, problem_of
-from quotaform.usage.record.recording import (
-    Gap,
-    RecordedSource,
-    Recording,
-    explain_no_rows,
-    first_problem,
-)
+from quotaform.usage.record.recording import Gap, RecordedSource, Recording, explain_no_rows, first_problem
 from quotaform.usage.sample import UsageRow, by_reason
 
 if TYPE_CHECKING:
@@ -68,7 +62,7 @@ class RecordRequest(Struct, frozen=True, kw_only=True):
     """Called now and then with the seconds that have passed, and the rows so far."""
 
 
-class _Source(Struct):
+class _SourceState(Struct):
     """A source, and what became of it so far, as the main thread knows it."""
 
     cluster: str
@@ -123,7 +117,7 @@ class _Source(Struct):
 class _Answer(NamedTuple):
     """What became of slots of a source."""
 
-    source: _Source
+    source: _SourceState
     found: Reading | Gap
     is_asked: bool = True
 
@@ -172,12 +166,12 @@ class _Recorder:
         self._failed: dict[str, NothingReadError] = {}
         self._failure: str | None = None
         self._answers: SimpleQueue[_Answer] = SimpleQueue()
-        self._sources: list[_Source] = []
+        self._sources: list[_SourceState] = []
         for cluster, readers in request.readers.items():
             where = "" if len(request.readers) == 1 else f"cluster {cluster}, "
             for broker, reader in readers.items():
                 shown, found = reader.shown, RecordedSource(broker=broker, source=reader.shown)
-                self._sources.append(_Source(cluster, f"{where}broker {broker}: {shown}", reader, found))
+                self._sources.append(_SourceState(cluster, f"{where}broker {broker}: {shown}", reader, found))
 
     def run(self) -> list[ClusterOutcome[Recording]]:
         # Daemons: an answer that is under way when it ends is not waited for to the end.
@@ -205,7 +199,7 @@ class _Recorder:
             self._write()
         return [self._outcome(cluster) for cluster in self._request.readers]
 
-    def _ask(self, source: _Source) -> None:
+    def _ask(self, source: _SourceState) -> None:
         """Read a source in its slots, until there are no more or its cluster is to stop; in a thread of its own."""
         request, clock, stop = self._request, self._clock, self._stops[source.cluster]
         interval = request.interval

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sizing:
+class SizeOptions:
     """How quotas are sized; what is not given is as `recommend` of quotaform.yaml says."""
 
     percentile: float | None = option(
@@ -125,7 +125,7 @@ def recommend(
     directory: DirectoryArgument = None,
     usage: UsageOption,
     target: ManyClusters,
-    sizing: Sizing,
+    sizing: SizeOptions,
     write: bool = flag("--write", "Write the proposals into the files: all of them, or none."),
     diff: bool = flag("--diff", "Print the changes of --write as a unified diff, and write nothing."),
     no_backtest: bool = flag("--no-backtest", "Skip the backtest of the proposals, which takes most of the time."),

@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from inspect import Signature
 
-    from quotaform.api import apply, describe, drift, explain, plan, resolve, snapshot, validate
+    from quotaform.api import apply, describe, drift, explain, plan, resolve, snapshot, top, validate
     from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
     from quotaform.model.entity import Entity
     from quotaform.model.errors import QuotaformError
     from quotaform.model.filter import ANY, EntityFilter, FilterComponent, Rule
     from quotaform.model.outcome import ClusterOutcome
+    from quotaform.repository.format_files import format_files
     from quotaform.repository.repository import Repository, Target
+    from quotaform.repository.run import check_cluster
     from quotaform.resolve.quota_admin import Described, QuotaAdmin
     from quotaform.resolve.request import Effective, Resolved
 
@@ -48,20 +50,25 @@ __all__ = [
     "Rule",
     "Target",
     "apply",
+    "check_cluster",
     "describe",
     "drift",
     "explain",
+    "format_files",
     "plan",
     "resolve",
     "snapshot",
+    "top",
     "validate",
 ]
 
 _HOMES = {
-    "quotaform.api": ("describe", "explain", "snapshot", "validate"),
+    "quotaform.api": ("describe", "explain", "snapshot", "top", "validate"),
     "quotaform.resolve.quota_admin": ("Described", "QuotaAdmin"),
     "quotaform.resolve.request": ("Effective", "Resolved"),
+    "quotaform.repository.format_files": ("format_files",),
     "quotaform.repository.repository": ("Repository", "Target"),
+    "quotaform.repository.run": ("check_cluster",),
     "quotaform.model.errors": ("QuotaformError",),
     "quotaform.model.alteration": ("AlterResult", "AlterRow", "Alteration", "Outcome"),
     "quotaform.model.entity": ("Entity",),

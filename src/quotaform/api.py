@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from quotaform.fleet.options import SessionOptions
     from quotaform.history.drift import Past
     from quotaform.model.quotas import Snapshot
+    from quotaform.model.settings import MetricsSource
     from quotaform.plan.base import BaseChoice
     from quotaform.plan.plan import Plan
     from quotaform.plan.receipt import Receipt, SavedReceipt
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from quotaform.resolve.explain import Explained
     from quotaform.resolve.quota_admin import Described
     from quotaform.resolve.run import ResolveRequest, ResolveRun
+    from quotaform.usage.top import Top
 
 T = TypeVar("T")
 Clusters: TypeAlias = "Collection[str] | Sequence[Cluster] | Target | None"
@@ -455,6 +457,32 @@ def resolve_clusters(
         return ResolveRun(request, gateway, progress, clock=clock)
 
     return work_on(clusters, work, connect, progress)
+
+
+def top(
+    repository: Repository,
+    clusters: Clusters = None,
+    *,
+    source: Sequence[MetricsSource] = (),
+    prometheus: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    progress: Progress = no_progress,
+    clock: Clock = SYSTEM_CLOCK,
+) -> tuple[ClusterOutcome[Top], ...]:
+    """Return who is throttled on clusters now, and by which quota; measured once.
+
+    `source` and `prometheus`, with `labels`, say where one cluster is measured; else quotaform.yaml does. What of it
+    cannot be read is in `Top.unread`.
+    """
+    from quotaform.usage.top_reader import read_all, top_readers
+
+    chosen = choose_clusters(repository, clusters)
+    opened = top_readers(
+        chosen, source, prometheus=prometheus, labels=labels, once=True, progress=progress, clock=clock
+    )
+    with opened as (readers, failed):
+        outcomes = {outcome.cluster: outcome for outcome in (*read_all(readers), *failed)}
+    return tuple(outcomes[cluster.label] for cluster in chosen)
 
 
 def choose_clusters(repository: Repository, clusters: Clusters, config: Config | None = None) -> tuple[Cluster, ...]:

@@ -28,6 +28,14 @@ class ClusterOutcome(Struct, Generic[T], frozen=True):
     value: T | None = None  # what was made; `None` after a failure
     error: QuotaformError | None = None  # why there is no value
 
+    @classmethod
+    def of(cls, cluster: str, make: Callable[[], T]) -> ClusterOutcome[T]:
+        """Return what a function makes for a cluster, or the `QuotaformError` that it raises."""
+        try:
+            return ClusterOutcome(cluster, make())
+        except QuotaformError as error:
+            return ClusterOutcome(cluster, error=error)
+
     def require(self) -> T:
         """Return the value; raises its `QuotaformError` if there is none."""
         if self.error is not None:

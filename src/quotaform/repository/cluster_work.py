@@ -164,10 +164,7 @@ class _ClusterRun(Generic[C, T]):
 
     def _outcome(self, cluster: Cluster) -> ClusterOutcome[T]:
         """Return the outcome of a cluster; an error that is not a `QuotaformError` is raised."""
-        try:
-            return ClusterOutcome(cluster.name, self._results[cluster.name].result())
-        except QuotaformError as error:
-            return ClusterOutcome(cluster.name, error=error)
+        return ClusterOutcome.of(cluster.name, self._results[cluster.name].result)
 
     def _work_on_some(self) -> None:
         while (cluster := self._next()) is not None:

@@ -145,7 +145,7 @@ def require_pinned(
         raise ClusterIdError(finding, expected=pinned_id or "", found=found_id, is_reading=is_reading)
 
 
-def open_pinned_gateway(cluster: Cluster) -> Gateway:
+def open_pinned_gateway(cluster: Cluster, *, is_reading: bool = True) -> Gateway:
     """Connect to a cluster, or open its snapshot, and make sure that it is the one that quotaform.yaml pins.
 
     Raises `ClusterError`: there is no usable connection; `InvalidFilesError`: the snapshot or the client properties are
@@ -154,7 +154,7 @@ def open_pinned_gateway(cluster: Cluster) -> Gateway:
     gateway = open_gateway(cluster)
     try:
         found_id = gateway.cluster_id()
-        require_pinned(cluster.name, cluster.cluster_id, found_id, snapshot=gateway.snapshot, is_reading=True)
+        require_pinned(cluster.name, cluster.cluster_id, found_id, snapshot=gateway.snapshot, is_reading=is_reading)
     except BaseException:
         gateway.close()
         raise

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Struct, field
 
-from quotaform.model.errors import QuotaformError
-from quotaform.model.outcome import ClusterOutcome
+from quotaform.model.errors import ArgumentError, QuotaformError
+from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
 from quotaform.model.quotas import Quotas
+from quotaform.model.settings import MetricsSource
 from quotaform.repository.gateway import open_pinned_gateway
 from quotaform.resolve.quota_admin import QuotaAdmin
-from quotaform.system.clock import Clock, timestamp
-from quotaform.usage.record.reader import Reader, problem_of
+from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
+from quotaform.usage.record.reader import Reader, problem_of, readers_of
 from quotaform.usage.record.recording import ReadRows, explain_no_rows
 from quotaform.usage.top import Top, Unread, make_top
 
@@ -29,6 +31,8 @@ _PATIENCE: Final = 5.0
 """Seconds after which an answer is not waited for."""
 _MARGIN: Final = 0.5
 """Seconds more, in which a reader that waited as long says why there is none."""
+_LONGEST_DESCRIBE: Final = 60.0
+"""For how many seconds one reading waits for the quotas: as long as a client tries to read them, by default."""
 _CLUSTER: Final = "the cluster"
 
 
@@ -103,6 +107,35 @@ def read_all(readers: Sequence[TopReader]) -> list[ClusterOutcome[Top]]:
     """Read who is throttled on several clusters, none of which waits for another."""
     asked = [in_thread(reader.read) for reader in readers]
     return [ClusterOutcome(reader.cluster, each.result()) for reader, each in zip(readers, asked, strict=True)]
+
+
+@contextmanager
+def top_readers(
+    clusters: Sequence[Cluster],
+    source: Sequence[MetricsSource] = (),
+    *,
+    prometheus: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    once: bool = False,
+    progress: Progress = no_progress,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Iterator[tuple[list[TopReader], list[ClusterOutcome[Top]]]]:
+    """Yield what reads clusters, and the outcomes of those that cannot be read; see `quotaform.usage.record.reader`.
+
+    `once` says that there is one reading: no later one can use an answer that comes late.
+    """
+    if len(clusters) > 1 and (source or prometheus):
+        raise ArgumentError("{source} and {prometheus} are of one cluster; choose it with {cluster}")
+    open_one = partial(readers_of, sources=source, prometheus=prometheus, labels=labels or {}, progress=progress)
+    opened = [ClusterOutcome.of(each.label, partial(open_one, each)) for each in clusters]
+    found: list[TopReader] = []
+    with ExitStack() as stack:
+        for cluster, outcome in zip(clusters, opened, strict=True):
+            if outcome.error is None:
+                quotas = stack.enter_context(closing(LiveQuotas(cluster)))
+                patience = _LONGEST_DESCRIBE if once else 0.0
+                found.append(TopReader(cluster.label, outcome.require(), quotas.read, clock, quota_patience=patience))
+        yield found, [ClusterOutcome(each.cluster, error=each.error) for each in opened if each.error is not None]
 
 
 class LiveQuotas:

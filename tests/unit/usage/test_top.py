@@ -13,10 +13,11 @@ from unittest.mock import Mock
 
 import pytest
 
+import quotaform
 from quotaform.cli.main import run
 from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
-from quotaform.model.errors import ConnectError, MetricsError
+from quotaform.model.errors import ConnectError, MetricsError, UsageError
 from quotaform.model.quotas import Quotas, Snapshot
 from quotaform.model.records.validator import gate
 from quotaform.report.format import schema_builder
@@ -227,6 +228,9 @@ def test_the_command_reads_once_from_what_quotaform_yaml_names(
         assert run(["top", "--once", "--all", "--format", "json"]) == 64
         both = json.loads(capsys.readouterr().out)["outcomes"]
         assert run(["top", "--once", "--all"]) == 64
+        far, lab = quotaform.top(quotaform.Repository.at(), ["*"])
+    assert isinstance(far.error, UsageError)
+    assert [bucket.throttle_ms for bucket in lab.require().buckets] == [900.0]
     assert gate(schema_builder("top")).refusals(found) == []
     [bucket] = found["buckets"]
     assert (bucket["address"], bucket["source"], bucket["throttle_ms"]) == ("user=alice", "user=alice", 900)

@@ -54,7 +54,7 @@ def alter(
     """
     from quotaform.apply.alter import alter_entity
     from quotaform.repository.cluster_work import repeated
-    from quotaform.repository.gateway import open_gateway, require_pinned
+    from quotaform.repository.gateway import open_pinned_gateway
     from quotaform.resolve.quota_admin import QuotaAdmin
     from quotaform.system.clock import timestamp
 
@@ -69,10 +69,9 @@ def alter(
         raise UsageError(f"cluster {chosen.name} is a snapshot file, which cannot be altered")
     reading = f"Reading quotas of {spell_name(chosen.label)}"
     with repeated(console.progress, reading):
-        opened = open_gateway(chosen)
+        opened = open_pinned_gateway(chosen, is_reading=False)
     with QuotaAdmin(opened) as admin:
         cluster_id = admin.cluster_id()
-        require_pinned(chosen.name, chosen.cluster_id, cluster_id)
         require_confirmed(console, chosen, auto_approve=auto_approve or validate_only)
         try:
             with repeated(console.progress, reading) as steps:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import suppress
 from functools import partial
 from select import select
 from shutil import get_terminal_size
@@ -19,7 +19,7 @@ from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import read_seconds, shorten
 from quotaform.cli.present import Results, report_failures
 from quotaform.cli.stream import GuardedStream, write_raw
-from quotaform.model.errors import ExitCode, QuotaformError, UsageError
+from quotaform.model.errors import ExitCode, UsageError
 from quotaform.model.outcome import ClusterOutcome, exit_code
 from quotaform.model.text import inert, listed
 from quotaform.report.format import render
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from quotaform.usage.top_reader import TopReader
 
 _LONGEST: Final = 3600.0
-_LONGEST_DESCRIBE_S: Final = 60.0
-"""For how many seconds one reading waits for the quotas: as long as a client tries to read them, by default."""
 _TICK: Final = 0.1
 
 _ENTER: Final = "\x1b[?1049h\x1b[?25l"
@@ -84,26 +82,11 @@ def top(
     given = read_sources(source or ())
     labels = _read_labels(label or ())
     chosen = target.choose(needs_name=False)
-    if len(chosen) > 1 and (given or prometheus):
-        raise UsageError("--source and --prometheus are of one cluster; choose it with --cluster")
-    from quotaform.system.clock import SYSTEM_CLOCK
-    from quotaform.usage.record.reader import readers_of
-    from quotaform.usage.top_reader import LiveQuotas, TopReader, read_all
+    from quotaform.usage.top_reader import read_all, top_readers
 
     results = Results(output, limit=limit, shows_all=everything)
-    found: list[TopReader] = []
-    failed: list[ClusterOutcome[Top]] = []
-    with ExitStack() as stack:
-        for cluster in chosen:
-            try:
-                readers = readers_of(cluster, given, prometheus=prometheus, labels=labels, progress=console.progress)
-            except QuotaformError as error:
-                failed.append(ClusterOutcome(cluster.label, error=error))
-                continue
-            quotas = stack.enter_context(closing(LiveQuotas(cluster)))
-            # With --once, there is no next reading that a late answer would be for.
-            patience = _LONGEST_DESCRIBE_S if once else 0.0
-            found.append(TopReader(cluster.label, readers, quotas.read, SYSTEM_CLOCK, quota_patience=patience))
+    opened = top_readers(chosen, given, prometheus=prometheus, labels=labels, once=once, progress=console.progress)
+    with opened as (found, failed):
         if not found:
             failed[0].require()
         if once:

@@ -13,7 +13,7 @@ from quotaform.cli.option.common import REQUIRED, SourceOption, option, read_sou
 from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import read_seconds
 from quotaform.cli.present import Results
-from quotaform.model.errors import QuotaformError, UsageError
+from quotaform.model.errors import UsageError
 from quotaform.model.moment import duration_text
 from quotaform.model.outcome import ClusterOutcome, exit_code
 from quotaform.model.text import inert, listed
@@ -102,13 +102,8 @@ def _readers(
     chosen = target.choose()
     if given and len(chosen) > 1:
         raise UsageError("--source is of one cluster; choose it with --cluster")
-    readers: dict[str, Mapping[str, Reader]] = {}
-    failed: list[ClusterOutcome[Any]] = []
-    for each in chosen:
-        try:
-            readers[each.name] = broker_readers(each, given, console.progress)
-        except QuotaformError as error:
-            failed.append(ClusterOutcome(each.name, error=error))
+    opened = [ClusterOutcome.of(each.name, partial(broker_readers, each, given, console.progress)) for each in chosen]
+    readers = {each.cluster: each.require() for each in opened if each.error is None}
     if not readers:
-        failed[0].require()
-    return readers, failed
+        opened[0].require()
+    return readers, [each for each in opened if each.error is not None]

@@ -28,8 +28,9 @@ from uuid import uuid4
 from weakref import finalize
 from zipfile import ZIP_DEFLATED, ZipFile
 
+import pyarrow
 from msgspec import Struct
-from pyspark import StorageLevel
+from pyspark import SparkFiles, StorageLevel
 
 from quotaform.fleet.options import SessionOptions, environment
 from quotaform.fleet.session import is_connect, spark_session
@@ -44,7 +45,6 @@ from quotaform.system.clock import EPOCH_VARIABLE
 from quotaform.system.process import rare_collections
 
 if TYPE_CHECKING:
-    import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
     from quotaform.desired.config import Cluster
@@ -311,7 +311,6 @@ def arriving(rows: Any) -> Iterator[tuple[Any, ...]]:
     if is_connect(rows.sparkSession):
         yield from rows.toLocalIterator()
         return
-    from pyarrow import RecordBatch
     from pyspark.errors.exceptions.captured import unwrap_spark_exception
     from pyspark.sql.pandas.serializers import ArrowCollectSerializer
     from pyspark.util import _load_from_socket
@@ -322,7 +321,7 @@ def arriving(rows: Any) -> Iterator[tuple[Any, ...]]:
     try:
         with _load_from_socket((port, secret), ArrowCollectSerializer()) as batches:  # type: ignore[no-untyped-call]
             for batch in batches:
-                if isinstance(batch, RecordBatch):  # The last one is their order.
+                if isinstance(batch, pyarrow.RecordBatch):  # The last one is their order.
                     yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
         is_over = True
     except Exception:
@@ -371,8 +370,6 @@ def _work(
     job: ShippedJob, places: Sequence[int], batches: Iterator[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
     """Do the work on the clusters of a partition, in the driver's folder; runs on an executor."""
-    import pyarrow
-
     work, clusters = _opened_job(job)
     with job.driver.entered(), rare_collections():
         for place in (places[number] for batch in batches for number in batch.column(0).to_pylist()):
@@ -394,8 +391,6 @@ class ShippedFile(Struct, frozen=True):
         """Return where it is for this process, which is a worker of an executor."""
         if not self.is_copied:
             return Path(self.path)
-        from pyspark import SparkFiles
-
         return Path(SparkFiles.get(Path(self.path).name))
 
 
@@ -409,8 +404,6 @@ def ship(spark: SparkSession, path: Path) -> ShippedFile:
         return ShippedFile(str(path), is_copied=True)
     if str(spark.sparkContext.master).startswith("local"):
         return ShippedFile(str(path), is_copied=False)
-    from pyspark import SparkFiles
-
     # An executor that starts later, in another command, fetches this file, too, and no task runs there if it is gone.
     kept = Path(SparkFiles.getRootDirectory()) / path.name
     copyfile(path, kept)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
+from json import loads
 from typing import Any, Final, Self
 from urllib.parse import quote_plus, unquote, urlencode, urljoin, urlsplit
 
@@ -151,8 +152,6 @@ class Response:
 
     def json(self) -> Any:
         """Return the body read as JSON."""
-        from json import loads
-
         try:
             return loads(self.body)
         except (ValueError, RecursionError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from json import dumps
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -94,8 +95,6 @@ def exit_code(outcomes: Iterable[ClusterOutcome[Any]], *, counts_differences: bo
 
 def outcome_lines(outcomes: Iterable[ClusterOutcome[Iterator[str]]]) -> Iterator[str]:
     """Yield the document in pieces. `outcomes` is the document of each cluster, as text in pieces."""
-    from json import dumps
-
     from quotaform.model.records.document import OUTCOMES
 
     yield f'{{\n  "format_version": {dumps(OUTCOMES.version)},\n  "kind": {dumps(OUTCOMES.kind)},\n  "outcomes": ['
@@ -112,6 +111,4 @@ def outcome_lines(outcomes: Iterable[ClusterOutcome[Iterator[str]]]) -> Iterator
 
 
 def _error(error: QuotaformError | None) -> str:
-    from json import dumps
-
     return dumps(None if error is None else {"exit_code": error.exit_code, "message": str(error)})

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from json import JSONDecodeError, dumps
-from re import DOTALL
+from re import DOTALL, sub
 from re import compile as regex
 from typing import Any, Final
 
@@ -316,8 +316,6 @@ def break_lines(text: str, before: str = "") -> str:
     if "##" in whole:
         whole = break_commands(whole)
     if COMMAND in whole:
-        from re import sub
-
         whole = sub(r"(?m)^([ \t]*:):", lambda found: found[1] + json_escape(":"), whole)
     return whole[len(before) :]
 

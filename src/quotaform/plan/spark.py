@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
+import pyarrow
+
 from quotaform.model.quotas import NO_VALUES, Quotas
 from quotaform.plan.blast_radius import (
     ChangedLimits,
@@ -28,7 +30,6 @@ from quotaform.resolve.spark_quotas import PRINCIPALS, arrow_schema, struct
 from quotaform.system.process import rare_collections
 
 if TYPE_CHECKING:
-    import pyarrow
     from pyspark.sql import DataFrame
 
 
@@ -85,8 +86,6 @@ def _changed(
 def _find(
     clusters: Mapping[str | None, bytes], batches: Iterator[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
-    import pyarrow
-
     for cluster, found in _changed(clusters, batches):
         rows = [{"cluster": cluster, **change_row(change)} for changes in found for change in changes]
         yield pyarrow.RecordBatch.from_pylist(rows, arrow_schema(LIMIT_CHANGES))
@@ -107,8 +106,6 @@ def tallies(principals: DataFrame, clusters: Mapping[str | None, bytes]) -> Mapp
 def _count(
     clusters: Mapping[str | None, bytes], batches: Iterator[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
-    import pyarrow
-
     counted: dict[str | None, RadiusTally] = defaultdict(RadiusTally)
     for cluster, found in _changed(clusters, batches):
         for changes in found:

@@ -22,6 +22,7 @@ Each answer is one line; `{"error": ...}` if a request could not be carried out.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import select
@@ -181,8 +182,6 @@ def _own_parent() -> Path | None:
 
 def _make_directory(parent: Path | None) -> Path:
     """Make the data directory, with a lock file that is locked as long as this process lives."""
-    import fcntl
-
     directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
     # Locked before it gets its name, so that it is never found free; the descriptor is never closed.
     nameless = directory / f"{_LOCK}.new"
@@ -193,8 +192,6 @@ def _make_directory(parent: Path | None) -> Path:
 
 def _remove_stale_directories(parent: Path) -> None:
     """Remove the directories of killed supervisors of this user; never wait on anything but a lock file."""
-    import fcntl
-
     for directory in parent.iterdir():
         # It is locked or already removed.
         with contextlib.suppress(OSError):

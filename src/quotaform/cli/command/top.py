@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from re import fullmatch
 from select import select
 from shutil import get_terminal_size
 from time import monotonic, sleep
@@ -211,8 +212,6 @@ def _is_lost() -> bool:
 
 def _read_labels(texts: list[str] | tuple[str, ...]) -> dict[str, str]:
     """Read the values of `--label`."""
-    from re import fullmatch
-
     labels: dict[str, str] = {}
     for text in texts:
         name, _, value = text.partition("=")

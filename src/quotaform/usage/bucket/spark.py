@@ -20,6 +20,7 @@ from sys import float_info
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy
+import pyarrow
 from msgspec import Struct
 from pyspark.sql import functions as f
 
@@ -32,7 +33,6 @@ from quotaform.usage.table.schema import SERIES
 from quotaform.usage.table.table import EVERY_CLUSTER, Clusters, PlainFiles
 
 if TYPE_CHECKING:
-    import pyarrow
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
@@ -160,8 +160,6 @@ def _pack(
 
     `known`: what the columns of series say that were found before.
     """
-    import pyarrow
-
     table = pyarrow.Table.from_batches(batches).unify_dictionaries()
     for name, is_measured in _MEASURED.items():
         values = table.column(name).to_numpy()
@@ -255,8 +253,6 @@ def _computed(
     schema: StructType,
     batches: Iterable[pyarrow.RecordBatch],
 ) -> Iterator[pyarrow.RecordBatch]:
-    import pyarrow
-
     by_place: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
     for batch in batches:
         for row in batch.to_pylist():
@@ -276,8 +272,6 @@ def _computed(
 
 def _array(value: Any, kind: pyarrow.DataType) -> pyarrow.Array:
     """Return what was computed as a column; NaN is nothing in an array of numbers, and a limit where it is alone."""
-    import pyarrow
-
     if isinstance(value, numpy.ndarray):
         return pyarrow.array(value, kind, from_pandas=True)
     return pyarrow.array(value if isinstance(value, list) else [value], kind)

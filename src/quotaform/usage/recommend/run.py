@@ -16,6 +16,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy
+import pyarrow
 from msgspec import Struct, structs
 from pyspark.sql import functions as f
 
@@ -62,7 +63,6 @@ from quotaform.usage.table.schema import RECOMMENDATIONS
 from quotaform.usage.table.table import QuotaSource, known_quotas, plain_files, read_usage, require_recorded, usage_of
 
 if TYPE_CHECKING:
-    import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
     from quotaform.desired.config import Cluster, Config
@@ -409,8 +409,6 @@ def recommendations(used: DataFrame, quotas: DataFrame, settings: RecommendSetti
     )
 
     def sized(values: pyarrow.Table, used: pyarrow.Table) -> pyarrow.Table:
-        import pyarrow
-
         quotas: dict[Entity, dict[str, float]] = defaultdict(dict)
         brokers = None
         for row in values.to_pylist():

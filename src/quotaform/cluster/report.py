@@ -1,4 +1,4 @@
-"""What people see of a cluster: described and altered quotas, SCRAM credentials, the steps of a checkup.
+"""The output about a cluster: described and altered quotas, SCRAM credentials, the steps of a checkup.
 
 Quotas as CSV have one row per entity and quota key. The columns never change; new ones are added at the end. An entity
 type that is not one of the three is in the address.

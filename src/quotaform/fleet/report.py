@@ -1,4 +1,4 @@
-"""A report of a run over many clusters, for people."""
+"""The report of a run over many clusters, as text."""
 
 from __future__ import annotations
 

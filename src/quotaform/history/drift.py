@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class Past(Struct, frozen=True):
-    """What clusters are compared with."""
+    """The state with which clusters are compared."""
 
     location: str  # The history, as it was given
     at: datetime

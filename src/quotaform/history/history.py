@@ -1,4 +1,4 @@
-"""What becomes of snapshots that are appended to a history, and what a history says."""
+"""The result of appending snapshots to a history, and what a history says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a history looks like: as text, and limits over time as a page."""
+"""The report of a history: as text, and limits over time as a page."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class HttpRequest:
     """Whether sending it twice does no more than sending it once; by default the method says so."""
     body_limit: int = BODY_LIMIT  # the most bytes of the answer
     is_download: bool = False
-    """Whether it is for something public, from a host that no file names: `QUOTAFORM_ALLOWED_HOSTS` is not about it."""
+    """Whether it is public, from a host that no file names: `QUOTAFORM_ALLOWED_HOSTS` does not apply to it."""
 
     @property
     def may_repeat(self) -> bool:

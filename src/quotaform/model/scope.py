@@ -25,7 +25,7 @@ _MOST_MISSES: Final = 50
 _MOST_PAIRS: Final = 20_000
 _NOTHING: Final = "(?!)"
 _SPECIAL: Final = regex(r"[*?\[]")
-"""What is no plain name in a glob."""
+"""What is not a plain name in a glob."""
 
 # Between names; neither a file nor a cluster can hold it, so no glob crosses it: the number of names is fixed.
 _BETWEEN: Final = "\udc00"
@@ -184,7 +184,7 @@ class Scope:
 def _grouped(patterns: Iterable[Pattern]) -> _Groups:
     """Return patterns by the types whose names and whose defaults they ask for, the globs of each as one expression.
 
-    A thousand patterns take about as long as one that way, whatever number of entities is held against them.
+    A thousand patterns take about as long as one that way, whatever number of entities is matched against them.
     """
     groups: dict[_Kinds, dict[str, None]] = {}
     for pattern in patterns:
@@ -216,7 +216,7 @@ FULL_SCOPE: Final = Scope()
 class Selection:
     """The part of a plan that was asked for, by globs over addresses (`--select`, `--exclude`).
 
-    A glob is held against the address and against the same without quotes.
+    A glob is matched against the address, and against the address without quotes.
 
     >>> Selection(select=("user=svc-*",)).contains(Entity(user="svc-a"))
     True

@@ -54,7 +54,7 @@ class CountLimit(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardLimits:
-    """What guards go by."""
+    """The limits that guards apply."""
 
     delete: CountLimit = CountLimit(5, 20)  # noqa: RUF009 - how many entities a plan may delete
     update: CountLimit = CountLimit(50, 50)  # noqa: RUF009 - how many it may update

@@ -237,7 +237,7 @@ def principal_order(principal: Entity) -> tuple[str, ...]:
 
 
 class Principals(Struct, frozen=True):
-    """Who really connects to a cluster."""
+    """The principals that connect to a cluster."""
 
     source: str  # Where the list comes from, as it was given: `scram`, or the path of a file
     entities: tuple[Entity, ...]  # Concrete entities, each once, by `principal_order`
@@ -388,7 +388,7 @@ class _LimitChanges(Struct, frozen=True):
 
 
 _MOST_WAITING: Final = 1000
-"""How many changes are kept before those are let go that are not among the largest."""
+"""How many changes are kept before all but the largest are dropped."""
 
 
 class RadiusTally:

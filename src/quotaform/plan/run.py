@@ -276,7 +276,7 @@ def plan_cluster(
 
 
 MakeOfCluster: TypeAlias = Callable[..., Any]
-"""What is made of each cluster: `plan_cluster`, or `quotaform.drift.run.drift_cluster`, which take the same."""
+"""The work on each cluster: `plan_cluster`, or `quotaform.drift.run.drift_cluster`, which take the same."""
 
 
 def plan(

@@ -1,1 +1,1 @@
-"""What people see of any subject: text, Markdown, findings for CI systems, charts. It knows no subject."""
+"""The output of any subject: text, Markdown, findings for CI systems, charts. It knows no subject."""

@@ -178,7 +178,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
     @property
     def heading(self) -> str:
-        """What it is about, and what became of that."""
+        """The title, and the result."""
         title = f"{self.title} {spell_name(self.name)}" if self.name else self.title
         return f"{title}: {self.state}" if self.state else title
 

@@ -26,7 +26,7 @@ class CommentMode(StrEnum):
 
 
 class CommentAction(StrEnum):
-    """What becomes of a comment."""
+    """What is done with a comment."""
 
     CREATE = "create"
     UPDATE = "update"

@@ -28,7 +28,7 @@ from quotaform.review.comment import Posted
 
 
 class Platform(StrEnum):
-    """Where pull requests are."""
+    """The platforms of pull requests."""
 
     GITHUB = "github"
     GITLAB = "gitlab"

@@ -65,7 +65,7 @@ LONGEST_RECORD: Final = 200
 
 
 class DropReason(Enum):
-    """Why a sample is not in the table of usage, although it could be read. The value is for people."""
+    """Why a sample is not in the table of usage, although it could be read. The value is shown in reports."""
 
     NAN = "not a number"  # The metric has no value at that time; a throttle time: nothing was throttled
     MISSING = "no value"  # As an empty cell of a CSV file, or an MBean that is not there

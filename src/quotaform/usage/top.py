@@ -1,4 +1,4 @@
-"""Who is throttled at this moment, by which entity's quota, and how people read it.
+"""Who is throttled at this moment, by which entity's quota, and the report of that.
 
 | state | a bucket |
 | --- | --- |

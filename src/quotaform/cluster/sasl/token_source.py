@@ -180,7 +180,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     def _refused(self, response: Response, secrets: list[str]) -> LoginError:
         try:
             content = response.json()
-        except HttpError:  # Such as a page for people.
+        except HttpError:  # Such as an HTML page.
             content = None
         content = content if isinstance(content, dict) else {}
         error, more = content.get("error") or content.get("errorCode"), content.get("error_description")

@@ -245,7 +245,7 @@ def decode(content: bytes, kind: type[R]) -> R:
 
 
 class _Head(Struct):
-    """What says whether a document can be read; everything else is passed over."""
+    """What says whether a document can be read; other fields are skipped."""
 
     kind: Any = None
     format_version: Any = None

@@ -33,7 +33,7 @@ from quotaform.resolve.request import UNMENTIONED, Effective, QuotaEntry, barest
 
 @dataclass(frozen=True, kw_only=True)
 class LintFacts:
-    """What lints look at."""
+    """The input of lints."""
 
     desired: Desired
     quotas: Quotas  # Everything that the cluster holds once that is applied; offline, what the files declare

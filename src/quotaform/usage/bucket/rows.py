@@ -46,7 +46,7 @@ RECORDED_LIMIT: Final = "before_limit"
 MEMBER_BITS: Final = 32
 """How many of the lower bits of `series_id` are the number of the member."""
 MEMBER: Final = (1 << MEMBER_BITS) - 1
-"""What of `series_id` is the number of the member."""
+"""The part of `series_id` that is the number of the member."""
 _LONGEST_STEP: Final = round(LONGEST_STEP_S * 1e6)
 _NEVER: Final = numpy.iinfo(numpy.int64).min
 _LONGEST_WINDOW_S: Final = 1e9

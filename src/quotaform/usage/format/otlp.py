@@ -80,7 +80,7 @@ class _Document(Struct, rename="camel"):
 
 
 class DataPoint(NamedTuple):
-    """A data point with what it is of."""
+    """A data point, with its metric and labels."""
 
     name: str
     unit: str

@@ -1,4 +1,4 @@
-"""How close clients are to their quotas, as people read it."""
+"""The report of headroom: how close clients are to their quotas."""
 
 from __future__ import annotations
 

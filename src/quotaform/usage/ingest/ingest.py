@@ -1,4 +1,4 @@
-"""What became of an ingest or a stream, and how people read it."""
+"""The result of an ingest or a stream, and its report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recommendations, as people read them."""
+"""The report of recommendations."""
 
 from __future__ import annotations
 

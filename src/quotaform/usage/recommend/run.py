@@ -125,7 +125,7 @@ _MOST_TASKS: Final = 200
 
 
 class RecommendRequest(Struct, frozen=True, kw_only=True):
-    """What to size, by what, and what to do with it."""
+    """What to size, from which usage, and where to write the result."""
 
     usage: str  # The usage table
     repository: Repository

@@ -178,7 +178,7 @@ def readers_of(
     labels: Mapping[str, str],
     progress: Progress = no_progress,
 ) -> dict[str, Reader]:
-    """Return what reads where a cluster is measured, by what people call it.
+    """Return the readers of where a cluster is measured, by their names in messages.
 
     That is at `sources` or a `prometheus` with `labels`, if they are given, else what quotaform.yaml names. Raises
     `UsageError` if nothing says where it is, and `InvalidFilesError` if quotaform.yaml names a forbidden host.

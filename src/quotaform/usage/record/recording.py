@@ -1,4 +1,4 @@
-"""What became of a recording: rows, gaps, what reading cost the brokers; and how people read it."""
+"""The result of a recording: rows, gaps, what reading cost the brokers; and its report."""
 
 from __future__ import annotations
 

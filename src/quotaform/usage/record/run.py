@@ -49,7 +49,7 @@ _ENDING_SECONDS: Final = 2.0
 
 
 class RecordRequest(Struct, frozen=True, kw_only=True):
-    """What is recorded."""
+    """The request for a recording."""
 
     usage: str  # The directory of the table, as it was given
     readers: Mapping[str, Mapping[str, Reader]]  # What reads each broker of each cluster, by their names

@@ -1,4 +1,4 @@
-"""Backtests, as people read them; what of them a plan and a comment show is `quotaform.plan.backtest`."""
+"""The report of backtests; what a plan and a comment show of them is in `quotaform.plan.backtest`."""
 
 from __future__ import annotations
 

@@ -84,6 +84,15 @@ def test_the_rows_the_counts_and_the_largest_are_those_of_the_local_engine(spark
     assert sorted(cells(map(tuple, changed_limits))) == sorted(cells(rows))
 
 
+def test_states_with_the_same_nan_have_no_changes() -> None:
+    """NaN was compared with `!=`: tasks were given all entities that hold one."""
+    from quotaform.plan.spark import changes_between
+
+    before, after = ({Entity(user="alice"): {PRODUCER: float("nan")}} for _ in range(2))
+    assert changes_between(before, after) == {}
+    assert changes_between(before, {}) == {Entity(user="alice"): ({}, (PRODUCER,))}
+
+
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
     """Two clusters, files that lower the default, and a list of who connects."""

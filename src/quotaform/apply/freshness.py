@@ -27,46 +27,46 @@ class Freshness(Struct, frozen=True):
     pending: tuple[EntityChange, ...]  # The cluster holds `before`: to be made
     applied: tuple[EntityChange, ...]  # The cluster holds `after` already
     stale: tuple[EntityChange, ...]  # The cluster holds something else: somebody changed it
-    live: tuple[Values, ...] = ()  # What the cluster holds of each of those that are stale
+    actual: tuple[Values, ...] = ()  # What the cluster holds of each of those that are stale
 
 
 def check_fresh(changes: tuple[EntityChange, ...], actual: Quotas) -> Freshness:
     """Sort changes by what the cluster holds now."""
     pending, applied, stale, held = [], [], [], []
     for change in changes:
-        live = actual.get(change.entity, NO_VALUES)
-        if same_values(live, change.before):
+        found = actual.get(change.entity, NO_VALUES)
+        if same_values(found, change.before):
             pending.append(change)
-        elif same_values(live, change.after):
+        elif same_values(found, change.after):
             applied.append(change)
         else:
             stale.append(change)
-            held.append(live)
+            held.append(found)
     return Freshness(tuple(pending), tuple(applied), tuple(stale), tuple(held))
 
 
-def describe_difference(wanted: Values, live: Values) -> str:
-    """Return the values in which what an entity holds differs from what is wanted of it, in words."""
-    keys = dict.fromkeys([*live, *wanted])
-    different = [key for key in keys if not same_value(live.get(key), wanted.get(key))]
+def describe_difference(desired: Values, actual: Values) -> str:
+    """Return the values in which what an entity holds differs from what it must have, in words."""
+    keys = dict.fromkeys([*actual, *desired])
+    different = [key for key in keys if not same_value(actual.get(key), desired.get(key))]
     return "it has " + ", ".join(
-        f"{inert(key)} = {value_text(key, live[key])}" if key in live else f"no {inert(key)}" for key in different
+        f"{inert(key)} = {value_text(key, actual[key])}" if key in actual else f"no {inert(key)}" for key in different
     )
 
 
 def require_fresh(freshness: Freshness) -> None:
     """Raise `StaleEntitiesError` if somebody changed what a plan is about."""
     if freshness.stale:
-        pairs = zip(freshness.stale, freshness.live, strict=True)
-        raise StaleEntitiesError({change.entity: _moved(change, live) for change, live in pairs})
+        pairs = zip(freshness.stale, freshness.actual, strict=True)
+        raise StaleEntitiesError({change.entity: _moved(change, actual) for change, actual in pairs})
 
 
-def _moved(change: EntityChange, live: Values) -> list[str]:
+def _moved(change: EntityChange, actual: Values) -> list[str]:
     """Return for each key that differs what was found, what the plan was made of, and what the plan wants."""
     before, after = change.before, change.after
-    keys = [key for key in dict.fromkeys([*before, *live]) if not same_value(before.get(key), live.get(key))]
+    keys = [key for key in dict.fromkeys([*before, *actual]) if not same_value(before.get(key), actual.get(key))]
     return [
-        f"{inert(key)} is {value_text(key, live.get(key))}; it was {value_text(key, before.get(key))} when the plan "
+        f"{inert(key)} is {value_text(key, actual.get(key))}; it was {value_text(key, before.get(key))} when the plan "
         f"was made, which {_aim(key, before, after)}"
         for key in keys
     ]

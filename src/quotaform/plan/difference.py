@@ -34,7 +34,7 @@ from quotaform.plan.change import EntityChange, entity_origin
 from quotaform.plan.plan import Plan, PlanHeader, Unmanaged
 from quotaform.resolve.effect import Effect, make_effects
 
-# Pruning: which live entities that no file declares are deleted, and why.
+# Pruning: which actual entities that no file declares are deleted, and why.
 #
 # | mode | deleted is |
 # | --- | --- |
@@ -76,7 +76,7 @@ class Pruning(Struct, frozen=True, kw_only=True):
 def removable_entities(
     desired: Desired, actual: Quotas, scope: Scope = FULL_SCOPE, claimed: Collection[Entity] = ()
 ) -> Iterator[Entity]:
-    """Yield the live entities in scope that neither these files nor another repository declares, and can be removed.
+    """Yield the actual entities in scope that neither these files nor another repository declares, and can be removed.
 
     `claimed` is what other repositories declare.
     """
@@ -120,23 +120,19 @@ def _removed(entity: Entity, base: DeclaredBase) -> Pruned:
 def diff(desired: Desired, actual: Quotas, pruned: Iterable[Entity] = ()) -> Iterator[Change]:
     """Yield the rows by which a cluster differs from the files, in no particular order.
 
-    A declared entity is declared whole: a live key that is known and not declared is removed. A key that this version
-    does not know is never touched. Entities that no file declares are not looked at, but for those that are to be
-    pruned: their known keys are removed. `pruned` holds entities to remove although no file declares them.
+    A declared entity is declared whole: a known key that it has and that is not declared is removed. A key that this
+    version does not know is never touched. Entities that no file declares are not looked at, except those to be pruned:
+    their known keys are removed. `pruned` holds entities to remove although no file declares them.
     """
     for entity, entry in desired.items():
-        live, wanted = actual.get(entity, NO_VALUES), entry.values
-        if not live:
-            for key, value in wanted.items():
-                yield Change(entity, key, None, value)
+        before, after = actual.get(entity, NO_VALUES), entry.values
+        if before == after:
             continue
-        if live == wanted:
-            continue
-        for key, value in wanted.items():
-            if not same_value(live.get(key), value):
-                yield Change(entity, key, live.get(key), value)
-        for key, value in live.items():
-            if key not in wanted and key in QUOTA_KEYS:
+        for key, value in after.items():
+            if not same_value(before.get(key), value):
+                yield Change(entity, key, before.get(key), value)
+        for key, value in before.items():
+            if key not in after and key in QUOTA_KEYS:
                 yield Change(entity, key, value, None)
     yield from removals((entity for entity in pruned if entity not in desired), actual)
 

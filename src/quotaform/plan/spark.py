@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow
 
-from quotaform.model.quotas import NO_VALUES, Quotas
+from quotaform.model.quotas import NO_VALUES, Quotas, same_values
 from quotaform.plan.blast_radius import (
     ChangedLimits,
     ChangedValues,
@@ -60,11 +60,12 @@ def changed_cluster(actual: Quotas, changed: ChangedValues) -> bytes:
 
 def changes_between(before: Quotas, after: Quotas) -> ChangedValues:
     """Return what two states of a cluster do not hold alike: entities, with keys that stay, too."""
-    return {
-        entity: (after.get(entity, NO_VALUES), tuple({**before.get(entity, {}), **after.get(entity, {})}))
-        for entity in {**before, **after}
-        if before.get(entity) != after.get(entity)
-    }
+    found = {}
+    for entity in {**before, **after}:
+        old, new = before.get(entity, NO_VALUES), after.get(entity, NO_VALUES)
+        if not same_values(old, new):
+            found[entity] = new, tuple({**old, **new})
+    return found
 
 
 @lru_cache(maxsize=MOST_CLUSTERS)

@@ -27,11 +27,11 @@ from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterError, ExistingFilesError, QuotaformError, UsageError
 from quotaform.model.finding import by_severity
 from quotaform.model.outcome import Progress, no_progress
-from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Entry, Values, same_values
+from quotaform.model.quotas import Values
 from quotaform.model.records.schema import render_schema
 from quotaform.model.server import parse_servers
 from quotaform.model.text import option_of
+from quotaform.plan.difference import diff
 from quotaform.repository.gateway import open_gateway
 from quotaform.repository.repository import Repository
 from quotaform.repository.revision import CONFIG_NAME, QUOTAS_NAME
@@ -104,7 +104,7 @@ def import_cluster(
         path = str(_free(folder, stem, files))
         files[path], _ = render_quotas(group, schema=f"../{SCHEMA}" if is_own else SCHEMA)
         counts[path] = len(group)
-    differing = [entry for entity, entry in declared.items() if not _is_in_sync(entry, actual.get(entity, {}))]
+    differing = [declared[entity] for entity in {change.entity for change in diff(declared, actual)}]
     return Import(
         files=files,
         counts=counts,
@@ -117,10 +117,6 @@ def import_cluster(
         else 0,
         findings=tuple(by_severity(check_live(actual))),
     )
-
-
-def _is_in_sync(entry: Entry, live: Values) -> bool:
-    return same_values(entry.values, {key: value for key, value in live.items() if key in QUOTA_KEYS})
 
 
 def _free(folder: Path, stem: str, taken: Collection[str]) -> Path:

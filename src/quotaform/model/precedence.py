@@ -24,7 +24,7 @@ In SQL `NULL = NULL` is not true: never join by a column in which the default is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Final
 
@@ -44,7 +44,7 @@ class Match(Enum):
     DEFAULT = "default"
 
 
-class Level(Struct, frozen=True, kw_only=True):
+class Level(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     """One level of precedence."""
 
     number: int  # 1 is asked first
@@ -71,6 +71,22 @@ class Level(Struct, frozen=True, kw_only=True):
     def defaults(self) -> tuple[str, ...]:
         """The entity types for which its entries have the default."""
         return tuple(entity_type for entity_type, match in self.matches if match is Match.DEFAULT)
+
+    def is_stronger(self, other: Level | None) -> bool:
+        """Whether its entries win over those of another level for the same kind of request; `None` is no entry at all.
+
+        >>> CLIENT_LEVELS[2].is_stronger(CLIENT_LEVELS[5]), CLIENT_LEVELS[2].is_stronger(None)
+        (True, True)
+        """
+        return other is None or self.number < other.number
+
+    def allows_empty(self, entity_types: Iterable[str]) -> bool:
+        """Whether a request in which the names of these types are empty can meet its entries.
+
+        >>> [level.number for level in CLIENT_LEVELS if level.allows_empty([CLIENT_ID])]
+        [3, 6]
+        """
+        return set(entity_types).isdisjoint(self.non_empty)
 
 
 class Precedence(Struct, frozen=True, kw_only=True):
@@ -148,3 +164,14 @@ def level_of(entity: Entity) -> Level | None:
     'DefaultClientInUser'
     """
     return _LEVEL_OF_SHAPE.get(tuple([(kind, None) if name is None else kind for kind, name in entity.parts]))
+
+
+def met_level(entity: Entity) -> Level | None:
+    """The level on which requests meet an entity; `None` if none can, because of its shape or an empty name.
+
+    >>> met_level(Entity(user="a", client_id="")) is None
+    True
+    """
+    level = level_of(entity)
+    empty = [kind for kind, name in entity.parts if name == ""]
+    return None if empty and level and not level.allows_empty(empty) else level

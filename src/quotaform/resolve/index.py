@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import compress
-from math import inf
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from quotaform.model.precedence import LEVELS, PRECEDENCES, Level, Precedence, level_of
+from quotaform.model.precedence import LEVELS, PRECEDENCES, Level, Precedence, met_level
 from quotaform.model.quotas import Quotas, same_value
 from quotaform.resolve.request import NO_NAMES, PRECEDENCE_OF, UNMENTIONED, Effective, QuotaEntry, Request, effective
 
@@ -30,6 +29,13 @@ _FULL: Final[dict[int, Kind]] = {size: (False,) * size for size in PRECEDENCE_OF
 def kind_of(request: Request) -> Kind:
     """Return the kind of a request."""
     return tuple([name == "" for name in request]) if "" in request else _FULL[len(request)]
+
+
+def _met_levels(kind: Kind) -> list[Level]:
+    """Return the levels on which requests of a kind can meet entries, the strongest first."""
+    precedence = PRECEDENCE_OF[len(kind)]
+    empty = list(compress(precedence.columns, kind))
+    return [level for level in precedence.levels if level.allows_empty(empty)]
 
 
 class LevelLookup(NamedTuple):
@@ -61,10 +67,10 @@ class QuotaIndex:
 
     def _replace(self, quotas: Quotas) -> None:
         for entity, values in quotas.items():
-            level = level_of(entity)
-            names = [name for _, name in entity.parts if name is not None]
-            if level is None or ("" in names and any((kind, "") in entity.parts for kind in level.non_empty)):
+            level = met_level(entity)
+            if level is None:
                 continue
+            names = [name for _, name in entity.parts if name is not None]
             key: Hashable = names[0] if len(names) == 1 else tuple(names)
             if values:
                 self._by_level[level.source][key] = QuotaEntry(level, entity, values)
@@ -85,17 +91,13 @@ class QuotaIndex:
         This is the one walk of precedence.
         """
         if kind not in self._steps:
-            precedence = PRECEDENCE_OF[len(kind)]
-            empty = set(compress(precedence.columns, kind))
             steps: list[list[Level]] = []
-            for level in precedence.levels:
-                if not empty.isdisjoint(level.non_empty):
-                    continue
+            for level in _met_levels(kind):
                 if steps and level.named in ((), steps[-1][0].named):
                     steps[-1].append(level)
                 else:
                     steps.append([level])
-            self._steps[kind] = [self._step(precedence, levels) for levels in steps]
+            self._steps[kind] = [self._step(PRECEDENCE_OF[len(kind)], levels) for levels in steps]
         return self._steps[kind]
 
     def _step(self, precedence: Precedence, levels: Sequence[Level]) -> LevelLookup:
@@ -144,7 +146,8 @@ class QuotaIndex:
         canonical = next(each.canonical[entity_type] for each in PRECEDENCES if entity_type in each.canonical)
         if entity_type not in self._spellings:
             spelled = self._spellings[entity_type] = defaultdict(list)
-            for each in sorted(str(key) for level in _ALONE[entity_type] for key in self._by_level[level.source]):
+            levels = [level for level in LEVELS if level.named == (entity_type,)]
+            for each in sorted(str(key) for level in levels for key in self._by_level[level.source]):
                 spelled[canonical(each) or each].append(each)
         usual = canonical(name) or name
         return sorted(self._spellings[entity_type].get(usual, ()), key=lambda each: (each != name, each != usual))
@@ -154,9 +157,7 @@ class QuotaIndex:
         named = tuple([UNMENTIONED if name == "" else name for name in request])
         empty = compress(PRECEDENCE_OF[len(request)].columns, kind_of(request))
         return len(self.entries(named)) > len(self.entries(request)) or any(
-            self.names_by_others(level, kind, request)
-            for kind in empty
-            for level in (*_ALONE[kind], *_WITH_OTHERS[kind])
+            self.names_by_others(level, kind, request) for kind in empty for level in LEVELS if kind in level.named
         )
 
     def names_by_others(self, level: Level, entity_type: str, request: Request) -> Sequence[str]:
@@ -181,13 +182,10 @@ class QuotaIndex:
         return self._by_level[level.source]
 
 
-_TYPES: Final = tuple(column for each in PRECEDENCES for column in each.columns)
-_ALONE: Final = {kind: [level for level in LEVELS if level.named == (kind,)] for kind in _TYPES}
-"""The levels that name one type and nothing else, by type."""
-_WITH_OTHERS: Final = {kind: [level for level in LEVELS if kind in level.named != (kind,)] for kind in _TYPES}
-
-
-_NONE: Final = frozenset[str]()
+_WITH_OTHERS: Final = {
+    kind: [level for level in LEVELS if kind in level.named != (kind,)] for each in PRECEDENCES for kind in each.columns
+}
+"""The levels that name a type and others as well, by type."""
 _PLACES: Final = {
     size: [(kind, each.columns.index(kind)) for kind in sorted(each.columns)] for size, each in PRECEDENCE_OF.items()
 }
@@ -221,7 +219,7 @@ class DifferingNames:
 
     def __init__(self, index: QuotaIndex) -> None:
         self._index = index
-        self._own: dict[tuple[str, str, float, frozenset[str]], _Values] = {}
+        self._own: dict[tuple[str, str, Level | None, Kind], _Values] = {}
 
     def count(self, request: Request, key: str, limit: Effective) -> Mapping[str, int]:
         """Return the number of names that differ per entity type, without the types of which none does.
@@ -241,13 +239,12 @@ class DifferingNames:
 
     def _differing(self, request: Request, place: int, kind: str, key: str, limit: Effective) -> int:
         """Count the names that make a request resolve a key to another value than `limit`."""
-        columns = PRECEDENCE_OF[len(request)].columns
-        empty = frozenset(columns[at] for at, name in enumerate(request) if name == "") if "" in request else _NONE
-        weakest = limit.level.number if limit.level else inf
-        own = self._own.get((kind, key, weakest, empty))
+        asked = kind, key, limit.level, kind_of(request)
+        own = self._own.get(asked)
         if own is None:
-            levels = [each for each in _ALONE[kind] if each.number < weakest and empty.isdisjoint(each.non_empty)]
-            own = self._own[kind, key, weakest, empty] = _Values([self._index.entries_of(each) for each in levels], key)
+            levels = [each for each in _met_levels(kind_of(request)) if each.named == (kind,)]
+            stronger = [self._index.entries_of(each) for each in levels if each.is_stronger(limit.level)]
+            own = self._own[asked] = _Values(stronger, key)
         count = own.other_than(limit.value)
         for name in {name for each in _WITH_OTHERS[kind] for name in self._index.names_by_others(each, kind, request)}:
             value = effective(self._index.entries((*request[:place], name, *request[place + 1 :])), key).value

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity, spell_name
-from quotaform.model.precedence import LEVELS, PRECEDENCES, Level, level_of
+from quotaform.model.precedence import PRECEDENCES, Level, level_of
 from quotaform.model.quotas import Values
 
 
@@ -28,9 +28,6 @@ Request = tuple[RequestName, ...]
 
 PRECEDENCE_OF: Final = {len(precedence.columns): precedence for precedence in PRECEDENCES}
 """The precedence of a request, by how many names that has."""
-
-_EMPTY_COLUMNS: Final = frozenset(column for level in LEVELS for column in level.non_empty)
-"""The columns of requests that may hold an empty name."""
 
 _COLUMNS_OF: Final = {level.entity_types: each.columns for each in PRECEDENCES for level in each.levels}
 """The columns of the requests that entities with these types can limit."""
@@ -71,13 +68,8 @@ def barest(entity: Entity) -> Request:
     request, level = representative(entity), level_of(entity)
     if request is None or level is None:
         raise ValueError(f"{entity.address} matches no request")
-    columns = PRECEDENCE_OF[len(request)].columns
-    return tuple(
-        [
-            "" if name is UNMENTIONED and column in _EMPTY_COLUMNS and column not in level.non_empty else name
-            for column, name in zip(columns, request, strict=True)
-        ]
-    )
+    first, *client_id = request
+    return (first, "") if client_id == [UNMENTIONED] and level.allows_empty((CLIENT_ID,)) else request
 
 
 def request_of(entity: Entity, *, allows_defaults: bool = False) -> Request:

@@ -115,7 +115,7 @@ def shadowed_keys(facts: LintFacts, entity: Entity, keys: Iterable[str]) -> Mapp
     return {
         key: winner.source
         for key, winner in found
-        if winner.source is not None and winner.level is not None and winner.level.number < level.number
+        if winner.source is not None and winner.level is not None and winner.level.is_stronger(level)
     }
 
 

@@ -19,16 +19,15 @@ from math import isnan
 from typing import Final, NamedTuple
 
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity, address_of
-from quotaform.model.precedence import LEVELS, level_of
+from quotaform.model.precedence import Level, met_level
 from quotaform.model.quotas import Quotas
 from quotaform.resolve.index import QuotaIndex
-from quotaform.resolve.request import NO_LIMIT, UNMENTIONED, Effective, Request, RequestName, effective
+from quotaform.resolve.request import UNMENTIONED, Request, RequestName, effective
 
-_WEAKEST: Final = 1 + max(level.number for level in LEVELS)
 _ANY: Final = UNMENTIONED
 """Of a series that lacks the other name, too: whatever an entry requires."""
-_LevelValues = Mapping[tuple[int, bool], float]
-"""The least value of entries by the number of their level and whether they are new."""
+_LevelValues = dict[tuple[Level, bool], float]
+"""The least value of entries by their level and whether they are new."""
 _NO_PARTS: Final[_LevelValues] = {}
 
 
@@ -85,7 +84,7 @@ class SeriesBuckets:
         self._index: Final = QuotaIndex(quotas)
         self._before: Final = None if before is None else QuotaIndex(before)
         # The parts that entries take from a series, by key and what they require of it.
-        self._parts: Final[dict[tuple[str, str, RequestName | None], dict[tuple[int, bool], float]]] = defaultdict(dict)
+        self._parts: Final[dict[tuple[str, str, RequestName | None], _LevelValues]] = defaultdict(dict)
         if before is not None:
             for entity, values in quotas.items():
                 self._add_parts(entity, values, before.get(entity, {}))
@@ -101,34 +100,37 @@ class SeriesBuckets:
         """
         found = effective(self._index.entries(series.request), series.key)
         before = found if self._before is None else effective(self._before.entries(series.request), series.key)
-        taken = [] if self._before is None else self._taken(series, _number(found), _number(before))
+        taken = [] if self._before is None else self._taken(series, found.level, before.level)
+        names = series.names
+        # A bucket has a name that the recording lacks.
+        is_finer = found.level is not None and not names.keys() >= set(found.level.bucket)
         limits = [value for value in (found.value, *taken) if value is not None]
         return SeriesBucket(
-            bucket=_address(series, found),
+            bucket=_address(names, found.level),
             limit=found.value,
             source=None if found.level is None else found.level.source,
             entity=None if found.source is None else found.source.address,
-            is_coarse=bool(taken) or _is_coarser(series, found),
-            member=_address(series, NO_LIMIT),
+            is_coarse=bool(taken) or is_finer,
+            member=Entity(names).address,
             least_limit=_least(*limits) if limits else None,
             before_limit=before.value,
-            before_bucket=_address(series, before),
+            before_bucket=_address(names, before.level),
         )
 
     def _add_parts(self, entity: Entity, values: Mapping[str, float], before: Mapping[str, float]) -> None:
-        level, names = level_of(entity), entity.names
-        if level is None or any(names.get(kind) == "" for kind in level.non_empty):
+        level, names = met_level(entity), entity.names
+        if level is None:
             return
         for lacking, other in ((CLIENT_ID, USER), (USER, CLIENT_ID)):
             if names.get(lacking) is None:
                 continue
             for key, value in values.items():
-                place = level.number, key not in before
+                place = level, key not in before
                 for required in (names.get(other), _ANY):
                     parts = self._parts[key, lacking, required]
                     parts[place] = _least(value, parts.get(place, value))
 
-    def _taken(self, series: RecordedSeries, level: int, level_before: int) -> list[float]:
+    def _taken(self, series: RecordedSeries, limited_by: Level | None, before: Level | None) -> list[float]:
         """Return the least values of entries that take a part of a series.
 
         An entry takes a part if it is stronger than what limits the series, and was not so before: then the broker
@@ -147,8 +149,8 @@ class SeriesBuckets:
                     parts = self._parts.get((series.key, lacking, required), _NO_PARTS)
                     found += [
                         value
-                        for (number, is_new), value in parts.items()
-                        if number < level and (is_new or number > level_before)
+                        for (level, is_new), value in parts.items()
+                        if level.is_stronger(limited_by) and (is_new or not level.is_stronger(before))
                     ]
         return found
 
@@ -158,25 +160,11 @@ def _least(*values: float) -> float:
     return min(values, key=lambda value: (isnan(value), value))
 
 
-def _number(found: Effective) -> int:
-    return _WEAKEST if found.level is None else found.level.number
-
-
-def _is_coarser(series: RecordedSeries, found: Effective) -> bool:
-    """Whether a bucket has a name that the recording lacks; without a limit there is no bucket."""
-    if found.level is None or series.ip is not None:
-        return False
-    named = series.names
-    return any(entity_type not in named for entity_type in found.level.bucket)
-
-
-def _address(series: RecordedSeries, found: Effective) -> str:
-    """Return the address of the bucket of a series; without a limit that of the series.
+def _address(names: Mapping[str, str], level: Level | None) -> str:
+    """Return the address of the bucket on a level of a series with these names; without a limit that of the series.
 
     Of a bucket that is finer than what was recorded, the names that are there, as far as they go.
     """
-    named = series.names
-    if found.level is not None:
-        of_bucket = {entity_type: name for entity_type, name in named.items() if entity_type in found.level.bucket}
-        named = of_bucket or named
-    return Entity(named).address
+    if level is not None:
+        names = {kind: name for kind, name in names.items() if kind in level.bucket} or names
+    return Entity(names).address

@@ -19,7 +19,7 @@ from quotaform.fleet.job import arriving, kept_rows
 from quotaform.fleet.table import bad_table, make_table
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.outcome import ClusterOutcome
-from quotaform.model.precedence import level_of
+from quotaform.model.precedence import met_level
 from quotaform.model.quota_key import QUOTA_WINDOW_S
 from quotaform.model.records.record import made_of
 from quotaform.model.text import listed
@@ -201,8 +201,8 @@ def _values(held: HeldQuotas) -> Iterator[tuple[str, Entity, str, float]]:
 
 def _source(entity: Entity) -> str | None:
     """Return the source of the level that an entity is on; `None` if no request meets it, as where a name is empty."""
-    level = level_of(entity)
-    return None if level is None or any(entity.names[kind] == "" for kind in level.non_empty) else level.source
+    level = met_level(entity)
+    return None if level is None else level.source
 
 
 def read_uses(use: DataFrame) -> Iterator[dict[str, Any]]:

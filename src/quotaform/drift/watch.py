@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cache
 from hashlib import sha256
-from threading import Lock, Semaphore, Thread
+from threading import Lock, Semaphore
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import msgspec
@@ -41,6 +41,7 @@ from quotaform.repository.cluster_work import AT_ONCE, Connect
 from quotaform.repository.repository import Repository, read_claims, root_trees
 from quotaform.system.clock import Clock, today
 from quotaform.system.files import RECEIPT_LIMIT, read_bytes
+from quotaform.system.process import in_thread
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config
@@ -277,19 +278,11 @@ class Watch(Struct):
         return True
 
     def _begin(self, state: WatchedState, cluster: Cluster) -> Future[None]:
-        check: Future[None] = Future()
-
         def run() -> None:
             with self._slots:
-                try:
-                    self._check(state, cluster)
-                except BaseException as error:
-                    check.set_exception(error)
-                else:
-                    check.set_result(None)
+                self._check(state, cluster)
 
-        # It ends with the process, whatever it waits for.
-        Thread(target=run, name="quotaform-watch", daemon=True).start()
+        check = in_thread(run, "quotaform-watch")
         self._clusters[cluster.name].check = check
         return check
 

@@ -8,12 +8,16 @@ import select
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import current_thread, main_thread
+from threading import Thread, current_thread, main_thread
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TextIO
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TextIO, TypeVar
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from quotaform.model.errors import ExitCode
+
+T = TypeVar("T")
 
 INTERRUPTING: Final = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -135,6 +139,22 @@ def read_typed_line(terminal: TextIO) -> str:
         os.close(awake)
         os.close(wakes)
     return terminal.readline()
+
+
+def in_thread(work: Callable[[], T], name: str = "quotaform") -> Future[T]:
+    """Do something in a thread that ends with the process, however long it would take."""
+    from concurrent.futures import Future
+
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    Thread(target=run, name=name, daemon=True).start()
+    return done
 
 
 def signal_name(interrupt: BaseException) -> str:

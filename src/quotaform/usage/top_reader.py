@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from threading import Thread
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
@@ -18,14 +17,13 @@ from quotaform.model.settings import MetricsSource
 from quotaform.repository.gateway import open_pinned_gateway
 from quotaform.resolve.quota_admin import QuotaAdmin
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
+from quotaform.system.process import in_thread
 from quotaform.usage.record.reader import Reader, problem_of, readers_of
 from quotaform.usage.record.recording import ReadRows, explain_no_rows
 from quotaform.usage.top import Top, Unread, make_top
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
-
-T = TypeVar("T")
 
 _PATIENCE: Final = 5.0
 """Seconds after which an answer is not waited for."""
@@ -34,20 +32,6 @@ _MARGIN: Final = 0.5
 _LONGEST_DESCRIBE: Final = 60.0
 """For how many seconds one reading waits for the quotas: as long as a client tries to read them, by default."""
 _CLUSTER: Final = "the cluster"
-
-
-def in_thread(work: Callable[[], T]) -> Future[T]:
-    """Do something in a thread that ends with the process, however long it would take."""
-    done: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(work())
-        except BaseException as error:
-            done.set_exception(error)
-
-    Thread(target=run, daemon=True).start()
-    return done
 
 
 class TopReader(Struct):

@@ -24,7 +24,7 @@ from quotaform.model.errors import ExitCode, UsageError
 from quotaform.model.outcome import ClusterOutcome, exit_code
 from quotaform.model.text import inert, listed
 from quotaform.report.format import render
-from quotaform.system.process import signal_name
+from quotaform.system.process import in_thread, signal_name
 
 if TYPE_CHECKING:
     from quotaform.usage.top import Top
@@ -108,7 +108,7 @@ def top(
 
 def _show(readers: Sequence[TopReader], seconds: float, console: Console, options: Mapping[str, Any]) -> None:
     """Draw what is read on a terminal until somebody ends it."""
-    from quotaform.usage.top_reader import in_thread, read_all
+    from quotaform.usage.top_reader import read_all
 
     style = console.style()
 

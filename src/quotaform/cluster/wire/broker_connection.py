@@ -8,6 +8,7 @@ immediately.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import wait
 from contextlib import suppress
 from datetime import UTC, datetime
 from errno import EINPROGRESS
@@ -30,7 +31,7 @@ from socket import (
     socket,
 )
 from ssl import SSLCertVerificationError, SSLContext, SSLSocket, SSLWantReadError, cert_time_to_seconds
-from threading import Event, Thread
+from threading import Event
 from time import monotonic
 from typing import Any, Final, TypeVar
 
@@ -64,6 +65,7 @@ from quotaform.cluster.wire.message import (
     SaslHandshake,
 )
 from quotaform.model.server import HiddenServer, Server
+from quotaform.system.process import in_thread
 
 T = TypeVar("T")
 
@@ -406,24 +408,10 @@ def _look_up(ask: Callable[[], list[T]], deadline: float, closing: Event) -> lis
     Looking up a name can neither be interrupted nor be given a time limit, hence a thread of its own does it, which is
     left alone when it takes too long; nothing waits for it at the end of the process either.
     """
-    found: list[T] = []
-    problems: list[Exception] = []
-    done = Event()
-
-    def look_up() -> None:
-        try:
-            found.extend(ask())
-        except Exception as error:
-            problems.append(error)
-        finally:
-            done.set()
-
-    Thread(target=look_up, name=_DNS_THREAD, daemon=True).start()
+    answer = in_thread(ask, _DNS_THREAD)
     try:
-        while not done.wait(_next_wait(deadline, closing)):
+        while not wait([answer], _next_wait(deadline, closing)).done:
             pass
     except TimeoutError:
         raise LookupTimeoutError from None
-    for problem in problems:
-        raise problem
-    return found
+    return answer.result()

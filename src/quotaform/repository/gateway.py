@@ -148,6 +148,8 @@ def require_pinned(
 def open_pinned_gateway(cluster: Cluster, *, is_reading: bool = True) -> Gateway:
     """Connect to a cluster, or open its snapshot, and make sure that it is the one that quotaform.yaml pins.
 
+    `is_reading`: whether nothing is going to be written to it.
+
     Raises `ClusterError`: there is no usable connection; `InvalidFilesError`: the snapshot or the client properties are
     invalid; `ClusterIdError`: it has another id.
     """

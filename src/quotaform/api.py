@@ -34,7 +34,7 @@ from quotaform.model.quota_key import key_order
 from quotaform.model.rule import read_allowances
 from quotaform.model.scope import Selection, count_problem, pattern_problem
 from quotaform.model.settings import PruneMode
-from quotaform.model.text import require_items, require_type
+from quotaform.model.text import require_items, require_type, spell_type
 from quotaform.repository.cluster_work import Connect, work_on
 from quotaform.repository.gateway import open_gateway, open_pinned_gateway
 from quotaform.repository.repository import Repository, Target
@@ -65,8 +65,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Clusters: TypeAlias = "Collection[str] | Sequence[Cluster] | Target | None"
 """Names of clusters and globs over them, clusters, or where to read one; `None` is the only one of quotaform.yaml."""
-Approve: TypeAlias = "Callable[[Sequence[ClusterPlan[Any]]], None]"
-"""Is called with the plans that change something; raises `NotApprovedError` if they must not be applied."""
+Approve: TypeAlias = "Callable[[Sequence[ClusterPlan[Any]]], bool | None]"
+"""Is called with the plans that change something; raises `NotApprovedError`, or returns `False`, to refuse them."""
 
 
 def plan(
@@ -90,6 +90,7 @@ def plan(
     """
     from quotaform.plan.base import choose_base
 
+    require_engine(engine)
     request = make_request(
         repository,
         clusters,
@@ -243,9 +244,9 @@ def apply(
     the broker, and nothing is written: an outcome holds what is left to send and what the cluster holds already. A dry
     run is made by this process.
 
-    `approve` is called with the plans that change something, and raises `NotApprovedError`; without it they count as
-    approved. `expect_plan_id` is the id of the only plan; `max_age` is how old a plan may be. `audit` is a file that
-    gets a line per changed key.
+    `approve` is called with the plans that change something, and raises `NotApprovedError` or returns `False` to refuse
+    them; without it they count as approved. `expect_plan_id` is the id of the only plan; `max_age` is how old a plan
+    may be. `audit` is a file that gets a line per changed key.
 
     Raises what concerns all of them, before anything is written: `UsageError`, `SavedFileError`, `StaleError`,
     `NotApprovedError`.
@@ -254,6 +255,14 @@ def apply(
     from quotaform.apply.run import read_plans
     from quotaform.plan.plan_file import read_plan_id
 
+    require_engine(engine)
+    require_type(dry_run, bool, "dry_run", "True or False")
+    if approve is not None and not callable(approve):
+        raise TypeError(f"approve must be a function, not {spell_type(approve)}")
+    require_type(expect_plan_id, (str, NoneType), "expect_plan_id", "a string")
+    require_type(max_age, (timedelta, NoneType), "max_age", "a timedelta")
+    for argument, path in (("audit", audit), *(("a value of receipts", each) for each in (receipts or {}).values())):
+        require_type(path, (Path, NoneType), argument, "a pathlib.Path")
     expected = None if expect_plan_id is None else read_plan_id(expect_plan_id)
     found, problems = read_plans(repository, plans, max_age=max_age, clock=clock)
 
@@ -312,6 +321,14 @@ def apply_clusters(
     yield from apply_on_spark(repository, plans, session=engine, **options)
 
 
+def require_engine(engine: SessionOptions | None) -> None:
+    """Make sure that Spark can be used if an engine is given: before a module is imported that needs it."""
+    if engine is not None:
+        from quotaform.fleet.session import require_installed
+
+        require_installed(engine)
+
+
 @contextmanager
 def engine_started(engine: SessionOptions | None, progress: Progress) -> Iterator[SessionOptions | None]:
     """Start an engine for several use cases, and yield what they take for it."""
@@ -366,6 +383,7 @@ def snapshot(
     connect: Connect = open_pinned_gateway,
 ) -> Iterator[ClusterOutcome[Snapshot]]:
     """Return everything that clusters hold."""
+    require_engine(engine)
     chosen = choose_clusters(repository, clusters)
     if engine is not None:
         from quotaform.fleet.snapshot import take_snapshots

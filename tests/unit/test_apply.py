@@ -258,17 +258,23 @@ def test_what_is_not_approved_is_audited_and_not_applied(repository: Repository,
     other = replace(LAB, header=structs.replace(LAB.header, cluster_name="other"))
     wrong: list[tuple[list[Any], dict[str, Any], type[Exception]]] = [
         ([LAB], {"approve": refuse}, NotApprovedError),
+        ([LAB], {"approve": lambda plans: False}, NotApprovedError),
         ([LAB], {"expect_plan_id": f"sha256:{'0' * 64}"}, PlanIdError),
         ([LAB, LAB], {}, UsageError),
         ([other], {}, UsageError),
         ([LAB], {"receipts": {"lab": tmp_path / "quotaform.yaml"}}, UsageError),
         ([LAB], {"max_age": timedelta(seconds=1)}, PlanAgeError),
         ([str(tmp_path / "plan.json")], {}, TypeError),
+        ([LAB], {"approve": True}, TypeError),
+        ([LAB], {"dry_run": None}, TypeError),
+        ([LAB], {"max_age": "24h"}, TypeError),
+        ([LAB], {"receipts": {"lab": "receipt.json"}}, TypeError),
+        ([LAB], {"engine": "spark"}, TypeError),
     ]
     for plans, options, error in wrong:
         with pytest.raises(error):
             list(apply(repository, plans, audit=audit, connect=lambda _: gateway, **options))
-    assert [loads(line)["outcome"] for line in audit.read_text().splitlines()] == ["refused", "refused", "refused"]
+    assert [loads(line)["outcome"] for line in audit.read_text().splitlines()] == ["refused"] * 4
     assert not gateway.sent
     assert receipts(repository) == []
 

@@ -32,6 +32,7 @@ from quotaform.model.errors import (
     ArgumentError,
     AuthorizationError,
     ClusterError,
+    NotApprovedError,
     NotReadError,
     PlanBlockedError,
     QuotaformError,
@@ -76,7 +77,7 @@ def read_plans(
     """
     found: dict[str, ClusterPlan[Any]] = {}
     problems: list[QuotaformError] = []
-    for given in require_items(plans, (Plan, Path), "plans", "plans and paths of saved ones"):
+    for given in require_items(plans, (Plan, Path), "plans", "plans and pathlib.Paths of saved ones"):
         plan = load_plan_file(given) if isinstance(given, Path) else given
         name = plan.header.cluster_name
         if choose is None or not isinstance(given, Path):
@@ -124,14 +125,16 @@ def require_approved(
     problems: Sequence[QuotaformError] = (),
     *,
     expect_plan_id: str | None = None,
-    approve: Callable[[Sequence[ClusterPlan[Any]]], None] | None = None,
+    approve: Callable[[Sequence[ClusterPlan[Any]]], bool | None] | None = None,
 ) -> None:
     """Make sure that plans are what was approved; that one is refused is noted in the audit log.
 
     `problems` are why saved ones must not be applied. `expect_plan_id` is the id of the plan that was approved
-    elsewhere. `approve` is called with the plans that would change something, and raises `NotApprovedError`.
+    elsewhere. `approve` is called with the plans that would change something; it refuses them by a `NotApprovedError`,
+    or by returning anything but `None` and `True`.
 
-    Raises `UsageError` if there is an expected id and not one plan, and `PlanIdError` if it is another one.
+    Raises `NotApprovedError`, `UsageError` if there is an expected id and not one plan, and `PlanIdError` if it is
+    another one.
     """
     with audit.refusals([each.plan for each in plans]):
         if expect_plan_id is not None:
@@ -140,8 +143,9 @@ def require_approved(
             require_plan_id(plans[0].digest.plan_id, expect_plan_id)
         for problem in problems:
             raise problem
-        if approve is not None:
-            approve([each for each in plans if each.is_written])
+        changing = [each for each in plans if each.is_written]
+        if approve is not None and approve(changing) not in (None, True):
+            raise NotApprovedError([each.cluster.name for each in changing])
 
 
 def apply_plans(

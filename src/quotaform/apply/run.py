@@ -102,7 +102,10 @@ def read_plans(
 def _applyable_cluster(repository: Repository, name: str) -> Cluster:
     cluster = repository.config().clusters.get(name)
     if cluster is None:
-        raise UsageError(f"{repository.config_path} has no cluster {spell_name(name)}, for which a plan is")
+        raise UsageError(
+            f"{repository.config_path} has no cluster {spell_name(name)}, for which a plan is; add it, with its"
+            " bootstrap_servers"
+        )
     if cluster.snapshot is not None:
         raise UsageError(f"cluster {spell_name(name)} is a snapshot file, which can be planned but not applied")
     return cluster

@@ -110,7 +110,14 @@ def load_receipt_file(path: Path, *, within: Path | None = None) -> SavedReceipt
     `within`: the folder that it must not lead out of; `None` for one that the operator names. Raises `FileReadError`,
     `SavedFileError` or `SavedFileChangedError`.
     """
-    return load_receipt(read_bytes(path, RECEIPT_LIMIT, within=within), str(path))
+    try:
+        content = read_bytes(path, RECEIPT_LIMIT, within=within)
+    except FileReadError as error:
+        if not error.is_missing:
+            raise
+        reason = f"{error.reason}; quotaform apply writes receipts to .quotaform/receipts"
+        raise FileReadError(error.path, reason, is_missing=True) from error
+    return load_receipt(content, str(path))
 
 
 def write_receipt(path: Path, receipt: Receipt, *, is_started: bool = False) -> Path:

@@ -20,6 +20,8 @@ from msgspec import Struct
 from quotaform.model.errors import SavedFileChangedError, SavedFileError
 from quotaform.model.records.document import (
     MOST_VALUES,
+    PLAN,
+    RECEIPT,
     DocumentKind,
     KindError,
     VersionError,
@@ -38,13 +40,19 @@ from quotaform.model.records.record import (
     reading,
     written_fields,
 )
-from quotaform.model.text import MIB, quote, size_text
+from quotaform.model.text import MIB, option_of, quote, size_text
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
 
 WHOLE_LIMIT: Final = 64 * MIB
 """The most bytes of a file that is not to the letter what this version writes, as those of newer versions are not."""
+
+_TAKEN_ELSEWHERE: Final = {
+    PLAN.kind: ", but a plan, which quotaform apply takes",
+    RECEIPT.kind: f", but a receipt, which quotaform plan {option_of('revert')} takes",
+}
+"""The kind of a file to what it is, and which command takes it."""
 
 
 class SealedFormat(Struct, Generic[R], frozen=True, kw_only=True):
@@ -91,9 +99,10 @@ def read_sealed(
             return value
     except ShapeError as error:
         raise SavedFileError(file, f"is not a valid {form.noun} file: {error}; {form.remedy}") from error
-    except KindError:
-        text = f"is not a {form.noun} file: it has no kind {form.kind.kind!r}; make one with {form.command}"
-        raise SavedFileError(file, text) from None
+    except KindError as error:
+        unknown = f": it has no kind {form.kind.kind!r}; make one with {form.command}"
+        why = _TAKEN_ELSEWHERE.get(str(error.kind), unknown)
+        raise SavedFileError(file, f"is not a {form.noun} file{why}") from None
     except VersionError as error:
         raise SavedFileError(
             file,

@@ -162,7 +162,7 @@ class ApplyRun(Struct, kw_only=True):
         )
         for path in files:
             if path.suffix in {".yaml", ".yml"}:
-                raise UsageError(f"{path} contains quotas; apply takes saved plans or a quotas directory")
+                raise UsageError(f"{path} is a YAML file; apply takes saved plans or a quotas directory")
         keep = None
         if session is not None:
             from quotaform.fleet.job import Spool

@@ -46,7 +46,7 @@ from quotaform.cli.present import (
 from quotaform.model.errors import ExitCode, UsageError
 from quotaform.model.text import inert
 from quotaform.report.format import FORMATS, render
-from quotaform.system.files import require_writable
+from quotaform.system.files import is_folder, require_writable
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
@@ -165,6 +165,10 @@ def plan(
     """
     from quotaform.api import plan_clusters
 
+    if revert is not None and directory is not None and not is_folder(directory):
+        # The files of a revert may be invalid, so that nothing else refuses it: a shell expands *.json to several.
+        given = shorten(str(directory))
+        raise UsageError(f"{given} is not a directory; --revert takes one receipt, and DIR is the quotas directory")
     output = replace(output, format_name="summary") if summary else output
     console = output.console
     replays = None

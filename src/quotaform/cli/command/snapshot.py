@@ -12,6 +12,7 @@ from quotaform.cli.option.output import Output
 from quotaform.cli.present import cluster_paths, report_failures
 from quotaform.model.outcome import ClusterOutcome, exit_code
 from quotaform.model.text import inert
+from quotaform.report.text import counted
 from quotaform.system.files import require_writable
 
 
@@ -60,5 +61,6 @@ def snapshot(
             require_writable(file)
             write_file(file, text)
             console.keep_code()
-            console.echo(f"Wrote {len(taken.quotas)} entities of {inert(outcome.cluster)} to {inert(str(file))}.\n")
+            entities = counted(len(taken.quotas), "entity", "entities")
+            console.echo(f"Wrote {entities} of {inert(outcome.cluster)} to {inert(str(file))}.\n")
     return exit_code(outcomes)

@@ -80,8 +80,14 @@ def require_order(since: datetime | None, until: datetime | None) -> None:
 
 _NEAR: Final = 0.8
 """How alike words must be: short ones always have letters in common."""
-_ELSEWHERE: Final = {"dry-run": "validate-only", "output": "format", "remove": "delete", "set": "add"}
-"""What kubectl and Terraform call options of ours."""
+_ELSEWHERE: Final = {
+    "dry-run": ("validate-only",),
+    "out": ("output",),
+    "output": ("out", "format"),
+    "remove": ("delete",),
+    "set": ("add",),
+}
+"""What kubectl, Terraform and other commands of ours call an option, to what it may mean here."""
 _LONGEST: Final = 200
 _LONGEST_LINE: Final = 2_000
 _LONGEST_END: Final = 500
@@ -135,9 +141,10 @@ def _meant_option(option: str, context: Any) -> str:
     typed = option.lstrip("-")
     known = {name.lstrip("-"): name for each in parameters if not each.hidden for name in each.opts if name[0] == "-"}
     longer = [name for name in known if name.startswith(f"{typed}-")]
-    meant = _meant_word(typed, known) or (longer[0] if len(longer) == 1 else _ELSEWHERE.get(typed))
-    if meant in known:
-        return f"; did you mean {known[meant]}?"
+    near = _meant_word(typed, known) or (longer[0] if len(longer) == 1 else None)
+    meant = [known[name] for name in ((near,) if near is not None else _ELSEWHERE.get(typed, ())) if name in known]
+    if meant:
+        return f"; did you mean {one_of(meant)}?"
     entity_type = meant_type(typed)
     if entity_type is not None or typed.startswith(("entity", "name", "default", "target")):
         address = f"{entity_type or USER}=NAME"

@@ -147,7 +147,11 @@ _END: Final = "\n}\n"
 
 
 class KindError(ValueError):
-    """A document is no object, or its `kind` is another."""
+    """A document is no object, or its `kind` is another. `kind` is what stands there; `None` if nothing does."""
+
+    def __init__(self, kind: object = None) -> None:
+        super().__init__(kind)
+        self.kind = kind
 
 
 class VersionError(ValueError):
@@ -163,8 +167,10 @@ def require_kind(document: object, kind: DocumentKind) -> dict[str, Any]:
 
     Raises `KindError` if it is of another kind, and `VersionError` if it is of an unknown major version.
     """
-    if not isinstance(document, dict) or document.get("kind") != kind.kind:
+    if not isinstance(document, dict):
         raise KindError
+    if document.get("kind") != kind.kind:
+        raise KindError(document.get("kind"))
     version = document.get("format_version")
     if not isinstance(version, str):
         raise VersionError(None)

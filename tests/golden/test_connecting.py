@@ -31,14 +31,7 @@ from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.sasl.password import Password
-from quotaform.cluster.wire.failure import (
-    CertificateError,
-    Failure,
-    LoginError,
-    Stage,
-    connect_error,
-    read_validity,
-)
+from quotaform.cluster.wire.failure import CertificateError, Failure, LoginError, Stage, connect_error, read_validity
 from quotaform.model.errors import AuthenticationError, ClusterError, ConnectError
 from quotaform.model.text import Secret
 from quotaform.sandbox.security import Certificates

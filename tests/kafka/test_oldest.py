@@ -12,9 +12,7 @@ import pytest
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.sandbox import Sandbox
 from quotaform.sandbox.release import RELEASES
-from tests.kafka.test_broker_facts import (
-    test_a_broker_does_what_the_table_says_of_its_release as test_facts,
-)
+from tests.kafka.test_broker_facts import test_a_broker_does_what_the_table_says_of_its_release as test_facts
 from tests.kafka.test_broker_facts import test_the_release_of_a_broker_follows_from_what_it_offers as test_release
 from tests.kafka.test_gateway import TestReadingAndWriting, TestRefusals, gateway, round_trip
 from tests.workflow.command import Cluster

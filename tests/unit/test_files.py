@@ -17,13 +17,7 @@ from quotaform.drift.alert import AlertOptions, DriftAlerts, MetricStore
 from quotaform.model.errors import FileReadError
 from quotaform.model.text import MIB
 from quotaform.system import files
-from quotaform.system.files import (
-    LEADS_OUT,
-    read_bytes,
-    trusted_folder,
-    update_lock,
-    write_text_atomically,
-)
+from quotaform.system.files import LEADS_OUT, read_bytes, trusted_folder, update_lock, write_text_atomically
 from tests.golden.example import example_drift
 from tests.golden.usage_example import HEADROOM as FOUND
 from tests.scripted_gateway import Clock

@@ -12,14 +12,7 @@ from quotaform.desired.match import MAX_ENTITIES, read_match
 from quotaform.desired.schema import quotas as quotas_schema
 from quotaform.desired.shape import check_shape
 from quotaform.desired.tree import SourceFile, decode
-from quotaform.desired.value import (
-    bare_keys,
-    key_problem,
-    misfit_text,
-    of_entity,
-    read_expires,
-    read_values,
-)
+from quotaform.desired.value import bare_keys, key_problem, misfit_text, of_entity, read_expires, read_values
 from quotaform.desired.yaml.document import Document, StopReadingError, mark_position, spots_of, taken_for
 from quotaform.desired.yaml.reader import Stream, read_document
 from quotaform.model import rule

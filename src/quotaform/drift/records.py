@@ -12,19 +12,8 @@ from quotaform.drift.drift import Drift, Drifted, Ignored, Pending
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Base, SnapshotFile
 from quotaform.model.records.document import DRIFT, NOTIFICATION, NOTIFY_STATE, indented, json_line
-from quotaform.model.records.field import (
-    ClusterRecord,
-)
-from quotaform.model.records.record import (
-    Count,
-    Digest,
-    Record,
-    ShapeError,
-    Timestamp,
-    about,
-    builtins,
-    decode,
-)
+from quotaform.model.records.field import ClusterRecord
+from quotaform.model.records.record import Count, Digest, Record, ShapeError, Timestamp, about, builtins, decode
 
 
 class DriftOptionsRecord(Record, omit_defaults=True):

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow
 
 from quotaform.model.quotas import NO_VALUES, Quotas, same_values
-from quotaform.plan.blast_radius import (
-    ChangedLimits,
-    ChangedValues,
-    LimitChange,
-    RadiusTally,
-    change_row,
-)
+from quotaform.plan.blast_radius import ChangedLimits, ChangedValues, LimitChange, RadiusTally, change_row
 from quotaform.resolve.spark import (
     MOST_CLUSTERS,
     by_cluster,

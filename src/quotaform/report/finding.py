@@ -10,15 +10,7 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from quotaform.model import rule
-from quotaform.model.finding import (
-    APPROVALS_NAME,
-    DELETE,
-    Finding,
-    Location,
-    Severity,
-    bound_values,
-    escaped_address,
-)
+from quotaform.model.finding import APPROVALS_NAME, DELETE, Finding, Location, Severity, bound_values, escaped_address
 from quotaform.model.text import inert, option_of
 from quotaform.report.markdown import by_prefix, code, details, fenced, words
 from quotaform.report.report import Table

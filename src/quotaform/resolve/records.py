@@ -14,14 +14,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import SnapshotFile
 from quotaform.model.records.document import RESOLVE, document_lines, json_number
 from quotaform.model.records.field import Address, ClusterRecord, Names, QuotaKeyName, SourceName
-from quotaform.model.records.record import (
-    Digest,
-    Record,
-    Timestamp,
-    Value,
-    about,
-    builtins,
-)
+from quotaform.model.records.record import Digest, Record, Timestamp, Value, about, builtins
 from quotaform.model.units import is_unlimited
 from quotaform.resolve.request import Effective, Resolved, shared_by
 from quotaform.resolve.resolve import KeyResolution, Resolution, ResolveOptions

@@ -61,13 +61,7 @@ def comment(
       quotaform comment plan.md --platform github --repository acme/quotas --pull-request 7 --dry-run
     """
     from quotaform.review.platform import Comments, Platform
-    from quotaform.review.run import (
-        find_pull_request,
-        find_token,
-        make_transport,
-        post_comments,
-        read_drafts,
-    )
+    from quotaform.review.run import find_pull_request, find_token, make_transport, post_comments, read_drafts
 
     console = output.console
     drafts = read_drafts(files)

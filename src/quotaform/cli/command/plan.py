@@ -25,14 +25,7 @@ from quotaform.cli.option.common import (
     with_options,
 )
 from quotaform.cli.option.engine import Engine, SparkPlace, job_progress, spark_job
-from quotaform.cli.option.output import (
-    ColorOption,
-    ReportOutput,
-    format_option,
-    out_option,
-    printed,
-    report_option,
-)
+from quotaform.cli.option.output import ColorOption, ReportOutput, format_option, out_option, printed, report_option
 from quotaform.cli.option.value import one_of, shorten
 from quotaform.cli.present import (
     PLACEHOLDER,

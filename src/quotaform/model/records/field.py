@@ -12,12 +12,7 @@ from quotaform.model.precedence import LEVELS
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Values
 from quotaform.model.records.document import Number, json_number
-from quotaform.model.records.record import (
-    Double,
-    Record,
-    Value,
-    about,
-)
+from quotaform.model.records.record import Double, Record, Value, about
 
 Address: TypeAlias = Annotated[
     str, about("The address of the entity: unique, and safe to print.", "user=svc-orders", min_length=1)

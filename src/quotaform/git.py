@@ -22,12 +22,14 @@ import os
 import posixpath
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import new as new_hash
 from pathlib import Path
 from re import compile as regex
-from selectors import EVENT_READ, DefaultSelector
+from signal import SIGKILL
 from stat import S_ISDIR, S_ISLNK, S_ISREG
+from tempfile import TemporaryFile
+from threading import Timer
 from time import monotonic
 from typing import Final, NamedTuple
 
@@ -46,6 +48,7 @@ _MAX_BYTES_READ: Final = 64 * MIB
 """How much one process may be asked for unless its reader says otherwise: HEAD, or the earlier files of one cluster."""
 
 _MAX_ERROR_BYTES: Final = 10_000
+_MAX_LINE_BYTES: Final = 1 << 16
 
 _MAX_OBJECT_BYTES: Final = 16 * MIB
 """The largest commit or folder that is read; a folder of 100,000 files takes about 5 MiB."""
@@ -220,9 +223,9 @@ class GitObjects:
 
     def close(self) -> None:
         """End the process."""
-        self._selector.close()
-        with self._process:
-            self._process.kill()
+        self._timer.cancel()
+        with self._process, self._errors:
+            self._kill()
 
     def commit(self, name: str) -> Commit | None:
         """Return a commit by its id or a revision that names it; `None` when there is none."""
@@ -282,10 +285,13 @@ class GitObjects:
         """
         self._require_time()
         try:
-            self._requests.write(name.encode() + b"\n")
+            os.write(self._requests.fileno(), name.encode() + b"\n")
         except OSError:
             raise self._ended() from None
-        words = self._line().split()
+        line = self._answers.readline(_MAX_LINE_BYTES)
+        if not line.endswith(b"\n"):
+            raise self._ended()
+        words = line.split()
         if len(words) != 3 or not words[2].isdigit():
             return None
         size = int(words[2])
@@ -297,18 +303,18 @@ class GitObjects:
             self._restart()
             raise GitError(f"at most {most // MIB} MiB of the repository are read")
         self.bytes_read += size
-        content = self._read(size + 1)[:size]
-        return (words[0].decode(), content) if words[1].decode() == kind else None
+        content = self._answers.read(size + 1)
+        if len(content) <= size:
+            raise self._ended()
+        return (words[0].decode(), content[:size]) if words[1].decode() == kind else None
 
     def error_message(self) -> str | None:
         """Return what git wrote to its standard error, if anything; nothing can be asked after this."""
         self._requests.close()
-        with DefaultSelector() as selector:
-            selector.register(self._errors, EVENT_READ)
-            while monotonic() < self._deadline and selector.select(self._deadline - monotonic()):
-                if not self._keep_errors():
-                    break
-        message = self._error_output.decode(errors="replace").strip()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(max(0.0, self._deadline - monotonic()))
+        self._errors.seek(0)
+        message = self._errors.read(_MAX_ERROR_BYTES).decode(errors="replace").strip()
         if "dubious ownership" in message:
             directory = quote(str(self._top), len(str(self._top)))
             return (
@@ -332,69 +338,36 @@ class GitObjects:
             if not name.startswith("GIT_") or name.startswith(_KEPT_VARIABLES)
         }
         try:
-            process = subprocess.Popen(  # noqa: S603 (git from outside of the repository, with fixed arguments)
+            self._errors = TemporaryFile()
+            self._process = subprocess.Popen(  # noqa: S603 (git from outside of the repository, with fixed arguments)
                 [self._git, *_OPTIONS, "cat-file", "--batch"],
                 cwd=self._top,
                 env={**environment, **_VARIABLES, "GIT_CEILING_DIRECTORIES": str(self._top.parent)},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
+                stderr=self._errors,
+                process_group=0,
             )
         except OSError as error:
             raise GitError(f"git cannot be executed: {error.strerror or error}") from None
-        assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 (made with pipes)
-        self._process = process
-        self._requests, self._answers, self._errors = process.stdin, process.stdout, process.stderr
-        self._selector = DefaultSelector()
-        self._selector.register(self._answers, EVENT_READ)
-        self._selector.register(self._errors, EVENT_READ)
-        self._pending = b""
-        self._error_output = b""
+        assert self._process.stdin and self._process.stdout  # noqa: S101, PT018 (made with pipes)
+        self._requests, self._answers = self._process.stdin, self._process.stdout
+        # What waits for an answer then gets the end of it.
+        self._timer = Timer(self._deadline - monotonic(), self._kill)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _kill(self) -> None:
+        """End git and what it may have started, which could hold its pipes open."""
+        with suppress(OSError):
+            os.killpg(self._process.pid, SIGKILL)
 
     def _require_time(self) -> None:
         if monotonic() >= self._deadline:
             raise GitError(f"the repository is read for at most {self._limits.most_seconds:.0f} seconds")
 
-    def _line(self) -> bytes:
-        while b"\n" not in self._pending:
-            self._receive()
-        line, _, self._pending = self._pending.partition(b"\n")
-        return line
-
-    def _read(self, count: int) -> bytes:
-        pieces = [self._pending]
-        left = count - len(self._pending)
-        while left > 0:
-            self._pending = b""
-            self._receive()
-            pieces.append(self._pending)
-            left -= len(self._pending)
-        content = b"".join(pieces)
-        self._pending = content[count:]
-        return content[:count]
-
-    def _receive(self) -> None:
-        """Wait for more of the answer. Errors are taken meanwhile: git would wait for room in a full pipe."""
-        while True:
-            self._require_time()
-            ready = {key.fileobj for key, _ in self._selector.select(self._deadline - monotonic())}
-            if self._errors in ready and not self._keep_errors():
-                self._selector.unregister(self._errors)
-            if self._answers in ready:
-                break
-        piece = os.read(self._answers.fileno(), 1 << 20)
-        if not piece:
-            raise self._ended()
-        self._pending += piece
-
-    def _keep_errors(self) -> bool:
-        """Read what is there of the standard error; return whether more may come."""
-        piece = os.read(self._errors.fileno(), 1 << 16)
-        self._error_output += piece[: _MAX_ERROR_BYTES - len(self._error_output)]
-        return bool(piece)
-
     def _ended(self) -> GitError:
+        self._require_time()
         return GitError(self.error_message() or "git ended unexpectedly")
 
 

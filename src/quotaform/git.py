@@ -338,7 +338,7 @@ class GitObjects:
             if not name.startswith("GIT_") or name.startswith(_KEPT_VARIABLES)
         }
         try:
-            self._errors = TemporaryFile()
+            self._errors = TemporaryFile()  # noqa: SIM115 (closed with the process)
             self._process = subprocess.Popen(  # noqa: S603 (git from outside of the repository, with fixed arguments)
                 [self._git, *_OPTIONS, "cat-file", "--batch"],
                 cwd=self._top,

@@ -11,12 +11,13 @@ may be:
 A named pipe, a socket and a device are refused and never waited for.
 
 Locks between processes (`flock`) are advisory, local, and released by the operating system when a process ends. Where
-the file system or the operating system has none, there is no lock.
+the file system has none, there is no lock.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import sys
 import time
@@ -24,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from re import compile as regex
-from stat import S_IMODE, S_ISBLK, S_ISCHR, S_ISDIR, S_ISFIFO, S_ISREG, S_ISSOCK
+from stat import S_IMODE, S_ISBLK, S_ISCHR, S_ISFIFO, S_ISREG, S_ISSOCK
 from typing import Final
 
 from quotaform.model.errors import FileReadError, NotTextError, QuotaformError, UsageError
@@ -76,14 +77,9 @@ OF_GIT: Final = "it is part of .git, which may contain a token"
 WRITES_OUT: Final = "a link leads out of the current directory; give the path that it leads to"
 """Why nothing is written where the operator seems to have said."""
 
-_CHUNK: Final = 1 << 16
-_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0)
-# Absent on Windows, where creating a link is a privilege.
-_NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
-_IS_LINK: Final = frozenset({errno.ELOOP, errno.EMLINK, getattr(errno, "EFTYPE", errno.ELOOP)})
+_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _DESCRIPTOR: Final = regex(r"/dev/stdin|(?:/dev/fd|/proc/self/fd)/([0-9]{1,6})").fullmatch
 _KINDS: Final = (
-    (S_ISDIR, "Is a directory"),
     (S_ISFIFO, "it is a named pipe, not a regular file"),
     (S_ISSOCK, "it is a socket, not a regular file"),
     (S_ISCHR, "it is a device, not a regular file"),
@@ -97,12 +93,14 @@ def read_bytes(path: str | Path, limit: int, *, within: Path | None = None, is_s
     Raises `FileReadError` if it cannot be read, or is larger.
     """
     try:
-        descriptor = _open(path, within)
-        try:
-            is_open = within is None and _DESCRIPTOR(os.fspath(path)) is not None
-            return _read(path, descriptor, limit, takes_stream=is_open, is_start=is_start)
-        finally:
-            os.close(descriptor)
+        is_open = within is None and _DESCRIPTOR(os.fspath(path)) is not None
+        with open(path, "rb", opener=lambda *_: _open(path, within)) as file:
+            mode = os.fstat(file.fileno()).st_mode
+            is_stream = is_open and (S_ISFIFO(mode) or S_ISSOCK(mode))
+            for reason in (reason for is_kind, reason in _KINDS if is_kind(mode) and not is_stream):
+                raise FileReadError(str(path), reason)
+            content = file.read(limit if is_start else limit + 1)
+        return _bounded(content, path, limit)
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
         if missing and is_link(path):
@@ -129,9 +127,8 @@ def read_stdin(limit: int) -> bytes:
     name = "the standard input"
     if sys.stdin is None:
         raise FileReadError(name, "it is closed")
-    stream = sys.stdin.buffer
     try:
-        return _gather(lambda _: stream.read(_CHUNK), name, limit)
+        return _bounded(sys.stdin.buffer.read(limit + 1), name, limit)
     except (OSError, ValueError) as error:
         raise FileReadError(name, reason_of(error) if isinstance(error, OSError) else "it is closed") from error
 
@@ -188,17 +185,14 @@ def _open(path: str | Path, within: Path | None) -> int:
     if within is None:
         match = _DESCRIPTOR(os.fspath(path))
         return os.open(path, _FLAGS) if match is None else os.dup(int(match[1] or 0))
-    if str(Path(path).parent) == str(within) and Path(path).name.lower() != ".git":
-        try:
-            return os.open(path, _FLAGS | _NO_LINK)
-        except OSError as error:
-            if error.errno not in _IS_LINK:
-                raise
     folder, real = os.path.realpath(within), os.path.realpath(path)
     _require_within(folder, real)
-    descriptor = os.open(real, _FLAGS | _NO_LINK)
+    descriptor = os.open(real, _FLAGS | os.O_NOFOLLOW)
     try:
-        _require_within(folder, _opened_path(descriptor) or real)
+        # Where the open file lies, whatever became of the path meanwhile; without a `/proc` that is not known.
+        with suppress(OSError):
+            real = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115
+        _require_within(folder, real)
     except PermissionError:
         os.close(descriptor)
         raise
@@ -213,46 +207,11 @@ def _require_within(folder: str, real: str) -> None:
         raise PermissionError(errno.EPERM, OF_GIT)
 
 
-def _opened_path(descriptor: int) -> str | None:
-    """Return where an open file lies, whatever became of the path meanwhile; `None` where there is no `/proc`.
-
-    Without it, a folder that somebody replaces by a link between two steps is followed.
-    """
-    try:
-        return os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115
-    except OSError:
-        return None
-
-
-def _read(path: str | Path, descriptor: int, limit: int, *, takes_stream: bool, is_start: bool) -> bytes:
-    status = os.fstat(descriptor)
-    is_stream = takes_stream and (S_ISFIFO(status.st_mode) or S_ISSOCK(status.st_mode))
-    if not is_stream:
-        for is_kind, reason in _KINDS:
-            if is_kind(status.st_mode):
-                raise FileReadError(str(path), reason)
-    if status.st_size > limit:
-        if is_start:
-            return os.read(descriptor, limit)
-        raise _too_large(path, limit)
-    size = status.st_size
-    return _gather(lambda done: os.read(descriptor, size + 1 - done if done < size else _CHUNK), str(path), limit)
-
-
-def _gather(read: Callable[[int], bytes], name: str, limit: int) -> bytes:
-    """Read to the end and count: a file may grow while it is read, and some have no size (/proc, a pipe)."""
-    pieces: list[bytes] = []
-    done = 0
-    while piece := read(done):
-        pieces.append(piece)
-        done += len(piece)
-        if done > limit:
-            raise _too_large(name, limit)
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
-def _too_large(path: str | Path, limit: int) -> FileReadError:
-    return FileReadError(str(path), f"it is larger than {size_text(limit)}")
+def _bounded(content: bytes, path: str | Path, limit: int) -> bytes:
+    """Return what was read: a file may grow meanwhile, and some have no size (/proc, a pipe)."""
+    if len(content) > limit:
+        raise FileReadError(str(path), f"it is larger than {size_text(limit)}")
+    return content
 
 
 def require_no_way_out(path: str | Path) -> None:
@@ -308,7 +267,7 @@ def _open_for_writing(path: str | Path) -> int:
     deadline = time.monotonic() + _READER_SECONDS
     while True:
         try:
-            descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+            descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
         except OSError as error:
             if error.errno != errno.ENXIO:
                 raise
@@ -354,18 +313,14 @@ def write_new_text(path: str | Path, text: str | Iterable[str]) -> None:
         except OSError as error:
             if error.errno not in _HAS_NO_HARD_LINKS:
                 raise
-            _take_name(temporary, target)
+            # By way of an empty file, which no other process can create as well.
+            target.touch(exist_ok=False)
+            try:
+                temporary.replace(target)
+            except BaseException:
+                target.unlink(missing_ok=True)
+                raise
     sync_folder(target.parent)
-
-
-def _take_name(temporary: Path, target: Path) -> None:
-    """Rename a file to a name that nothing has, by way of an empty file, which no other process can create as well."""
-    target.touch(exist_ok=False)
-    try:
-        temporary.replace(target)
-    except BaseException:
-        target.unlink(missing_ok=True)
-        raise
 
 
 @contextmanager
@@ -394,7 +349,7 @@ def append_to_regular_file(path: Path, text: str, limit: int | None = None) -> b
     Raises `OSError` if it is no regular file, or cannot be written.
     """
     content = text.encode()
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         status = os.fstat(descriptor)
         if not S_ISREG(status.st_mode):
@@ -449,11 +404,6 @@ def sync_folder(folder: Path) -> None:
         _sync(folder)
 
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
 _MOST_SECONDS: Final = 10.0
 """How long another process is waited for; anybody who may read a folder can lock it."""
 _PAUSE: Final = 0.02
@@ -466,7 +416,7 @@ def take_lock(descriptor: int, *, shared: bool = False, patience: float = 0.0) -
     descriptor, and goes with the last of them.
     """
     deadline = time.monotonic() + patience
-    while fcntl is not None:
+    while True:
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -474,10 +424,9 @@ def take_lock(descriptor: int, *, shared: bool = False, patience: float = 0.0) -
                 return False
             time.sleep(_PAUSE)
         except OSError:  # A file system without locks.
-            break
+            return True
         else:
-            break
-    return True
+            return True
 
 
 @contextmanager
@@ -489,10 +438,8 @@ def update_lock(path: Path) -> Iterator[bool]:
     """
     folder = Path(os.path.realpath(path)).parent
     try:
-        descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (OSError, ValueError):
-        descriptor = None
-    if descriptor is None:
         yield True
         return
     try:

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-INTERRUPTING: Final = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-)  # Windows has no SIGHUP
+INTERRUPTING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals by which people and systems end a command."""
 
 
@@ -73,16 +71,6 @@ class HeldSignals:
             signal.signal(number, before)
             signal.raise_signal(number)
 
-    def _install(self) -> None:
-        self._before = _handlers()
-        for number in self._before:
-            signal.signal(number, self._arrive)
-
-    def _remove(self) -> None:
-        self._is_over = True
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
 
 @contextmanager
 def held_signals(*, holds_all: bool = False, on_first: Callable[[], None] | None = None) -> Iterator[HeldSignals]:
@@ -100,15 +88,19 @@ def held_signals(*, holds_all: bool = False, on_first: Callable[[], None] | None
         yield held
         return
     consequence: Exception | None = None
+    held._before = _handlers()
     try:
-        held._install()
+        for number in held._before:
+            signal.signal(number, held._arrive)
         yield held
     except Exception as error:
         if on_first is None or not held._came:
             raise
         consequence = error
     finally:
-        held._remove()
+        held._is_over = True
+        for number, handler in held._before.items():
+            signal.signal(number, handler)
     if held._came:
         signal.raise_signal(held._came[0])
     if consequence is not None:  # The handler that was there before raised nothing.
@@ -119,13 +111,10 @@ def read_typed_line(terminal: TextIO) -> str:
     """Return the next line that a person types, with its line break; call it in the main thread.
 
     A signal that arrives just before `readline` blocks would be acted on only after the next key: Python calls its
-    handler between two instructions, and the read is one of them. So the wait is for a signal as well (except on
-    Windows, where only sockets can be waited for).
+    handler between two instructions, and the read is one of them. So the wait is for a signal as well.
 
     Raises `KeyboardInterrupt`: or what else a handler raises.
     """
-    if os.name == "nt":
-        return terminal.readline()
     awake, wakes = os.pipe()
     os.set_blocking(awake, False)
     os.set_blocking(wakes, False)

@@ -47,16 +47,14 @@ def remove_dead(table: Path, now: float) -> None:
     for staged in table.glob(f"{_PREFIX}*"):
         # Another process may do the same now, or may not let this one.
         with suppress(OSError):
-            if _is_dead(staged, now):
+            host = staged / _HOST
+            if host.exists() and host.read_text(encoding="utf-8") == node():
+                is_dead = not _is_locked(staged)
+            else:
+                changed = max(path.lstat().st_mtime for path in (staged, *staged.rglob("*")))
+                is_dead = now - changed > _LONGEST_S
+            if is_dead:
                 shutil.rmtree(staged, ignore_errors=True)
-
-
-def _is_dead(staged: Path, now: float) -> bool:
-    host = staged / _HOST
-    if host.exists() and host.read_text(encoding="utf-8") == node():
-        return not _is_locked(staged)
-    changed = max(path.lstat().st_mtime for path in (staged, *staged.rglob("*")))
-    return now - changed > _LONGEST_S
 
 
 def _is_locked(folder: Path) -> bool:

@@ -29,24 +29,24 @@ import ssl
 import time
 from base64 import b64encode
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
-from io import BufferedReader, RawIOBase
 from os import environ
 from pathlib import Path
 from random import random
-from socket import gaierror, socket
-from typing import Any, Final
+from socket import SHUT_RDWR, gaierror, socket
+from threading import Timer
+from typing import Final
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from msgspec import Struct
 
 from quotaform import __version__
-from quotaform.http.message import HttpRequest, Response, Url
+from quotaform.http.message import MIB, HttpRequest, Response, Url
 from quotaform.model.errors import HttpError, QuotaformError
 from quotaform.model.server import Server
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
@@ -90,9 +90,6 @@ class Proxy:
 
 _REDIRECTS: Final = 3
 _REDIRECT: Final = frozenset({301, 302, 303, 307, 308})
-_PROXY_REFUSED: Final = "Tunnel connection failed"
-"""How http.client begins the error of a proxy that does not connect."""
-_SAME_METHOD: Final = frozenset({307, 308})
 
 
 class Timeouts(Struct, frozen=True, kw_only=True):
@@ -116,33 +113,21 @@ def send(
     `context` says what is trusted and shown, instead of `ca_file`. Raises `HttpError` if there is no answer, or none
     that can be used, and `QuotaformError` if the CA file cannot be read.
     """
-    _require_sendable(request)
+    for value in [*request.headers.values(), *(secret.reveal() for secret in request.credentials.values())]:
+        if not value.isascii() or not value.isprintable():
+            words = "was not asked: the token or another header contains a line break or a character outside of ASCII"
+            raise HttpError(request.url.origin, words, may_have_arrived=False)
     context = context or _tls(ca_file) if request.url.scheme == "https" else None
     deadline = time.monotonic() + limits.total
     for _ in range(_REDIRECTS + 1):
-        response = _HttpExchange(request, limits, deadline).run(context)
+        response = _exchange(request, limits, deadline, context)
         if response.status not in _REDIRECT or "location" not in response.headers:
             return response
         request = replace(request, url=_redirected(request, response))
     raise HttpError(request.url.origin, f"redirects more than {_REDIRECTS} times; check the URL")
 
 
-def _require_sendable(request: HttpRequest) -> None:
-    for value in [*request.headers.values(), *(secret.reveal() for secret in request.credentials.values())]:
-        if not value.isascii() or not value.isprintable():
-            words = "was not asked: the token or another header contains a line break or a character outside of ASCII"
-            raise HttpError(request.url.origin, words, may_have_arrived=False)
-
-
-def _require_private(request: HttpRequest, proxy: Proxy | None) -> None:
-    """Require that credentials are encrypted, or do not leave this machine."""
-    if request.credentials and request.url.scheme != "https" and (proxy is not None or not request.url.is_loopback):
-        words = "would receive the token unencrypted, so nothing was sent; use https"
-        raise HttpError(request.url.origin, words, may_have_arrived=False)
-
-
 def _redirected(request: HttpRequest, response: Response) -> Url:
-    problem = ""
     try:
         url = request.url.follow(response.headers["location"])
     except ValueError:
@@ -154,11 +139,11 @@ def _redirected(request: HttpRequest, response: Response) -> Url:
             f"redirects to {url.origin}, and redirects to another host, scheme or port are not followed; if it is the "
             "right one, give its URL"
         )
-    elif request.method not in ("GET", "HEAD") and response.status not in _SAME_METHOD:
+    elif request.method not in ("GET", "HEAD") and response.status not in (307, 308):
         problem = f"redirects a {request.method} (status {response.status}); check the URL"
-    if problem:
-        raise HttpError(request.url.origin, problem, status=response.status)
-    return url
+    else:
+        return url
+    raise HttpError(request.url.origin, problem, status=response.status)
 
 
 def _tls(ca_file: Path | None) -> ssl.SSLContext:
@@ -173,155 +158,120 @@ def _tls(ca_file: Path | None) -> ssl.SSLContext:
     return context
 
 
-class _HttpExchange:
-    """One request on one connection."""
+def _exchange(request: HttpRequest, limits: Timeouts, deadline: float, context: ssl.SSLContext | None) -> Response:
+    """Send a request on a connection of its own, which is cut off at the deadline."""
+    connected: socket | None = None
 
-    def __init__(self, request: HttpRequest, limits: Timeouts, deadline: float) -> None:
-        self._request = request
-        self._limits = limits
-        self._deadline = deadline
-        self._is_connected = False
+    def cut_off() -> None:
+        """End what waits: a timeout of the socket begins anew with each byte."""
+        if (sock := connected or connection.sock) is not None:
+            with suppress(OSError):
+                # Not that of a TLS socket, which would remove the TLS layer while another thread reads.
+                socket.shutdown(sock, SHUT_RDWR)
 
-    def run(self, context: ssl.SSLContext | None) -> Response:
-        try:
-            connection, target, headers = self._connection(context)
-            with closing(connection):
-                connection.connect()
-                self._is_connected = True
-                connection.sock.settimeout(self._left())
-                connection.request(self._request.method, target, self._request.body, self._headers() | headers)
-                with closing(connection.getresponse()) as answer:
-                    return self._read(answer)
-        except (OSError, HTTPException) as error:
-            words, may_pass = self._explain(error)
-            raise HttpError(
-                self._request.url.origin, words, may_have_arrived=self._is_connected, may_pass=may_pass
-            ) from None
+    left = deadline - time.monotonic()
+    timer = Timer(max(0.0, left), cut_off)
+    timer.daemon = True
+    try:
+        if left <= 0:
+            raise TimeoutError
+        connection, target, headers = _connection(request, min(limits.connect, left), context)
+        timer.start()
+        with closing(connection):
+            connection.connect()
+            connected = connection.sock
+            connected.settimeout(left)
+            connection.request(request.method, target, request.body, _headers(request) | headers)
+            with closing(connection.getresponse()) as answer:
+                response = _read(request, answer)
+        if time.monotonic() >= deadline:  # What was cut off may look whole.
+            raise TimeoutError
+    except (OSError, HTTPException) as error:
+        cause = TimeoutError() if time.monotonic() >= deadline else error
+        words, may_pass = _explain(cause, limits, is_connected=connected is not None)
+        raise HttpError(request.url.origin, words, may_have_arrived=connected is not None, may_pass=may_pass) from None
+    finally:
+        timer.cancel()
+    return response
 
-    def _connection(self, context: ssl.SSLContext | None) -> tuple[HTTPConnection, str, dict[str, str]]:
-        """Return what to connect to, what the request line names, and headers for a proxy."""
-        url = self._request.url
-        self._require_listed(url.host, url.port)
-        proxy = Proxy.of(url)
-        if proxy is not None:
-            self._require_listed(proxy.host, proxy.port)
-        _require_private(self._request, proxy)
-        host, port = (proxy.host, proxy.port) if proxy else (url.host, url.port)
-        timeout = min(self._limits.connect, self._left())
-        connection = HTTPConnection(host, port, timeout=timeout)
-        if context is not None:
-            connection = HTTPSConnection(host, port, timeout=timeout, context=context)
-        connection.response_class = self._answer  # type: ignore[assignment]  # http.client calls it, no more
-        if proxy is None:
-            return connection, url.target, {}
-        if context is None:
-            return connection, url.reveal(), proxy.headers
-        connection.set_tunnel(url.host, url.port, proxy.headers)
+
+def _connection(
+    request: HttpRequest, timeout: float, context: ssl.SSLContext | None
+) -> tuple[HTTPConnection, str, dict[str, str]]:
+    """Return what to connect to, what the request line names, and headers for a proxy."""
+    url = request.url
+    proxy = Proxy.of(url)
+    for server in (Server(url.host, url.port), *([Server(proxy.host, proxy.port)] if proxy else [])):
+        if (problem := server.problem(environ)) and not request.is_download:
+            what = "" if server.host == url.host else f"cannot be reached: the proxy {server} "
+            raise HttpError(url.origin, f"{what}{problem}", may_have_arrived=False)
+    if request.credentials and context is None and (proxy is not None or not url.is_loopback):
+        words = "would receive the token unencrypted, so nothing was sent; use https"
+        raise HttpError(url.origin, words, may_have_arrived=False)
+    host, port = (proxy.host, proxy.port) if proxy else (url.host, url.port)
+    connection = HTTPConnection(host, port, timeout=timeout)
+    if context is not None:
+        connection = HTTPSConnection(host, port, timeout=timeout, context=context)
+    if proxy is None:
         return connection, url.target, {}
-
-    def _require_listed(self, host: str, port: int) -> None:
-        server = Server(host, port)
-        if (problem := server.problem(environ)) and not self._request.is_download:
-            what = "" if host == self._request.url.host else f"cannot be reached: the proxy {server} "
-            raise HttpError(self._request.url.origin, f"{what}{problem}", may_have_arrived=False)
-
-    def _answer(self, sock: socket, *arguments: Any, **options: Any) -> HTTPResponse:
-        return _TimedResponse(self._deadline, sock, *arguments, **options)
-
-    def _headers(self) -> dict[str, str]:
-        shown = {"User-Agent": f"quotaform/{__version__}", "Accept-Encoding": "identity", "Connection": "close"}
-        secret = {name: value.reveal() for name, value in self._request.credentials.items()}
-        return shown | dict(self._request.headers) | secret
-
-    def _read(self, answer: HTTPResponse) -> Response:
-        limit = self._request.body_limit
-        try:
-            body = answer.read(limit + 1)
-        except (ValueError, OverflowError):  # http.client takes the size of a chunk as it is.
-            raise HTTPException from None
-        if len(body) > limit:
-            raise HttpError(
-                self._request.url.origin, f"answered with more than {limit / (1 << 20):g} MiB", status=answer.status
-            )
-        if answer.length:  # http.client says nothing when a body is shorter than announced.
-            raise IncompleteRead(body)
-        headers: dict[str, str] = {}
-        for name, value in answer.getheaders():
-            key = name.lower()
-            headers[key] = f"{headers[key]}, {value}" if key in headers else value
-        return Response(url=self._request.url, status=answer.status, headers=headers, body=body)
-
-    def _left(self) -> float:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        return left
-
-    def _explain(self, error: Exception) -> tuple[str, bool]:
-        """Say why there is no answer, and whether networks and servers recover from that.
-
-        The words of an error may hold the request, so none of them is used.
-        """
-        if isinstance(error, TimeoutError) and self._is_connected:
-            return f"did not answer within {self._limits.total:g} s", True
-        if isinstance(error, TimeoutError):
-            seconds = min(self._limits.connect, self._limits.total)
-            return f"cannot be reached within {seconds:g} s; check the URL, the network and the proxy", True
-        if isinstance(error, gaierror):
-            return "cannot be reached: the host name is unknown; check the URL and the proxy", True
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return f"has a certificate that is not trusted ({error.verify_message}); give the CA that issued it", False
-        if isinstance(error, ssl.SSLError):
-            return f"cannot be reached with TLS ({error.reason or 'the connection ended'})", True
-        if isinstance(error, ConnectionRefusedError):
-            return "cannot be reached: the connection was refused; check the URL and the proxy", True
-        if isinstance(error, (ConnectionError, IncompleteRead)):
-            return "closed the connection before the answer was complete", True
-        if isinstance(error, HTTPException):
-            return "answered with something that is not HTTP; check the URL", False
-        if str(error).startswith(_PROXY_REFUSED):
-            return "cannot be reached: the proxy refused to connect to it", False
-        return f"cannot be reached: {error.strerror or 'the connection failed'}", True  # type: ignore[attr-defined]
+    if context is None:
+        return connection, url.reveal(), proxy.headers
+    connection.set_tunnel(url.host, url.port, proxy.headers)
+    return connection, url.target, {}
 
 
-class _TimedResponse(HTTPResponse):
-    """A response whose every read ends at one deadline: a timeout of the socket begins anew with each byte."""
-
-    def __init__(self, deadline: float, sock: socket, *arguments: Any, **options: Any) -> None:
-        super().__init__(sock, *arguments, **options)
-        self.fp.close()
-        self.fp = BufferedReader(_TimedReader(deadline, sock))
+def _headers(request: HttpRequest) -> dict[str, str]:
+    shown = {"User-Agent": f"quotaform/{__version__}", "Accept-Encoding": "identity", "Connection": "close"}
+    secret = {name: value.reveal() for name, value in request.credentials.items()}
+    return shown | dict(request.headers) | secret
 
 
-class _TimedReader(RawIOBase):
-    """The bytes of a socket up to a deadline."""
+def _read(request: HttpRequest, answer: HTTPResponse) -> Response:
+    limit = request.body_limit
+    try:
+        body = answer.read(limit + 1)
+    except (ValueError, OverflowError):  # http.client takes the size of a chunk as it is.
+        raise HTTPException from None
+    if len(body) > limit:
+        raise HttpError(request.url.origin, f"answered with more than {limit / MIB:g} MiB", status=answer.status)
+    if answer.length:  # http.client says nothing when a body is shorter than announced.
+        raise IncompleteRead(body)
+    headers: dict[str, str] = {}
+    for name, value in answer.getheaders():
+        key = name.lower()
+        headers[key] = f"{headers[key]}, {value}" if key in headers else value
+    return Response(url=request.url, status=answer.status, headers=headers, body=body)
 
-    def __init__(self, deadline: float, sock: socket) -> None:
-        super().__init__()
-        self._deadline = deadline
-        self._socket = sock
-        self._raw = sock.makefile("rb", buffering=0)
 
-    def readable(self) -> bool:
-        return True
+def _explain(error: Exception, limits: Timeouts, *, is_connected: bool) -> tuple[str, bool]:
+    """Say why there is no answer, and whether networks and servers recover from that.
 
-    def readinto(self, buffer: Any) -> int | None:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        self._socket.settimeout(left)
-        return self._raw.readinto(buffer)
-
-    def close(self) -> None:
-        if not self.closed:
-            self._raw.close()
-        super().close()
+    The words of an error may hold the request, so none of them is used.
+    """
+    if isinstance(error, TimeoutError) and is_connected:
+        return f"did not answer within {limits.total:g} s", True
+    if isinstance(error, TimeoutError):
+        seconds = min(limits.connect, limits.total)
+        return f"cannot be reached within {seconds:g} s; check the URL, the network and the proxy", True
+    if isinstance(error, gaierror):
+        return "cannot be reached: the host name is unknown; check the URL and the proxy", True
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"has a certificate that is not trusted ({error.verify_message}); give the CA that issued it", False
+    if isinstance(error, ssl.SSLError):
+        return f"cannot be reached with TLS ({error.reason or 'the connection ended'})", True
+    if isinstance(error, ConnectionRefusedError):
+        return "cannot be reached: the connection was refused; check the URL and the proxy", True
+    if isinstance(error, (ConnectionError, IncompleteRead)):
+        return "closed the connection before the answer was complete", True
+    if isinstance(error, HTTPException):
+        return "answered with something that is not HTTP; check the URL", False
+    if str(error).startswith("Tunnel connection failed"):  # the words of http.client
+        return "cannot be reached: the proxy refused to connect to it", False
+    return f"cannot be reached: {error.strerror or 'the connection failed'}", True  # type: ignore[attr-defined]
 
 
 _SECONDARY_LIMIT_WAIT: Final = 60.0
 """Seconds that GitHub asks to wait after a secondary rate limit that says no time."""
-_EPOCH: Final = 1_000_000_000
-"""From this on a reset is a time (GitHub, GitLab); below it is a number of seconds (draft-ietf-httpapi-ratelimit)."""
 
 
 class Retry(Struct, frozen=True, kw_only=True):
@@ -383,7 +333,8 @@ def is_rate_limited(response: Response) -> bool:
     """
     if response.status != 403:
         return response.status == 429
-    return "retry-after" in response.headers or _is_used_up(response) or b"rate limit" in response.body[:4096].lower()
+    is_used_up = _limit_header(response, "remaining") == "0"
+    return is_used_up or "retry-after" in response.headers or b"rate limit" in response.body[:4096].lower()
 
 
 def asked_wait(response: Response, now: datetime, unasked: float = _SECONDARY_LIMIT_WAIT) -> float | None:
@@ -394,16 +345,12 @@ def asked_wait(response: Response, now: datetime, unasked: float = _SECONDARY_LI
     if not is_rate_limited(response) and not (response.status == 503 and "retry-after" in response.headers):
         return None
     after = _seconds(response.headers.get("retry-after"), now)
-    if after is None and _is_used_up(response):
-        after = _seconds(_header(response, "reset"), now)
+    if after is None and _limit_header(response, "remaining") == "0":
+        after = _seconds(_limit_header(response, "reset"), now)
     return unasked if after is None else after
 
 
-def _is_used_up(response: Response) -> bool:
-    return _header(response, "remaining") == "0"
-
-
-def _header(response: Response, name: str) -> str | None:
+def _limit_header(response: Response, name: str) -> str | None:
     return response.headers.get(f"x-ratelimit-{name}") or response.headers.get(f"ratelimit-{name}")
 
 
@@ -412,8 +359,9 @@ def _seconds(value: str | None, now: datetime) -> float | None:
     if value is None:
         return None
     if value.isascii() and value.isdecimal() and len(value) <= 12:
+        # Large ones are times (GitHub, GitLab), others a number of seconds (draft-ietf-httpapi-ratelimit).
         number = int(value)
-        return float(number) if number < _EPOCH else max(0.0, number - now.timestamp())
+        return float(number) if number < 1_000_000_000 else max(0.0, number - now.timestamp())
     try:
         date = parsedate_to_datetime(value)
     except (OverflowError, ValueError):  # An hour may have any number of digits.

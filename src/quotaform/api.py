@@ -363,7 +363,7 @@ def explain(
 ) -> Explained:
     """Return where the declared values of an entity come from, offline, for each cluster that is meant.
 
-    Raises `UndeclaredError` if no file declares the entity; `InvalidFilesError` if the files that might are invalid.
+    Raises `QuotaformError` if no file declares the entity; `InvalidFilesError` if the files that might are invalid.
     """
     from quotaform.resolve.run import explain_entity
 
@@ -408,7 +408,7 @@ def describe(
     """Return the live quotas that a filter selects, exactly as clusters have them.
 
     With quota `keys`, only those, of the entities that have any of them; one that neither this version nor the cluster
-    knows is the error of the outcome, an `UnknownKeyError`.
+    knows is the error of the outcome, a `UsageError`.
     """
     from quotaform.resolve.quota_admin import describe_cluster
 

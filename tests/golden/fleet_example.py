@@ -107,7 +107,7 @@ def invalid(cluster: str) -> ClusterOutcome[Any]:
 def refused(cluster: str) -> ClusterOutcome[Any]:
     """A cluster whose plan a guard blocks."""
     blocked = Finding(rule="delete", message="would delete too many", blocking=True)
-    return ClusterOutcome(cluster, error=PlanBlockedError(cluster, [blocked]))
+    return ClusterOutcome(cluster, error=PlanBlockedError([blocked]))
 
 
 def unread(cluster: str) -> ClusterOutcome[Any]:

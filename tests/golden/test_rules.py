@@ -27,7 +27,7 @@ from quotaform.desired.tree import SourceFile
 from quotaform.drift.drift import make_drift
 from quotaform.drift.report import render_drift
 from quotaform.model.entity import Entity, parse_address
-from quotaform.model.errors import PlanGuardsError, StaleError
+from quotaform.model.errors import StaleError
 from quotaform.model.finding import Allowance, Approval, Finding
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, DeclaredBase, Quotas, Values
@@ -290,8 +290,8 @@ def of_saved(text: Text) -> Lines:
         repository = Repository.at(Path(folder, "quotas.d"), Path(folder, "quotaform.yaml"))
         try:
             require_guards(replace(plan, approvals=tuple(case.earlier)), repository, Clock())
-        except PlanGuardsError as error:
-            yield from error.problems
+        except StaleError as error:
+            yield from (line.strip() for line in str(error).splitlines()[1:-1])
 
 
 def approval_texts(approval: Approval) -> dict[str, object]:

@@ -477,9 +477,9 @@ def test_each_error_says_and_carries_this_and_comes_whole_from_another_process(g
 
 
 def test_an_error_with_more_words_keeps_what_it_carries() -> None:
-    error = errors.UnsettledError("lab", 60.0)
+    error = errors.AuthorizationError("you may not", remedy="grant it", cluster="lab")
     more = error.with_more(" (again)")
-    assert type(more) is errors.UnsettledError
+    assert type(more) is errors.AuthorizationError
     assert (str(more), vars(more)) == (f"{error} (again)", vars(error))
 
 

@@ -26,12 +26,11 @@ from quotaform.desired.tree import SourceFile
 from quotaform.model.alteration import AlterRow
 from quotaform.model.entity import Entity
 from quotaform.model.errors import (
-    ApplyRunningError,
     FileReadError,
     NotApprovedError,
-    PlanAgeError,
     PlanBlockedError,
     PlanIdError,
+    QuotaformError,
     StaleError,
     UsageError,
 )
@@ -197,7 +196,7 @@ class Watched(ScriptedGateway):
             if not validate_only:
                 assert load_receipt_file(*receipts(self.repository)).is_started
                 with (
-                    pytest.raises(ApplyRunningError),
+                    pytest.raises(QuotaformError, match="another apply"),
                     cluster_lock(self.repository.config_path.parent, "lab", LAB.header.cluster_id),
                 ):
                     raise AssertionError
@@ -251,7 +250,7 @@ def test_a_dry_run_checks_on_the_broker_and_leaves_nothing_behind(
 
 def test_what_is_not_approved_is_audited_and_not_applied(repository: Repository, tmp_path: Path) -> None:
     def refuse(plans: Sequence[ClusterPlan[Plan]]) -> None:
-        raise NotApprovedError([each.cluster.name for each in plans])
+        raise NotApprovedError
 
     audit = tmp_path / "audit.jsonl"
     gateway = ScriptedGateway({})
@@ -263,7 +262,7 @@ def test_what_is_not_approved_is_audited_and_not_applied(repository: Repository,
         ([LAB, LAB], {}, UsageError),
         ([other], {}, UsageError),
         ([LAB], {"receipts": {"lab": tmp_path / "quotaform.yaml"}}, UsageError),
-        ([LAB], {"max_age": timedelta(seconds=1)}, PlanAgeError),
+        ([LAB], {"max_age": timedelta(seconds=1)}, StaleError),
         ([str(tmp_path / "plan.json")], {}, TypeError),
         ([LAB], {"approve": True}, TypeError),
         ([LAB], {"dry_run": None}, TypeError),
@@ -293,7 +292,7 @@ def test_the_lock_of_a_killed_process_is_gone(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
-        with pytest.raises(ApplyRunningError), cluster_lock(tmp_path, "lab", "id-1"):
+        with pytest.raises(QuotaformError, match="another apply"), cluster_lock(tmp_path, "lab", "id-1"):
             raise AssertionError
         process.kill()
         process.wait()

@@ -138,7 +138,7 @@ def test_a_driver_without_allowed_hosts_leaves_those_of_the_executor(monkeypatch
         ConnectError("No broker answers.", remedy="start one", cluster="lab", server="b1:9092"),
         AuthorizationError("You may not read", remedy="grant it DESCRIBE", code=31),
         UnansweredError("lost"),
-        PlanBlockedError("lab", [Finding(rule="r", message="m", blocking=True)]),
+        PlanBlockedError([Finding(rule="r", message="m", blocking=True)]),
     ],
 )
 def test_a_failure_has_the_message_and_the_exit_code_of_the_error(error: QuotaformError) -> None:

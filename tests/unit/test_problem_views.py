@@ -165,8 +165,8 @@ def test_a_rule_counts_each_cluster_that_it_blocks_and_so_does_an_error_about_ru
         "plan",
         [
             planned("a", ("delete", "change-factor"), delete=5),
-            ClusterOutcome("b", error=PlanBlockedError("b", [finding])),
-            ClusterOutcome("c", error=ClusterIdError(pinned, expected="x", found="y")),
+            ClusterOutcome("b", error=PlanBlockedError([finding])),
+            ClusterOutcome("c", error=ClusterIdError(pinned)),
         ],
     )
     assert [(each.rule, each.clusters) for each in report.blocked] == [

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from msgspec import structs
 
 from quotaform.model.entity import Entity
-from quotaform.model.errors import RevertError, SavedFileError
+from quotaform.model.errors import SavedFileError, StaleError
 from quotaform.model.quotas import Desired, Quotas
 from quotaform.model.records.document import sealed_lines
 from quotaform.model.scope import ALL, Selection
@@ -111,7 +111,7 @@ def test_an_entity_that_may_have_been_changed_is_put_back_if_it_was(result: Resu
 
 def test_a_value_that_nobody_can_write_is_not_put_back() -> None:
     done = plan_of({ALICE: {PRODUCER: 2.0}}, {ALICE: {PRODUCER: float("nan")}})
-    with pytest.raises(RevertError, match="producer_byte_rate was NaN before the apply, which cannot be written"):
+    with pytest.raises(StaleError, match="producer_byte_rate was NaN before the apply, which cannot be written"):
         revert_plan(receipt_of(done), {ALICE: {PRODUCER: 2.0}})
     back = revert_plan(receipt_of(done), {ALICE: {PRODUCER: float("nan")}})
     assert back.changes == ()
@@ -119,7 +119,7 @@ def test_a_value_that_nobody_can_write_is_not_put_back() -> None:
 
 def test_the_message_about_very_many_keys_is_short() -> None:
     many = {Entity(user=f"u{number}"): {PRODUCER: 2.0} for number in range(500)}
-    with pytest.raises(RevertError, match=r"\.\.\. and 480 more"):
+    with pytest.raises(StaleError, match=r"\.\.\. and 480 more"):
         revert_plan(receipt_of(plan_of(many, {})), {entity: {PRODUCER: 3.0} for entity in many})
 
 

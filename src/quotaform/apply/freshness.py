@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from quotaform.model import rule
 from quotaform.model.alteration import apply_ops
-from quotaform.model.errors import StaleEntitiesError
+from quotaform.model.errors import NEW_PLAN, StaleError, first_lines
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import NO_VALUES, Quotas, Values, same_value, same_values
 from quotaform.model.text import inert, listed
@@ -55,10 +55,15 @@ def describe_difference(desired: Values, actual: Values) -> str:
 
 
 def require_fresh(freshness: Freshness) -> None:
-    """Raise `StaleEntitiesError` if somebody changed what a plan is about."""
+    """Raise `StaleError` if somebody changed what a plan is about."""
     if freshness.stale:
-        pairs = zip(freshness.stale, freshness.actual, strict=True)
-        raise StaleEntitiesError({change.entity: _moved(change, actual) for change, actual in pairs})
+        pairs = list(zip(freshness.stale, freshness.actual, strict=True))
+        raise StaleError(
+            f"the cluster has changed since the plan was made, in {len(pairs):,} "
+            f"{'entity' if len(pairs) == 1 else 'entities'}, so nothing was written:",
+            *first_lines([line for change, actual in pairs for line in _moved(change, actual)]),
+            NEW_PLAN,
+        )
 
 
 def _moved(change: EntityChange, actual: Values) -> list[str]:
@@ -66,8 +71,8 @@ def _moved(change: EntityChange, actual: Values) -> list[str]:
     before, after = change.before, change.after
     keys = [key for key in dict.fromkeys([*before, *actual]) if not same_value(before.get(key), actual.get(key))]
     return [
-        f"{inert(key)} is {value_text(key, actual.get(key))}; it was {value_text(key, before.get(key))} when the plan "
-        f"was made, which {_aim(key, before, after)}"
+        f"{change.entity.address}: {inert(key)} is {value_text(key, actual.get(key))}; it was "
+        f"{value_text(key, before.get(key))} when the plan was made, which {_aim(key, before, after)}"
         for key in keys
     ]
 

@@ -184,7 +184,7 @@ class Ledger:
     def entered(self, each: ClusterPlan[Any]) -> Iterator[None]:
         """Hold the lock of a cluster, and note in the audit log that its apply begins or is refused.
 
-        Raises `ApplyRunningError`, or `QuotaformError` if the audit log cannot be written: nothing must be applied.
+        Raises `QuotaformError` if nothing must be applied: another apply is running, or the log cannot be written.
         """
         cluster, plan, record = each.cluster, each.digest, self.of(each.cluster)
         # A plan without changes settles what an apply that was killed had begun.

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from quotaform.git import GitError
 from quotaform.model.entity import spell_name
-from quotaform.model.errors import ApplyRunningError, FileReadError, QuotaformError
+from quotaform.model.errors import FileReadError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.scope import Selection
 from quotaform.model.text import inert, option_of
@@ -59,12 +59,15 @@ def cluster_lock(folder: Path, cluster: str, cluster_id: str, *, is_made: bool =
     `folder`: the folder of quotaform.yaml. `cluster`: what messages call the cluster. `is_made`: whether a lock file is
     made where there is none; without one, no apply is running.
 
-    Raises `ApplyRunningError` if another process holds it.
+    Raises `QuotaformError` if another process holds it.
     """
     descriptor = _open(_path(folder, cluster_id), is_made=is_made)
     try:
         if descriptor is not None and not take_lock(descriptor):
-            raise ApplyRunningError(cluster)
+            raise QuotaformError(
+                f"another apply to cluster {cluster} is running in this directory, so nothing was written; wait until "
+                "it ends, then make a new plan"
+            )
         yield HeldLock(descriptor)
     finally:
         if descriptor is not None:

@@ -31,13 +31,14 @@ from quotaform.model.entity import spell_name
 from quotaform.model.errors import (
     ArgumentError,
     AuthorizationError,
+    BlockedError,
     ClusterError,
     NotApprovedError,
     NotReadError,
     PlanBlockedError,
     QuotaformError,
-    RefusedError,
     UsageError,
+    first_lines,
 )
 from quotaform.model.finding import MOST_DAYS
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, loaded, no_progress
@@ -148,7 +149,7 @@ def require_approved(
             raise problem
         changing = [each for each in plans if each.is_written]
         if approve is not None and approve(changing) not in (None, True):
-            raise NotApprovedError([each.cluster.name for each in changing])
+            raise NotApprovedError
 
 
 def apply_plans(
@@ -281,7 +282,7 @@ def apply_plan(
     it, which a second signal interrupts. `applier`: who applies it; by default the user who runs this process.
 
     Raises `BlockedError` if something in the plan blocks it; `StaleError` if the cluster is another one, or no longer
-    holds what the plan says; `RefusedError` if the broker's dry run refused entities; `ClusterError` if the cluster
+    holds what the plan says; `BlockedError` if the broker's dry run refused entities; `ClusterError` if the cluster
     could not be read or did not answer the dry run; `KeyboardInterrupt`: Before anything was sent; or a signal came
     when the receipt was made already, and it was kept.
     """
@@ -323,7 +324,7 @@ def check_plan(
     Returns what is left to send, and what the cluster holds already.
 
     Raises `BlockedError` if something in the plan blocks it; `StaleError` if the cluster is another one, or no longer
-    holds what the plan says; `RefusedError` if the broker's dry run refused entities; `ClusterError` if the cluster
+    holds what the plan says; `BlockedError` if the broker's dry run refused entities; `ClusterError` if the cluster
     could not be read or did not answer the dry run.
     """
     require_applyable(plan)
@@ -346,7 +347,7 @@ def require_applyable(plan: Plan) -> None:
     """Raise `PlanBlockedError` if something blocks a plan."""
     blocking = [finding for finding in plan.findings if finding.blocking]
     if blocking:
-        raise PlanBlockedError(plan.header.cluster_name, blocking, approvable=rule.APPROVABLE)
+        raise PlanBlockedError(blocking, approvable=rule.APPROVABLE)
 
 
 def _require_valid_approvals(plan: Plan, today: date) -> None:
@@ -363,7 +364,7 @@ def _require_valid_approvals(plan: Plan, today: date) -> None:
         if not today < each.expires <= today + timedelta(MOST_DAYS)
     ]
     if expired:
-        raise PlanBlockedError(plan.header.cluster_name, expired)
+        raise PlanBlockedError(expired)
 
 
 def _read_fresh(changes: tuple[EntityChange, ...], gateway: Gateway, clock: Clock) -> Freshness:
@@ -389,7 +390,7 @@ def _read_fresh(changes: tuple[EntityChange, ...], gateway: Gateway, clock: Cloc
 def _require_accepted(changes: tuple[EntityChange, ...], gateway: Gateway, progress: Progress) -> None:
     """Let the broker check every change and make none.
 
-    Raises `RefusedError` if it refuses some; the message has a line for each of them, and `ClusterError` if it gave no
+    Raises `BlockedError` if it refuses some; the message has a line for each of them, and `ClusterError` if it gave no
     usable answer.
     """
     result = gateway.alter([change.alteration() for change in changes], validate_only=True, progress=progress)
@@ -398,7 +399,11 @@ def _require_accepted(changes: tuple[EntityChange, ...], gateway: Gateway, progr
         codes = {row.code for row in refused}
         if codes == {CLUSTER_AUTHORIZATION_FAILED}:
             result.raise_for_errors()
-        raise RefusedError({row.entity: row.reason for row in refused}, len(changes))
+        raise BlockedError(
+            f"the broker would reject {len(refused):,} of {len(changes):,} entities, so nothing was written:",
+            *first_lines([f"{row.entity.address}: {row.reason}" for row in refused]),
+            word="refused",
+        )
     unanswered = [row for row in result if row.outcome is not Outcome.OK]
     if unanswered:
         raise ClusterError(

@@ -177,10 +177,9 @@ def require_confirmed(console: Console, chosen: Cluster, *, auto_approve: bool) 
         return
     if not sys.stdin.isatty():
         raise NotApprovedError(
-            [chosen.name],
             f"cluster {chosen.name} requires typing its name (confirm: name), but there is no terminal",
             remedy="use --auto-approve",
         )
     console.write_stderr(f"Type the name of the cluster, {chosen.name}, to change it: ")
     if read_typed_line(sys.stdin).strip() != chosen.name:
-        raise NotApprovedError([chosen.name])
+        raise NotApprovedError

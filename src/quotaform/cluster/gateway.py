@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow
 from quotaform.model.entity import Entity, spell_name
-from quotaform.model.errors import ClusterError, UnsettledError
+from quotaform.model.errors import ClusterError
 from quotaform.model.filter import EVERYTHING, EntityFilter
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quotas import Quotas, SnapshotFile, same_values
@@ -152,7 +152,7 @@ def read_settled(
     took up to 20 s to show. When what was made of the first read differs in bulk, it counts only once a second
     read, taken a moment later, is equal to the first. `make` is called while the cluster is given time, and again
     with a later read. `bulk` says how many entities differ in bulk; 0 when one read is enough. Raises
-    `UnsettledError` if it kept changing for a minute.
+    `ClusterError` if it kept changing for a minute.
     """
     progress(f"Reading quotas of {spell_name(reader.name)}", 0, 0)
     read_at = clock.monotonic()
@@ -171,7 +171,11 @@ def read_settled(
         if is_same(actual, again):
             return made
         if clock.monotonic() > deadline:
-            raise UnsettledError(reader.name, _MAX_WAIT)
+            raise ClusterError(
+                f"the quotas of {reader.name} kept changing for {_MAX_WAIT:.0f} s while they were read",
+                remedy="wait until the changes are complete, then try again",
+                cluster=reader.name,
+            )
         actual, made = again, make(again)
 
 

@@ -15,7 +15,7 @@ from quotaform.cluster.gateway import BeforeSend, BrokerConfig, Gateway, do_noth
 from quotaform.model import rule
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
-from quotaform.model.errors import ClusterError, FileReadError, InvalidFilesError, NotTextError, UnsupportedError
+from quotaform.model.errors import ClusterError, FileReadError, InvalidFilesError, UnsupportedError
 from quotaform.model.filter import EVERYTHING, EntityFilter, select
 from quotaform.model.finding import Location
 from quotaform.model.quotas import Quotas, Snapshot, SnapshotFile
@@ -104,8 +104,6 @@ def read_snapshot(path: Path, *, within: Path | None = None) -> Snapshot:
     """
     try:
         return load_snapshot(read_text(path, SNAPSHOT_LIMIT, within=within), str(path))
-    except NotTextError as error:
-        problem = f"this is not a snapshot: {error.reason}"
     except FileReadError as error:
         problem = f"it cannot be read: {error.reason}"
         if error.is_missing:

@@ -38,7 +38,7 @@ def check_drift(
             left.remove(outcome.cluster)
             yield outcome
     except BaseError as error:
-        yield from (ClusterOutcome(name, error=_of_baseline(error.ref, error.reason)) for name in left)
+        yield from (ClusterOutcome(name, error=BaseError(error.ref, error.reason, role="baseline")) for name in left)
 
 
 def drift_cluster(
@@ -58,9 +58,5 @@ def drift_cluster(
     made = plan_cluster(request, cluster, gateway, desired, source, clock=clock, progress=progress)
     if request.base is not None and made.base is None:
         reason = next((each.message for each in made.findings if each.rule == rule.BASE_INVALID.id), "it is invalid")
-        raise _of_baseline(request.base.name, reason)
+        raise BaseError(request.base.name, reason, role="baseline")
     return make_drift(made, ignores=request.config.drift_ignore, today=today(clock))
-
-
-def _of_baseline(ref: str, reason: str) -> BaseError:
-    return BaseError(ref, reason, role="baseline")

@@ -15,16 +15,14 @@ where, and what to do. `exit_code` is that of a process that ends with this erro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import copy
-from datetime import timedelta
+from copyreg import __newobj__  # type: ignore[attr-defined]
 from enum import IntEnum
-from itertools import islice
 from re import compile as regex
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
-from quotaform.model.moment import duration_text
-from quotaform.model.text import option_of, printable
+from quotaform.model.text import listed, option_of, printable
 
 if TYPE_CHECKING:
     from quotaform.model.entity import Entity
@@ -111,26 +109,21 @@ class QuotaformError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the message and the attributes: constructors take other things than a message."""
-        return _restored, (type(self), self.args, dict(vars(self)))
+        return __newobj__, (type(self), *self.args), vars(self)
 
 
-def _restored(kind: type[QuotaformError], args: tuple[Any, ...], attributes: Mapping[str, Any]) -> QuotaformError:
-    error = kind.__new__(kind, *args)
-    vars(error).update(attributes)
-    return error
+NEW_PLAN: Final = f"Make a new plan (quotaform plan {option_of('out')} plan.json) and review it."
+"""The last line of an error about a plan that must not be applied any more."""
 
 
-_SHOWN: Final = 20
-_NEW_PLAN: Final = f"Make a new plan (quotaform plan {option_of('out')} plan.json) and review it."
+def first_lines(lines: Sequence[str], most: int = 20) -> list[str]:
+    """Return the first lines of a list, indented, and how many more there are.
 
-
-def _first(lines: Iterable[str], total: int) -> list[str]:
-    """Return the first lines of a list, and how many more there are."""
-    return [*islice(lines, _SHOWN), *_more(total)]
-
-
-def _more(total: int) -> list[str]:
-    return [f"  ... and {total - _SHOWN:,} more"] if total > _SHOWN else []
+    >>> first_lines(["a", "b", "c"], 2)
+    ['  a', '  b', '  ... and 1 more']
+    """
+    more = [f"  ... and {len(lines) - most:,} more"] if len(lines) > most else []
+    return [*(f"  {line}" for line in lines[:most]), *more]
 
 
 class UsageError(QuotaformError):
@@ -160,51 +153,19 @@ class ArgumentError(UsageError):
 _IN_BRACES: Final = regex(r"{(\w*)}")
 
 
-class LayerDirectoryError(UsageError):
-    """The folder of one cluster was given for the whole quotas directory, whose common files would be left out."""
-
-    def __init__(self, directory: str, cluster: str, whole: str) -> None:
-        self.directory = directory
-        self.cluster = cluster
-        self.whole = whole
-        super().__init__(f"{directory} is the layer of cluster {cluster}; give {whole}")
-
-
 class ClusterChoiceError(UsageError):
     """quotaform.yaml names several clusters, which are in `clusters`, and nothing says which is meant."""
 
-    shown = 10
-
     def __init__(self, clusters: Sequence[str]) -> None:
         self.clusters = tuple(clusters)
-        more = f" and {len(self.clusters) - self.shown:,} more" if len(self.clusters) > self.shown else ""
-        super().__init__(f"quotaform.yaml names several clusters ({', '.join(self.clusters[: self.shown])}{more})")
+        super().__init__(f"quotaform.yaml names several clusters ({listed(clusters)})")
 
 
 class NoClusterError(UsageError):
-    """The configuration at `config_path` names no cluster, or does not exist."""
+    """No cluster is named: by the command, and by quotaform.yaml, which may be missing."""
 
-    def __init__(
-        self, config_path: str, *, exists: bool, directory: str | None = None, above: str | None = None
-    ) -> None:
-        self.config_path = config_path  # quotaform.yaml; where it was looked for if there is none
-        self.exists = exists  # whether there is one
-        self.directory = directory  # the quotas directory, if there is none either
-        self.above = above  # the directory above it to run this in, and what is there, in words
-        problem = f"{config_path} {'names none' if exists else 'does not exist'}; write clusters: there"
-        if directory is not None:
-            problem = f"neither {directory} nor {config_path} exists; correct the path, begin with quotaform init"
-        if above is not None:
-            problem = f"{problem.partition(';')[0]}; run this in {above}"
+    def __init__(self, problem: str) -> None:
         super().__init__(f"no cluster is given: {problem}")
-
-
-class UnknownKeyError(UsageError):
-    """A quota key is asked for that this version does not know and no entity on the cluster has."""
-
-    def __init__(self, key: str, shown: str, hint: str) -> None:
-        self.key = key  # the name of the key
-        super().__init__(f"{shown} is not a quota key, and no entity on the cluster has it{hint}")
 
 
 class InvalidFilesError(QuotaformError):
@@ -239,51 +200,13 @@ class FileReadError(QuotaformError):
         super().__init__(f"{path} cannot be read: {reason}")
 
 
-class NotTextError(FileReadError):
-    """A file is not text in UTF-8."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path, "it is not UTF-8 text")
-
-
 class BaseError(QuotaformError):
     """The base of a plan, or the baseline of a drift check, cannot be read."""
 
     def __init__(self, ref: str, reason: str, role: str = "base") -> None:
         self.ref = ref  # the git revision or the receipt, as it was given
         self.reason = reason  # why, with what to do if that is known
-        self.role = role  # what it was given as: `base` or `baseline`
         super().__init__(f"the {role} {ref} cannot be read: {reason}")
-
-
-class ExistingFilesError(QuotaformError):
-    """Files of a new repository, or of a further cluster of one, which are in `files`, exist already."""
-
-    def __init__(self, files: Sequence[str], added: Sequence[str] = ()) -> None:
-        self.files = tuple(files)  # the files
-        self.added = tuple(added)  # the lines of a further cluster that quotaform.yaml lacks
-        if added:
-            super().__init__(
-                f"{', '.join(files)} exists already and is never overwritten, so nothing was written; if it holds the "
-                "quotas of this cluster, add to clusters in quotaform.yaml:",
-                *added,
-            )
-            return
-        super().__init__(
-            "these exist already and are never overwritten, so nothing was written; move them away, or choose another "
-            "directory:",
-            *(f"  {file}" for file in self.files),
-        )
-
-
-class UndeclaredError(QuotaformError):
-    """No file declares the entity that was asked for."""
-
-    def __init__(self, entity: Entity, nearest: str | None) -> None:
-        self.entity = entity  # the entity
-        self.nearest = nearest  # the declared address that is most like its own; `None` when none is near
-        guess = f"; did you mean {nearest}?" if nearest is not None else ""
-        super().__init__(f"no file declares {entity.address}{guess}")
 
 
 class SavedFileError(QuotaformError):
@@ -292,67 +215,61 @@ class SavedFileError(QuotaformError):
     exit_code = ExitCode.INVALID
 
     def __init__(self, file: str, problem: str) -> None:
-        self.file = file  # its name
         self.problem = problem  # what is wrong with it and what to do
         super().__init__(f"{file} {problem}")
 
 
 class BlockedError(QuotaformError):
-    """Refused before anything was written. `word` is what programs read of why, as `blocked:RULE,RULE`."""
+    """Refused before anything was written."""
 
     exit_code = ExitCode.BLOCKED
-    word = "blocked"
+
+    def __init__(self, *lines: str, word: str) -> None:
+        self.word = word  # why, as programs read it: `blocked:RULE,RULE`, `refused` or `not-approved`
+        super().__init__(*lines)
 
 
 class ClusterIdError(BlockedError):
     """A cluster is not the one pinned in quotaform.yaml."""
 
-    word = "blocked:cluster-id"
-
-    def __init__(self, finding: Finding, *, expected: str, found: str | None, is_reading: bool = False) -> None:
+    def __init__(self, finding: Finding, *, is_reading: bool = False) -> None:
         self.finding = finding  # what is wrong, as the check of a plan says it
-        self.expected = expected  # the pinned id
-        self.found = found  # the id of the cluster, or of its snapshot
-        super().__init__(finding.message if is_reading else f"{finding.message} Nothing was written.")
+        message = finding.message if is_reading else f"{finding.message} Nothing was written."
+        super().__init__(message, word=blocked_word([finding.rule]))
 
 
 class PlanBlockedError(BlockedError):
-    """Findings of a plan block it."""
+    """Findings of a plan, which are in `findings`, block it."""
 
     shown = 5
     """How many findings are shown that one thing would allow."""
 
-    def __init__(self, cluster: str, findings: Sequence[Finding], *, approvable: Collection[str] = ()) -> None:
+    def __init__(self, findings: Sequence[Finding], *, approvable: Collection[str] = ()) -> None:
         """Build the message; `approvable` are the rules that an approval lifts for one entity."""
-        self.cluster = cluster  # the name of the cluster that the plan is for
-        self.findings = tuple(findings)  # what blocks it
-        self.word = blocked_word(finding.rule for finding in findings if finding.blocking)
+        self.findings = tuple(findings)
         groups: dict[tuple[str, str | None], list[Finding]] = {}
         for finding in self.findings:
             groups.setdefault((finding.rule, finding.override), []).append(finding)
-        lines = [line for group in groups.values() for line in self._lines(group, approvable)]
+        lines, options, takes_approvals = [], [], False
+        for (rule, override), group in groups.items():
+            shown = group[: self.shown]
+            lines += [f"  {rule}: {f'{each.address}: ' if each.address else ''}{each.message}" for each in shown]
+            if len(group) > self.shown:
+                lines.append(f"  {rule}: ... and {len(group) - self.shown:,} more")
+            if override:
+                is_either = group[0].allowance is not None and rule in approvable
+                either = f"an approval in approvals.yaml (one entity), or {override} (all)"
+                lines.append(f"    Allow: {either if is_either else override}")
+                takes_approvals |= is_either
+                if override.startswith(option_of("allow")):
+                    options.append(override)
         if any(len(group) > self.shown for group in groups.values()):
             lines.append("quotaform plan shows all of them, and quotaform show those of a saved plan.")
-        options = " ".join(dict.fromkeys(what for _, what in groups if what and what.startswith(option_of("allow"))))
         if options:
-            approvals = "approvals, or " if any(_is_either(each, approvable) for each in self.findings) else ""
-            lines.append(f"Correct the files, or plan again and allow what is meant: {approvals}{options}")
-        super().__init__("the plan is blocked and nothing was written:", *lines)
-
-    def _lines(self, group: Sequence[Finding], approvable: Collection[str]) -> Iterator[str]:
-        """Yield what blocks the plan and one thing would allow, and that."""
-        for finding in group[: self.shown]:
-            yield f"  {finding.rule}: {f'{finding.address}: ' if finding.address else ''}{finding.message}"
-        if len(group) > self.shown:
-            yield f"  {group[0].rule}: ... and {len(group) - self.shown:,} more"
-        if group[0].override:
-            either = f"an approval in approvals.yaml (one entity), or {group[0].override} (all)"
-            yield f"    Allow: {either if _is_either(group[0], approvable) else group[0].override}"
-
-
-def _is_either(finding: Finding, approvable: Collection[str]) -> bool:
-    """Whether an approval lifts it as well as an option does."""
-    return finding.allowance is not None and finding.rule in approvable
+            allowed = f"{'approvals, or ' if takes_approvals else ''}{' '.join(dict.fromkeys(options))}"
+            lines.append(f"Correct the files, or plan again and allow what is meant: {allowed}")
+        word = blocked_word(finding.rule for finding in findings if finding.blocking)
+        super().__init__("the plan is blocked and nothing was written:", *lines, word=word)
 
 
 def blocked_word(rules: Iterable[str]) -> str:
@@ -360,29 +277,12 @@ def blocked_word(rules: Iterable[str]) -> str:
     return f"blocked:{','.join(sorted(set(rules)))}"
 
 
-class RefusedError(BlockedError):
-    """The broker's validate-only answer refused entities; nothing was written. Why is in `reasons`, per entity."""
-
-    word = "refused"
-
-    def __init__(self, reasons: Mapping[Entity, str], total: int) -> None:
-        self.reasons = dict(reasons)
-        super().__init__(
-            f"the broker would reject {len(reasons):,} of {total:,} entities, so nothing was written:",
-            *_first((f"  {entity.address}: {reason}" for entity, reason in reasons.items()), len(reasons)),
-        )
-
-
 class NotApprovedError(BlockedError):
     """Nobody approved a change."""
 
-    word = "not-approved"
-
-    def __init__(self, clusters: Sequence[str], problem: str = "not approved", *, remedy: str | None = None) -> None:
-        self.clusters = tuple(clusters)  # the names of the clusters that were to be changed
-        self.problem = problem  # why it was not approved
-        self.remedy = remedy  # what to do, if approval cannot be asked for
-        super().__init__(f"{problem}; nothing was written{'' if remedy is None else f'; {remedy}'}")
+    def __init__(self, problem: str = "not approved", *, remedy: str | None = None) -> None:
+        text = f"{problem}; nothing was written{'' if remedy is None else f'; {remedy}'}"
+        super().__init__(text, word="not-approved")
 
 
 class StaleError(QuotaformError):
@@ -405,40 +305,9 @@ class PlanIdError(StaleError):
     """A plan is another one than the approved one."""
 
     def __init__(self, expected: str, found: str) -> None:
-        self.expected = expected  # the id of the approved plan
-        self.found = found  # the id of this one
         super().__init__(
             f"the plan has id {found}, not the expected {expected}, so nothing was written: the cluster, the files or "
             "the allowances are not those of the review; review the new plan"
-        )
-
-
-class PlanAgeError(StaleError):
-    """A plan is too old to be applied, or from the future."""
-
-    def __init__(self, cluster: str, created_at: str, *, age: timedelta | None, limit: timedelta) -> None:
-        self.cluster = cluster  # the name of the cluster that it is for
-        self.created_at = created_at  # when it was made, as it says
-        self.age = age  # how old it is, below zero for one from the future; `None` when `created_at` is not a time
-        self.limit = limit  # how old it may be
-        if age is None:
-            problem = "which is not a time"
-        elif age < timedelta():
-            problem = f"which is {duration_text(-age)} in the future: check the clocks"
-        else:
-            problem = f"{duration_text(age)} ago, and may be {duration_text(limit)} old at most"
-        super().__init__(f"the plan was made at {created_at}, {problem}; nothing was written: make a new plan")
-
-
-class PlanGuardsError(StaleError):
-    """A saved plan was checked by looser guards, or lifted by other approvals, than the repository has."""
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        self.problems = tuple(problems)  # what differs, in words
-        super().__init__(
-            "the plan was checked with other guards than those of this repository, so nothing was written:",
-            *[f"  {problem}" for problem in self.problems],
-            _NEW_PLAN,
         )
 
 
@@ -446,39 +315,10 @@ class OtherClusterError(StaleError):
     """A plan or a receipt is about another cluster."""
 
     def __init__(self, file: Literal["plan", "receipt"], expected: str, found: str) -> None:
-        self.expected = expected  # the id of the cluster that it is about
-        self.found = found  # the id of this cluster
         belongs, remedy = "of", "choose the cluster of the receipt, or give a receipt of this one"
         if file == "plan":
             belongs, remedy = "for", "nothing was written: check the bootstrap servers, or make a new plan"
         super().__init__(f"the {file} is {belongs} cluster {expected}, but this is cluster {found}; {remedy}")
-
-
-class RevertError(StaleError):
-    """What an apply changed cannot be put back, so that nothing is planned."""
-
-    def __init__(self, problems: Mapping[tuple[Entity, str], str]) -> None:
-        self.keys = tuple(problems)  # the entities and keys of which that is so
-        super().__init__(
-            "the apply cannot be reverted, so nothing is planned:",
-            *_first((f"  {entity.address}: {key} {why}" for (entity, key), why in problems.items()), len(problems)),
-            f"Leave these entities out with {option_of('exclude')}, or declare the values that they are to have.",
-        )
-
-
-class StaleEntitiesError(StaleError):
-    """Some entities, which are in `entities`, have changed since the plan was made."""
-
-    def __init__(self, differences: Mapping[Entity, Sequence[str]]) -> None:
-        self.entities = tuple(differences)
-        lines = [f"  {entity.address}: {how}" for entity, each in islice(differences.items(), _SHOWN) for how in each]
-        super().__init__(
-            f"the cluster has changed since the plan was made, in {len(differences):,} "
-            f"{'entity' if len(differences) == 1 else 'entities'}, so nothing was written:",
-            *lines,
-            *_more(len(differences)),
-            _NEW_PLAN,
-        )
 
 
 class PartialError(QuotaformError):
@@ -495,7 +335,6 @@ class ApplyLostError(PartialError):
     """What applied a plan elsewhere was lost, so that its changes may be in effect: all, some or none of them."""
 
     def __init__(self, why: str, receipt: str | None = None) -> None:
-        self.receipt = receipt  # where a receipt of it is, if it left one
         known = "" if receipt is None else f"; what was intended or done is in the receipt {receipt}"
         super().__init__(
             f"{why}, so it is not known how the apply ended: its changes may be in effect, now or within a minute"
@@ -566,18 +405,6 @@ class UnknownOutcomeError(ClusterError):
     """It cannot be known whether a change was made: a timeout, a lost connection, or code -1 or 7."""
 
 
-class UnsettledError(ClusterError):
-    """The quotas kept changing while they were read."""
-
-    def __init__(self, cluster: str, seconds: float) -> None:
-        self.seconds = seconds  # for how long
-        super().__init__(
-            f"the quotas of {cluster} kept changing for {seconds:.0f} s while they were read",
-            remedy="wait until the changes are complete, then try again",
-            cluster=cluster,
-        )
-
-
 class NotReadError(ClusterError):
     """The run was interrupted before the turn of a cluster came."""
 
@@ -613,40 +440,15 @@ class MetricsError(QuotaformError):
     """A source of measurements does not answer, or its answer cannot be used."""
 
     def __init__(self, source: str, problem: str) -> None:
-        self.source = source  # what messages call it
         self.problem = problem  # what is wrong, as the rest of a sentence about it
         super().__init__(f"{source} {problem}")
-
-
-class NothingReadError(QuotaformError):
-    """No source of measurements answered."""
-
-    def __init__(self, cluster: str, problems: Mapping[str, str]) -> None:
-        self.problems = dict(problems)  # why, per broker
-        which = "the source" if len(problems) == 1 else f"none of {len(problems):,} sources"
-        lines = _first((f"  broker {broker}: {problem}" for broker, problem in problems.items()), len(problems))
-        verb = "cannot be read" if len(problems) == 1 else "can be read"
-        super().__init__(f"{which} of cluster {cluster} {verb}:", *lines)
-
-
-class ApplyRunningError(QuotaformError):
-    """Another apply to a cluster is running in this directory; nothing was written."""
-
-    def __init__(self, cluster: str) -> None:
-        self.cluster = cluster  # what messages call the cluster
-        super().__init__(
-            f"another apply to cluster {cluster} is running in this directory, so nothing was written; wait until it "
-            "ends, then make a new plan"
-        )
 
 
 class HistoryError(QuotaformError):
     """A history cannot be read or written, or does not reach back far enough."""
 
     def __init__(self, path: str, problem: str, remedy: str) -> None:
-        self.path = path  # where it is, as it was given
         self.problem = problem  # why it cannot be used
-        self.remedy = remedy  # what to do
         super().__init__(f"the history {path} cannot be used: {problem}; {remedy}.")
 
 
@@ -654,9 +456,6 @@ class StreamError(QuotaformError):
     """A stream of usage cannot begin or go on."""
 
     def __init__(self, checkpoint: str, problem: str, remedy: str) -> None:
-        self.checkpoint = checkpoint  # the folder of its checkpoint, as it was given
-        self.problem = problem  # why it cannot
-        self.remedy = remedy  # what to do
         super().__init__(f"the stream of the checkpoint {checkpoint} cannot go on: {problem}; {remedy}.")
 
 

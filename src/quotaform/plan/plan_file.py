@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec import structs
 
 from quotaform.model import rule
-from quotaform.model.errors import ArgumentError, FileReadError, PlanAgeError, PlanGuardsError, PlanIdError
+from quotaform.model.errors import NEW_PLAN, ArgumentError, FileReadError, PlanIdError, StaleError, first_lines
 from quotaform.model.finding import APPROVALS_NAME, Allowance
+from quotaform.model.moment import duration_text
 from quotaform.model.quotas import Cause
 from quotaform.model.text import listed, option_of, quote
 from quotaform.plan.plan import Plan
@@ -71,7 +72,7 @@ def require_guards(plan: Plan, repository: Repository, clock: Clock = SYSTEM_CLO
 
     A plan file holds what it was made with, and its digests can be computed by anybody who writes one.
 
-    Raises `PlanGuardsError` or `InvalidFilesError`.
+    Raises `StaleError` or `InvalidFilesError`.
     """
     if not os.path.lexists(repository.config_path):
         return
@@ -87,7 +88,11 @@ def require_guards(plan: Plan, repository: Repository, clock: Clock = SYSTEM_CLO
         )
     problems.extend(_scope_problems(plan, config))
     if problems:
-        raise PlanGuardsError(problems)
+        raise StaleError(
+            "the plan was checked with other guards than those of this repository, so nothing was written:",
+            *first_lines(problems),
+            NEW_PLAN,
+        )
 
 
 def _scope_problems(plan: Plan, config: Config) -> Iterator[str]:
@@ -105,7 +110,7 @@ def _scope_problems(plan: Plan, config: Config) -> Iterator[str]:
 def require_recent(plan: Plan, longest: timedelta | None, clock: Clock = SYSTEM_CLOCK) -> None:
     """Make sure that a plan is not older than allowed.
 
-    `longest` is how old it may be; `None` for any age. Raises `PlanAgeError` if it is older, or was made more than five
+    `longest` is how old it may be; `None` for any age. Raises `StaleError` if it is older, or was made more than five
     minutes in the future, so that its age is not known.
     """
     if longest is None:
@@ -114,8 +119,15 @@ def require_recent(plan: Plan, longest: timedelta | None, clock: Clock = SYSTEM_
     age: timedelta | None = None
     with suppress(ValueError):
         age = clock.now() - datetime.strptime(created_at, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-    if age is None or not -_SKEW <= age <= longest:
-        raise PlanAgeError(plan.header.cluster_name, created_at, age=age, limit=longest)
+    if age is None:
+        problem = "which is not a time"
+    elif age < -_SKEW:
+        problem = f"which is {duration_text(-age)} in the future: check the clocks"
+    elif age > longest:
+        problem = f"{duration_text(age)} ago, and may be {duration_text(longest)} old at most"
+    else:
+        return
+    raise StaleError(f"the plan was made at {created_at}, {problem}; nothing was written: make a new plan")
 
 
 def with_actual(plan: Plan, cluster: Cluster) -> Plan:

@@ -19,10 +19,11 @@ from typing import Final
 from msgspec import Struct, structs
 
 from quotaform.model.entity import Entity
-from quotaform.model.errors import OtherClusterError, RevertError
+from quotaform.model.errors import OtherClusterError, StaleError, first_lines
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import NO_VALUES, Cause, Change, Quotas, same_value
 from quotaform.model.scope import Selection
+from quotaform.model.text import option_of
 from quotaform.model.units import is_writable
 from quotaform.plan.plan import Plan
 from quotaform.plan.receipt import Result, SavedReceipt
@@ -106,22 +107,27 @@ def require_receipt_cluster(receipt: SavedReceipt, cluster_id: str) -> None:
 def require_revertible(revert: Revert) -> None:
     """Make sure that everything can be put back.
 
-    Raises `RevertError` if something has moved on, or was a value that cannot be written.
+    Raises `StaleError` if something has moved on, or was a value that cannot be written.
     """
     if revert.problems:
-        raise RevertError(dict(_problems(revert)))
+        raise StaleError(
+            "the apply cannot be reverted, so nothing is planned:",
+            *first_lines(list(_problems(revert))),
+            f"Leave these entities out with {option_of('exclude')}, or declare the values that they are to have.",
+        )
 
 
-def _problems(revert: Revert) -> Iterator[tuple[tuple[Entity, str], str]]:
+def _problems(revert: Revert) -> Iterator[str]:
     for moved in revert.moved:
         row = moved.row
         yield (
-            (row.entity, row.key),
-            f"is {value_text(row.key, moved.live)}; the apply changed it from {value_text(row.key, row.before)} to "
-            f"{value_text(row.key, row.after)}, and somebody else has changed it since",
+            f"{row.entity.address}: {row.key} is {value_text(row.key, moved.live)}; the apply changed it from "
+            f"{value_text(row.key, row.before)} to {value_text(row.key, row.after)}, and somebody else has changed it "
+            "since"
         )
     for row in revert.unwritable:
-        yield (row.entity, row.key), f"was {value_text(row.key, row.before)} before the apply, which cannot be written"
+        was = value_text(row.key, row.before)
+        yield f"{row.entity.address}: {row.key} was {was} before the apply, which cannot be written"
 
 
 def as_revert(plan: Plan, revert: Revert) -> Plan:

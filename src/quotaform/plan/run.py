@@ -382,7 +382,7 @@ def plan_revert(
     The files say only whether the next plan would change it again, so that they may be invalid.
 
     `request.revert` is the receipt, and the only cluster is that of the receipt. The error of its outcome may be a
-    `OtherClusterError` or a `RevertError`.
+    `OtherClusterError` or another `StaleError`.
     """
     from quotaform.plan.revert import require_receipt_cluster, require_revertible
 

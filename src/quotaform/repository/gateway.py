@@ -142,7 +142,7 @@ def require_pinned(
     """
     finding = check_pinned_id(cluster, pinned_id, found_id, snapshot)
     if finding is not None:
-        raise ClusterIdError(finding, expected=pinned_id or "", found=found_id, is_reading=is_reading)
+        raise ClusterIdError(finding, is_reading=is_reading)
 
 
 def open_pinned_gateway(cluster: Cluster, *, is_reading: bool = True) -> Gateway:

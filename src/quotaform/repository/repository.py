@@ -28,7 +28,6 @@ from quotaform.model.errors import (
     ClusterChoiceError,
     FileReadError,
     InvalidFilesError,
-    LayerDirectoryError,
     NoClusterError,
     UsageError,
 )
@@ -106,7 +105,7 @@ class Repository(Struct, frozen=True, kw_only=True):
         """Read quotaform.yaml; an empty configuration if there is none and none was named.
 
         Raises `InvalidFilesError` if it is invalid, or missing although somebody named it; all problems at once, and
-        `LayerDirectoryError` if the quotas directory is the folder of one cluster.
+        `UsageError` if the quotas directory is the folder of one cluster.
         """
         from quotaform.desired.config_reader import read_config
 
@@ -162,7 +161,7 @@ class Repository(Struct, frozen=True, kw_only=True):
     def _require_whole(self, config: Config) -> None:
         """Make sure that the directory is not the folder of one cluster.
 
-        Raises `LayerDirectoryError` if it is named after a cluster, in `quotas.d` or next to folders of other clusters.
+        Raises `UsageError` if it is named after a cluster, in `quotas.d` or next to folders of other clusters.
         """
         path = Path(os.path.normpath(Path.cwd() / self.directory))
         if path.name not in config.clusters:
@@ -171,7 +170,8 @@ class Repository(Struct, frozen=True, kw_only=True):
         if path.parent.name == QUOTAS_NAME or any(is_folder(other) for other in others):
             is_named = self.directory.name == path.name
             whole = self.directory.parent if is_named else self.directory / os.pardir
-            raise LayerDirectoryError(inert(self.directory.as_posix()), path.name, inert(whole.as_posix()))
+            here = inert(self.directory.as_posix())
+            raise UsageError(f"{here} is the layer of cluster {path.name}; give {inert(whole.as_posix())}")
 
     def has_config(self) -> bool:
         """Whether there is a quotaform.yaml."""
@@ -230,10 +230,15 @@ class Repository(Struct, frozen=True, kw_only=True):
             return (self._redirected(config, target),)
         if not config.clusters:
             if self.has_config():
-                raise NoClusterError(str(self.config_path), exists=True)
+                raise NoClusterError(f"{self.config_path} names none; write clusters: there")
             looked_at, above = find_above(self.config_path)
-            directory = None if os.path.lexists(self.directory) else find_above(self.directory)[0]
-            raise NoClusterError(looked_at, exists=False, directory=directory, above=above)
+            problem, remedy = f"{looked_at} does not exist", "write clusters: there"
+            if not os.path.lexists(self.directory):
+                problem = f"neither {find_above(self.directory)[0]} nor {looked_at} exists"
+                remedy = "correct the path, begin with quotaform init"
+            if above is not None:
+                remedy = f"run this in {above}"
+            raise NoClusterError(f"{problem}; {remedy}")
         return choose_clusters(config, target.clusters, takes_all=target.takes_all)
 
     def cluster_names(self, config: Config, patterns: Sequence[str]) -> tuple[str | None, ...]:
@@ -312,7 +317,7 @@ def read_claims(repository: Repository, config: Config, today: date) -> tuple[Cl
             claims += claims_of(other, root.load(other, today))
         except InvalidFilesError as error:
             problems += error.problems
-        except LayerDirectoryError as error:
+        except UsageError as error:
             problems.append(_problem(path, str(error)))
     if problems:
         raise InvalidFilesError(problems)

@@ -24,14 +24,15 @@ from msgspec import Struct
 from quotaform.cluster.gateway import Connected, Gateway
 from quotaform.model.alteration import Alteration, AlterResult
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
-from quotaform.model.errors import ClusterError, UnknownKeyError
+from quotaform.model.errors import ClusterError
 from quotaform.model.filter import EVERYTHING, EntityFilter, select_keys
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas, SnapshotFile
-from quotaform.model.text import did_you_mean, quote, require_type, spell_type
+from quotaform.model.text import require_type, spell_type
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.request import Request, Resolved, request_of
 from quotaform.resolve.resolve import Resolver
+from quotaform.resolve.run import require_known_key
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
 
 if TYPE_CHECKING:
@@ -227,19 +228,14 @@ def _require_properties(properties: Mapping[str, str] | None) -> None:
 def describe_quotas(admin: QuotaAdmin, entity_filter: EntityFilter, keys: Sequence[str] = ()) -> Quotas:
     """Return the quotas of the entities that match a filter, and have any of the keys if some are given.
 
-    Raises `UnknownKeyError` if a key is known neither to this version nor to the cluster: most likely a typo.
+    Raises `UsageError` if a key is known neither to this version nor to the cluster: most likely a typo.
     """
     found = admin.describe(entity_filter)
     if unknown := [key for key in keys if key not in QUOTA_KEYS]:
-        _require_held(unknown, found if entity_filter == EVERYTHING else admin.describe())
+        held = found if entity_filter == EVERYTHING else admin.describe()
+        for key in unknown:
+            require_known_key(key, [held])
     return select_keys(found, keys) if keys else found
-
-
-def _require_held(keys: Sequence[str], quotas: Quotas) -> None:
-    for key in keys:
-        if not any(key in values for values in quotas.values()):
-            hint = did_you_mean(key, QUOTA_KEYS) or "."
-            raise UnknownKeyError(key, quote(key), f"{hint} The keys are {', '.join(QUOTA_KEYS)}")
 
 
 class Described(Struct, frozen=True, kw_only=True):

@@ -10,13 +10,13 @@ from msgspec import Struct
 
 from quotaform.cluster.gateway import Gateway
 from quotaform.model.entity import DEFAULT_WORD, IP, Entity, spell_name
-from quotaform.model.errors import InvalidFilesError, UndeclaredError, UsageError
+from quotaform.model.errors import InvalidFilesError, QuotaformError, UsageError
 from quotaform.model.finding import Finding, by_place, by_severity
 from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
 from quotaform.model.precedence import CALLBACK
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
-from quotaform.model.text import nearest, quote
+from quotaform.model.text import did_you_mean, nearest, quote
 from quotaform.resolve.explain import Explained, Explanation, explain
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.resolve import (
@@ -125,9 +125,10 @@ def require_keys(keys: Iterable[str], actual: Quotas, *, has_clients: bool, has_
 def require_known_key(key: str, held: Iterable[Quotas]) -> None:
     """Make sure that a quota key is known, or is held on a cluster. Raises `UsageError`: most likely a typo."""
     if key not in QUOTA_KEYS and not any(key in values for quotas in held for values in quotas.values()):
+        hint = did_you_mean(key, QUOTA_KEYS) or "."
         raise UsageError(
-            f"{quote(key)} is not a known quota key, and no entity on the cluster has it; "
-            f"choose from {', '.join(QUOTA_KEYS)}"
+            f"{quote(key)} is not a quota key, and no entity on the cluster has it{hint} The keys are "
+            f"{', '.join(QUOTA_KEYS)}"
         )
 
 
@@ -141,7 +142,7 @@ _NEARNESS: Final = 0.8
 def explain_entity(repository: Repository, entity: Entity, patterns: Sequence[str], today: date) -> Explained:
     """Explain an entity for the clusters that are meant.
 
-    Raises `UsageError`, `InvalidFilesError` or `UndeclaredError`.
+    Raises `UsageError`, `InvalidFilesError`, or `QuotaformError` if no file declares it.
     """
     try:
         config = repository.config()
@@ -168,7 +169,8 @@ def explain_entity(repository: Repository, entity: Entity, patterns: Sequence[st
             raise InvalidFilesError(by_place(problems), ends="")
         candidates = sorted(declared)[:_MOST_COMPARISONS]
         near = nearest(_names(entity), candidates, cutoff=_NEARNESS, is_exact=True)
-        raise UndeclaredError(entity, None if near is None else declared[near])
+        guess = "" if near is None else f"; did you mean {declared[near]}?"
+        raise QuotaformError(f"no file declares {entity.address}{guess}")
     return Explained(
         directory=repository.directory.as_posix(), entity=entity, clusters=tuple(sections), failed=tuple(failed)
     )

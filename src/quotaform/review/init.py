@@ -24,7 +24,7 @@ from quotaform.desired.tree import SourceFile
 from quotaform.desired.writer import SCHEMA, check_live, render_quotas, spell_scalar, writable_values
 from quotaform.git import find_work_tree
 from quotaform.model.entity import Entity
-from quotaform.model.errors import ClusterError, ExistingFilesError, QuotaformError, UsageError
+from quotaform.model.errors import ClusterError, QuotaformError, UsageError
 from quotaform.model.finding import by_severity
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quotas import Values
@@ -207,7 +207,11 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
     config_text = _config_text(request, cluster, cluster_id)
     added = config_text.splitlines()[2:]
     if is_there:
-        raise ExistingFilesError([str(folder)], added)
+        raise QuotaformError(
+            f"{folder} exists already and is never overwritten, so nothing was written; if it holds the quotas of this "
+            "cluster, add to clusters in quotaform.yaml:",
+            *added,
+        )
     has_ci, has_properties = request.ci != "none", request.command_config is not None
     environment: dict[str, str] = {}
     if has_ci and (has_properties or not is_further):
@@ -248,7 +252,7 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
 
 
 def require_nothing_there(directory: Path, ci: str) -> None:
-    """Raise `ExistingFilesError` if a file of a new repository exists, or a link in the place of a folder."""
+    """Raise `QuotaformError` if a file of a new repository exists, or a link in the place of a folder."""
     wanted = [CONFIG_NAME, *(f"schemas/{name}.schema.json" for name in _SCHEMAS), *CI_FILES[ci].values()]
     there = [directory / name for name in wanted if lexists(directory / name)]
     quotas = directory / QUOTAS_NAME
@@ -257,7 +261,11 @@ def require_nothing_there(directory: Path, ci: str) -> None:
     folders = {parent for name in wanted for parent in (directory / name).parents if parent.is_relative_to(directory)}
     there += [folder for folder in sorted({*folders, quotas}) if lexists(folder) and not is_within(folder, directory)]
     if there:
-        raise ExistingFilesError(list(map(str, dict.fromkeys(there))))
+        raise QuotaformError(
+            "these exist already and are never overwritten, so nothing was written; move them away, or choose another "
+            "directory:",
+            *(f"  {each}" for each in dict.fromkeys(there)),
+        )
 
 
 def require_cluster(request: InitRequest) -> Cluster:

@@ -28,7 +28,7 @@ from re import compile as regex
 from stat import S_IMODE, S_ISBLK, S_ISCHR, S_ISFIFO, S_ISREG, S_ISSOCK
 from typing import Final
 
-from quotaform.model.errors import FileReadError, NotTextError, QuotaformError, UsageError
+from quotaform.model.errors import FileReadError, QuotaformError, UsageError
 from quotaform.model.text import MIB, size_text
 
 
@@ -113,12 +113,12 @@ def read_bytes(path: str | Path, limit: int, *, within: Path | None = None, is_s
 def read_text(path: str | Path, limit: int, *, within: Path | None = None) -> str:
     """Read a file that is text in UTF-8, with or without a byte order mark; line ends become `\\n`; see `read_bytes`.
 
-    Raises `NotTextError` if it is not UTF-8.
+    Raises `FileReadError` if it is not UTF-8.
     """
     try:
         text = read_bytes(path, limit, within=within).decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise NotTextError(str(path)) from None
+        raise FileReadError(str(path), "it is not UTF-8 text") from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

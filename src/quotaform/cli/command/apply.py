@@ -242,7 +242,6 @@ class ApplyRun(Struct, kw_only=True):
             return
         if not sys.stdin.isatty():
             raise NotApprovedError(
-                [each.cluster.name for each in plans],
                 "there is no terminal to ask for approval",
                 remedy="give --auto-approve, or apply a saved plan",
             )
@@ -264,7 +263,7 @@ class ApplyRun(Struct, kw_only=True):
         """Ask a person for approval."""
         console = self.console
         if console.is_lost:
-            raise NotApprovedError([cluster.name], "the plan cannot be shown, so it was not approved")
+            raise NotApprovedError("the plan cannot be shown, so it was not approved")
         wanted = cluster.name if cluster.confirm == "name" else "yes"
         question = (
             f"\nApply this plan to cluster {cluster.label}? Nothing is rolled back afterwards.\n"
@@ -279,7 +278,7 @@ class ApplyRun(Struct, kw_only=True):
             if not answer.endswith("\n"):  # After Ctrl-C or Ctrl-D the cursor is still behind the question.
                 write("\n")
         if answer.strip() != wanted:
-            raise NotApprovedError([cluster.name])
+            raise NotApprovedError
 
     def _apply(
         self,

@@ -13,7 +13,6 @@ from quotaform.cli.option.entity import Filters
 from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import complete_quota_key
 from quotaform.cli.present import Results
-from quotaform.model.errors import UnknownKeyError, UsageError
 from quotaform.model.filter import Rule
 from quotaform.report.format import render
 
@@ -93,10 +92,7 @@ def describe(
             quota_types=keys,
         )
 
-    try:
-        results.present(outcomes, rendered=rendered)
-    except UnknownKeyError as error:
-        raise UsageError(f"--quota-type: {error}") from None
+    results.present(outcomes, rendered=rendered)
     return results.exit_code(outcomes)
 
 

@@ -20,7 +20,7 @@ from uuid import uuid4
 from msgspec import Struct
 from msgspec.structs import replace
 
-from quotaform.model.errors import ArgumentError, EngineError, NothingReadError, QuotaformError, missing_extra
+from quotaform.model.errors import ArgumentError, EngineError, QuotaformError, first_lines, missing_extra
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.text import inert
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
@@ -150,7 +150,7 @@ def record(request: RecordRequest, clock: Clock = SYSTEM_CLOCK) -> list[ClusterO
 
     Rows that cannot be written are kept for the next file. A recording that cannot write more than `MOST_ROWS` ends,
     and what became of it says so. A cluster of which no source could be read at the beginning failed with
-    `NothingReadError`; the others are recorded.
+    an error; the others are recorded.
     """
     return _Recorder(request, clock).run()
 
@@ -163,7 +163,7 @@ class _Recorder:
         self._begun = self._flushed = clock.monotonic()
         self._stops = {cluster: Event() for cluster in request.readers}
         self._unchecked = list(request.readers)
-        self._failed: dict[str, NothingReadError] = {}
+        self._failed: dict[str, QuotaformError] = {}
         self._failure: str | None = None
         self._answers: SimpleQueue[_Answer] = SimpleQueue()
         self._sources: list[_SourceState] = []
@@ -294,8 +294,11 @@ class _Recorder:
             for source in failing:
                 self._request.warn(f"{source.shown} {source.failure}; {then}")
         if not goes_on:
-            problems = {source.found.broker: f"{source.found.source} {source.failure}" for source in mine}
-            self._failed[cluster] = NothingReadError(cluster, problems)
+            which = f"none of {len(mine):,} sources" if len(mine) > 1 else "the source"
+            problems = [f"broker {each.found.broker}: {each.found.source} {each.failure}" for each in mine]
+            self._failed[cluster] = QuotaformError(
+                f"{which} of cluster {cluster} can{'' if len(mine) > 1 else 'not'} be read:", *first_lines(problems)
+            )
             self._stops[cluster].set()
         return True
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from quotaform.cluster.snapshot import dump_snapshot, load_snapshot
 from quotaform.drift.alert import Receiver
-from quotaform.drift.prometheus import parse_metrics, render_metrics
+from quotaform.drift.metric import parse_metrics, render_metrics
 from quotaform.drift.records import dump_notify_state, load_notify_state
 from quotaform.model.errors import QuotaformError, SavedFileChangedError
 from quotaform.model.records.document import digest, sealed_lines

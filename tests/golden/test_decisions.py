@@ -34,7 +34,7 @@ from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.cluster.wire.message import DescribeResponse, MalformedError
 from quotaform.desired.writer import is_removable
 from quotaform.drift import alert as drift_alert
-from quotaform.drift.alert import AlertOptions, DriftAlerts, Receiver
+from quotaform.drift.alert import DriftAlerts, Receiver
 from quotaform.drift.drift import Drift, make_drift
 from quotaform.drift.records import load_notify_state
 from quotaform.drift.report import render_drift
@@ -254,12 +254,13 @@ def of_notified(text: str) -> Iterator[str]:
             if "damaged" in flags:
                 path.write_text("{")
                 flags.remove("damaged")
-            options = AlertOptions(
+            alerts = DriftAlerts(
                 receivers=tuple(map(Receiver.parse, urls)),
                 state_path=None if "stateless" in flags else path,
                 notifies_failures="failures" in flags,
+                clock=Clock(),
+                warn=lambda said: posted.append(f"warning: {said}"),
             )
-            alerts = DriftAlerts(options=options, clock=Clock(), warn=lambda said: posted.append(f"warning: {said}"))
             found = FOUND[word]
             if found is not None:
                 alerts.record("lab", found)

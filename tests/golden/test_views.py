@@ -22,8 +22,7 @@ from quotaform.cluster.gateway import BrokerConfig
 from quotaform.cluster.records import Checkup
 from quotaform.cluster.report import render_checkup
 from quotaform.drift.drift import make_drift
-from quotaform.drift.metric import merge_run
-from quotaform.drift.prometheus import render_metrics
+from quotaform.drift.metric import merge_run, render_metrics
 from quotaform.drift.records import dump_drift
 from quotaform.drift.report import render_drift
 from quotaform.model.entity import Entity

@@ -15,15 +15,14 @@ from jsonschema import Draft7Validator
 from msgspec import structs
 
 from quotaform.drift import alert as drift_alert
-from quotaform.drift.alert import AlertOptions, DriftAlerts, Receiver
+from quotaform.drift.alert import DriftAlerts, Receiver
 from quotaform.drift.drift import Drift, make_drift
 from quotaform.drift.records import (
     ClusterState,
-    Notification,
     NotificationEvent,
     dump_drift,
-    dump_notification,
     load_notify_state,
+    make_notification,
 )
 from quotaform.drift.report import render_drift, render_slack
 from quotaform.model import rule
@@ -31,6 +30,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.errors import HttpError
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Base, DeclaredBase, Quotas, Values
+from quotaform.model.records.record import builtins
 from quotaform.model.scope import Pattern, Scope
 from quotaform.plan.difference import diff, make_plan
 from tests.builder import CONNECTION, HEADER, PRODUCER, declare, plan_of
@@ -75,8 +75,8 @@ def notify(alerts: DriftAlerts, drift: Drift, cluster: str = "lab") -> bool:
 
 
 def alerts_of(warnings: list[str], path: Path | None = None, clock: Clock | None = None) -> DriftAlerts:
-    options = AlertOptions(receivers=(Receiver.parse(URL),), state_path=path)
-    return DriftAlerts(options=options, clock=clock or Clock(), warn=warnings.append)
+    receivers = (Receiver.parse(URL),)
+    return DriftAlerts(receivers=receivers, state_path=path, clock=clock or Clock(), warn=warnings.append)
 
 
 def test_a_receiver_that_is_down_does_not_hold_up_other_clusters(posts: Posts) -> None:
@@ -138,12 +138,10 @@ def test_first_seen_lasts_until_the_cluster_is_in_sync() -> None:
 def test_notifications_are_as_their_schema_says() -> None:
     check = Draft7Validator(load_schema("notification"))
     drift = example_drift()
-    check.validate(loads(dump_notification(Notification(event=NotificationEvent.DETECTED, cluster="lab", drift=drift))))
-    check.validate(
-        loads(dump_notification(Notification(event=NotificationEvent.CHECK_FAILED, cluster="lab", error="x" * 9000)))
-    )
+    check.validate(builtins(make_notification(NotificationEvent.DETECTED, "lab", drift)))
+    check.validate(builtins(make_notification(NotificationEvent.CHECK_FAILED, "lab", None, error="x" * 9000)))
     many = make_drift(plan_of({Entity(user=f"u{n}"): {PRODUCER: 1.0} for n in range(60)}, {}))
-    document = loads(dump_notification(Notification(event=NotificationEvent.DETECTED, cluster="lab", drift=many)))
+    document = builtins(make_notification(NotificationEvent.DETECTED, "lab", many))
     check.validate(document)
     assert (len(document["items"]), document["truncated"], document["summary"]["missing"]) == (50, True, 60)
 
@@ -151,7 +149,7 @@ def test_notifications_are_as_their_schema_says() -> None:
 def test_no_name_mentions_anybody_in_a_chat() -> None:
     names = ("<!channel>", "@here", "<@U123>", "a & b", "x|y", "\n<!here>", "<https://evil|click>")
     drift = make_drift(plan_of({}, {Entity(user=name): {PRODUCER: 1.0} for name in names}))
-    text = loads(render_slack(Notification(event=NotificationEvent.DETECTED, cluster="lab", drift=drift)))["text"]
+    text = loads(render_slack(make_notification(NotificationEvent.DETECTED, "lab", drift)))["text"]
     assert "<" not in text
     assert ">" not in text
     assert not [part for part in text.split("@")[1:] if not part.startswith("\u200b")]
@@ -161,7 +159,7 @@ def test_no_name_mentions_anybody_in_a_chat() -> None:
 
 def test_a_message_in_a_chat_is_short() -> None:
     drift = make_drift(plan_of({}, {Entity(user=f"u{n}" + "x" * 5000): {PRODUCER: 1.0} for n in range(60)}))
-    text = loads(render_slack(Notification(event=NotificationEvent.DETECTED, cluster="lab", drift=drift)))["text"]
+    text = loads(render_slack(make_notification(NotificationEvent.DETECTED, "lab", drift)))["text"]
     assert len(text) < 8000
     assert text.splitlines()[-1] == "… and 50 more"
 

@@ -20,9 +20,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from quotaform.drift.alert import MetricStore
-from quotaform.drift.metric import METRICS, MetricSample, RunFacts, merge_run
-from quotaform.drift.prometheus import AT_ONCE, MetricsServer, parse_metrics, render_metrics
+from quotaform.drift.metric import (
+    METRICS,
+    MetricSample,
+    MetricStore,
+    RunFacts,
+    merge_run,
+    parse_metrics,
+    render_metrics,
+)
+from quotaform.drift.server import AT_ONCE, MetricsServer
 from tests.golden.example import example_drift
 from tests.markdown import ROOT, anchors
 
@@ -32,7 +39,6 @@ DRIFT = example_drift()
 def run_of(cluster: str = "eu", *, failed: bool = False, at: float = 1000.0, notified: bool | None = None) -> RunFacts:
     return RunFacts(
         cluster=cluster,
-        command="drift",
         version="0.1.0",
         finished_at=at,
         duration=1.5,
@@ -101,7 +107,9 @@ def test_runs_at_the_same_time_lose_nothing_of_each_other(tmp_path: Path) -> Non
 
     def add(name: str) -> None:
         for at in range(4):
-            MetricStore({name: path}.get, warnings.append).add([run_of(name, at=float(at + 1))])
+            store = MetricStore({name: path}.get, warnings.append)
+            store.add([run_of(name, at=float(at + 1))])
+            store.write()
 
     with ThreadPoolExecutor(len(names)) as pool:
         list(pool.map(add, names))

@@ -19,8 +19,8 @@ import pytest
 from quotaform.desired.config import Cluster, Config
 from quotaform.desired.loader import LoadedFiles
 from quotaform.drift import watch as watch_module
-from quotaform.drift.alert import AlertOptions, DriftAlerts, DriftReporter, MetricStore
-from quotaform.drift.metric import MetricSample
+from quotaform.drift.alert import DriftAlerts, DriftReporter
+from quotaform.drift.metric import MetricSample, MetricStore
 from quotaform.drift.watch import Watch, WatchedFiles
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterError, InvalidFilesError
@@ -95,8 +95,8 @@ class World:
         self.watch = Watch(
             files=WatchedFiles(request, choose),
             reporter=DriftReporter(
-                metrics=MetricStore(lambda _: self.metrics, self.warn, is_deferred=True),
-                alerts=DriftAlerts(options=AlertOptions(), clock=self.clock, warn=self.warn),
+                metrics=MetricStore(lambda _: self.metrics, self.warn),
+                alerts=DriftAlerts(clock=self.clock, warn=self.warn),
                 clock=self.clock,
             ),
             connect=self.connect,
@@ -183,7 +183,7 @@ def test_a_mistake_in_a_check_that_ends_after_its_round_is_not_lost(tmp_path: Pa
         return SYNC
 
     world = World(tmp_path, {"us": hang}, interval=0.05)
-    world.watch.reporter = Mock(report=Mock(side_effect=[RuntimeError("broken"), None]))
+    world.watch.reporter = Mock(take_up=Mock(side_effect=[RuntimeError("broken"), None]))
     try:
         world.run()
     finally:

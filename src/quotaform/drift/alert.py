@@ -3,42 +3,39 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from enum import StrEnum
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import Final, Self
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from quotaform import __version__
 from quotaform.drift.drift import Drift
-from quotaform.drift.metric import MetricSample, RunFacts, keep_clusters, merge_run
+from quotaform.drift.metric import MetricStore, RunFacts
 from quotaform.drift.records import (
     ClusterState,
     Notification,
     Notified,
-    Warn,
     choose_event,
-    dump_notification,
     dump_notify_state,
     load_notify_state,
+    make_notification,
 )
 from quotaform.drift.report import render_slack
 from quotaform.http.client import Retry, Timeouts, send, send_again
 from quotaform.http.message import HttpRequest, Url
 from quotaform.model import rule
 from quotaform.model.entity import spell_name
-from quotaform.model.errors import FileReadError, HttpError, NotReadError, QuotaformError, UsageError
+from quotaform.model.errors import FileReadError, HttpError, NotReadError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome
+from quotaform.model.records.document import json_line
 from quotaform.model.scope import matches_glob
 from quotaform.model.text import MIB, Secret
-from quotaform.model.variable import OwnSecret
 from quotaform.system.clock import Clock
 from quotaform.system.files import read_text, update_lock, write_text_atomically
 
@@ -88,30 +85,6 @@ class Receiver(Struct, frozen=True):
         return sha256(f"{self.format} {self.url.reveal()}".encode()).hexdigest()[:16]
 
 
-def read_receivers(given: Iterable[tuple[str, str]]) -> tuple[Receiver, ...]:
-    """Read receivers, each given with what messages call its source; one that is given twice is one.
-
-    Raises `UsageError` if a text is none; the message does not show it.
-    """
-    receivers = {}
-    for source, text in given:
-        try:
-            receiver = Receiver.parse(text)
-        except ValueError as error:
-            # Not shown: it may hold a token.
-            raise UsageError(f"{source} is not the URL of a webhook: {error}") from None
-        receivers[receiver.id] = receiver
-    return tuple(receivers.values())
-
-
-def read_key(environ: Mapping[str, str]) -> Secret | None:
-    """Return what notifications are signed with; `None` if the environment has no key. Raises `UsageError`."""
-    text = environ.get(OwnSecret.NOTIFY_SECRET)
-    if text == "":
-        raise UsageError(f"{OwnSecret.NOTIFY_SECRET} is empty; set it to the key that the receiver has, or unset it")
-    return None if text is None else Secret(text)
-
-
 def sign(body: bytes, key: Secret, moment: datetime) -> str:
     """Return the value of the signature header.
 
@@ -144,25 +117,16 @@ _PAUSE: Final = 60.0
 """For how many seconds a receiver that could not be reached is not tried again, for whatever cluster."""
 
 
-class AlertOptions(Struct, frozen=True, kw_only=True):
-    """Who is notified of drift, and how."""
+class DriftAlerts(Struct, kw_only=True):
+    """Notifies receivers of what is new about clusters; threads may share it, and processes its state file."""
 
     receivers: tuple[Receiver, ...] = ()
     state_path: Path | None = None  # The file that keeps what they were notified of; `None`: the process remembers it
     notifies_failures: bool = False  # Whether they are notified of a check that failed
     key: Secret | None = None  # What notifications are signed with, if anything
     run: str | None = None  # The address of the run's log, if a CI system says it
-
-
-class DriftAlerts(Struct):
-    """Notifies receivers of what is new about clusters; threads may share it, and processes its state file.
-
-    `warn` is called with what went wrong; nothing of it changes the result of a run.
-    """
-
-    options: AlertOptions
     clock: Clock
-    warn: Warn
+    warn: Callable[[str], None]  # Called with what went wrong, which changes the result of no run
     _states: dict[str, ClusterState] = field(default_factory=dict)
     _kept: frozenset[str] | None = None
     _failing: dict[str, float] = field(default_factory=dict)
@@ -171,7 +135,9 @@ class DriftAlerts(Struct):
 
     def record(self, cluster: str, drift: Drift) -> str | None:
         """Record what was found on a cluster, and return since when there has been drift, if there is any."""
-        before, state = self._update(cluster, lambda known: known.with_drift(drift))
+        with self._remembered() as states:
+            before = states.get(cluster, ClusterState())
+            states[cluster] = state = before.with_drift(drift)
         if before.cluster_id is not None and before.cluster_id != drift.cluster_id:
             self.warn(
                 f"{spell_name(cluster)}: the state is that of another cluster "
@@ -185,33 +151,29 @@ class DriftAlerts(Struct):
         What was not delivered is tried again at the next run. `drift` is what was found and recorded before; `None`
         when it could not be compared. `error` is why it could not be.
         """
-        _, state = self._update(cluster, lambda known: known)
+        with self._remembered() as states:
+            state = states.get(cluster, ClusterState())
         is_delivered = True
-        for receiver in self.options.receivers:
+        for receiver in self.receivers:
             notified = state.notified.get(receiver.id, Notified())
-            event = choose_event(notified, drift, notifies_failures=self.options.notifies_failures)
+            event = choose_event(notified, drift, notifies_failures=self.notifies_failures)
             if event is None:
                 continue
-            notification = Notification(
-                event=event,
-                cluster=cluster,
-                drift=drift,
-                error=error,
-                first_seen=state.first_seen,
-                run=self.options.run,
+            notification = make_notification(
+                event, cluster, drift, error=error, first_seen=state.first_seen, run=self.run
             )
             if not self._deliver(receiver, notification):
                 is_delivered = False
                 continue
-            change = partial(ClusterState.with_notified, receiver=receiver.id, notified=notified.after(drift))
-            self._update(cluster, change)
+            with self._remembered() as states:
+                known = states.get(cluster, ClusterState())
+                states[cluster] = replace(known, notified={**known.notified, receiver.id: notified.after(drift)})
         return is_delivered
 
     def clusters_remembered(self) -> frozenset[str]:
         """Return the clusters that the state file holds."""
-        path = self.options.state_path
         with self._lock:
-            return frozenset(self._states if path is None else self._read(path))
+            return frozenset(self._states if self.state_path is None else self._read(self.state_path))
 
     def keep_only(self, clusters: Collection[str]) -> None:
         """Forget all clusters but some, and receivers that are not notified any more."""
@@ -224,12 +186,12 @@ class DriftAlerts(Struct):
         failed_at = self._failing.get(receiver.id)
         if failed_at is not None and self.clock.monotonic() - failed_at < _PAUSE:
             return False
-        render = render_slack if receiver.format is MessageFormat.SLACK else dump_notification
+        render = render_slack if receiver.format is MessageFormat.SLACK else json_line
         try:
-            post(receiver, render(notification).encode(), key=self.options.key, clock=self.clock)
+            post(receiver, render(notification).encode(), key=self.key, clock=self.clock)
         except HttpError as error:
             if failed_at is None:
-                self.warn(f"{spell_name(notification.cluster)}: not notified: {error}. The next run tries again")
+                self.warn(f"{spell_name(notification.cluster.name)}: not notified: {error}. The next run tries again")
             self._failing[receiver.id] = self.clock.monotonic()
             return False
         if self._failing.pop(receiver.id, None) is not None:
@@ -237,29 +199,24 @@ class DriftAlerts(Struct):
             self.warn(f"{receiver.url.origin} is notified again")
         return True
 
-    def _update(
-        self, cluster: str, change: Callable[[ClusterState], ClusterState]
-    ) -> tuple[ClusterState, ClusterState]:
-        """Change what is remembered of a cluster, in the file as it is now, and return it as it was and as it is."""
-        path = self.options.state_path
-        with self._lock, nullcontext(True) if path is None else update_lock(path) as is_locked:
-            self._say("lock", None if is_locked else _not_locked(path))
-            if path is not None:
-                self._states = self._without_others(self._read(path))
-            before = self._states.get(cluster, ClusterState())
-            after = change(before)
-            if after != before:
-                self._states = {**self._states, cluster: after}
-                if path is not None:
-                    self._write(path)
-        return before, after
+    @contextmanager
+    def _remembered(self) -> Iterator[dict[str, ClusterState]]:
+        """Yield what is remembered of clusters, as the file has it now; what a block changes is kept."""
+        path = self.state_path
+        with self._lock, nullcontext() if path is None else update_lock(path) as unlocked:
+            self._say("lock", unlocked)
+            states = self._states if path is None else self._without_others(self._read(path))
+            before, self._states = dict(states), states
+            yield states
+            if path is not None and states != before:
+                self._write(path)
 
     def _without_others(self, states: Mapping[str, ClusterState]) -> dict[str, ClusterState]:
         if self._kept is None:
             return dict(states)
-        ids = {receiver.id for receiver in self.options.receivers}
+        ids = {receiver.id for receiver in self.receivers}
         return {
-            name: structs.replace(state, notified={each: last for each, last in state.notified.items() if each in ids})
+            name: replace(state, notified={each: last for each, last in state.notified.items() if each in ids})
             for name, state in states.items()
             if name in self._kept
         }
@@ -292,105 +249,6 @@ class DriftAlerts(Struct):
         self._said[what] = problem
 
 
-def _not_locked(path: Path | None) -> str:
-    return (
-        f"{path} is written without a lock, because another process keeps its folder locked; "
-        "what other runs write to it at the same time may be lost"
-    )
-
-
-_LIMIT: Final = 32 * MIB
-
-
-class MetricStore(Struct):
-    """The metrics of clusters; threads may share it."""
-
-    path_of: Callable[[str], Path | None]  # The file of a cluster, which several may share; `None`: in memory only
-    warn: Warn  # Called with what is wrong with a file that exists
-    is_deferred: bool = False  # Whether files are written by `write` alone: once for many clusters
-    samples: dict[MetricSample, float] = field(default_factory=dict)
-    _unwritten: list[RunFacts] = field(default_factory=list)
-    _lock: Lock = field(default_factory=Lock)
-
-    def add(self, runs: Iterable[RunFacts], *, only: Collection[str] | None = None) -> None:
-        """Take up runs, and write the files of their clusters unless that is deferred.
-
-        `only` holds all clusters that there are, if others are to be left out. Raises `QuotaformError` if a file cannot
-        be written.
-        """
-        with self._lock:
-            for run in runs:
-                self.samples = merge_run(self.samples, run)
-                self._unwritten.append(run)
-        if not self.is_deferred:
-            self.write(only=only)
-
-    def write(self, *, only: Collection[str] | None = None) -> None:
-        """Write the files of the clusters that runs were taken up of since the last time.
-
-        What a file says of other clusters stays, and of a cluster that could not be compared, too. Other processes may
-        write the same file. `only` holds all clusters that there are, if others are to be left out. Raises
-        `QuotaformError` if a file cannot be written.
-        """
-        with self._lock:
-            runs, self._unwritten = self._unwritten, []
-            files: dict[Path, list[RunFacts]] = {}
-            for run in runs:
-                path = self.path_of(run.cluster)
-                if path is not None:
-                    files.setdefault(path, []).append(run)
-            for path, of_file in files.items():
-                self._update(path, of_file, only)
-
-    def clusters_in(self, paths: Iterable[Path]) -> frozenset[str]:
-        """Return the clusters whose metrics stand in some files; a file that cannot be used has none."""
-        from quotaform.drift.prometheus import parse_metrics
-
-        found: set[str] = set()
-        for path in paths:
-            try:
-                names = {labels[0] for _, labels in parse_metrics(read_text(path, _LIMIT))}
-            except (FileReadError, ValueError):
-                continue
-            # A folder of node_exporter has files of other jobs, too.
-            found |= {name for name in names if self.path_of(name) == path}
-        return frozenset(found)
-
-    def keep_only(self, clusters: Collection[str]) -> None:
-        """Forget all clusters but some; files stay as they are."""
-        with self._lock:
-            self.samples = keep_clusters(self.samples, clusters)
-
-    def _update(self, path: Path, runs: Iterable[RunFacts], only: Collection[str] | None) -> None:
-        from quotaform.drift.prometheus import render_metrics
-
-        with update_lock(path) as is_locked:
-            if not is_locked:
-                self.warn(_not_locked(path))
-            samples = self._read(path)
-            for run in runs:
-                samples = merge_run(samples, run)
-            try:
-                write_text_atomically(path, render_metrics(samples if only is None else keep_clusters(samples, only)))
-            except OSError as error:
-                raise QuotaformError(f"{path} cannot be written: {error.strerror or error}") from error
-
-    def _read(self, path: Path) -> dict[MetricSample, float]:
-        from quotaform.drift.prometheus import parse_metrics
-
-        try:
-            return parse_metrics(read_text(path, _LIMIT))
-        except FileReadError as error:
-            if not error.is_missing:
-                self.warn(f"{path} cannot be read: {error.reason}; earlier metrics in it are lost")
-        except ValueError as error:
-            self.warn(f"{path} cannot be used: {error}; earlier metrics in it are lost")
-        return {}
-
-
-COMMAND: Final = "drift"
-
-
 class DriftReporter(Struct, frozen=True):
     """Writes metrics and notifies receivers."""
 
@@ -401,44 +259,46 @@ class DriftReporter(Struct, frozen=True):
     def report(
         self, outcomes: Sequence[ClusterOutcome[Drift]], seconds: float, *, only: Collection[str] | None = None
     ) -> None:
-        """Report what a run found. Metrics are written before anybody is notified, which may take long, and after it.
+        """Notify receivers of what a run found, and write metrics, also when an interrupt ends the notifying.
 
-        An outcome that an interrupt left unread is left out. `only` holds all clusters that there are, if nothing is to
-        be kept of others. Raises `QuotaformError` if metrics cannot be written; receivers were notified.
+        `only` holds all clusters that there are, if nothing is to be kept of others. Raises `QuotaformError` if metrics
+        cannot be written; receivers were notified.
         """
         if only is not None:
             self.alerts.keep_only(only)
-        read = [outcome for outcome in outcomes if not isinstance(outcome.error, NotReadError)]
-        found = {outcome.cluster: known_drift(outcome) for outcome in read}
-        runs = [self._facts(name, drift, seconds) for name, (drift, _) in found.items()]
-        problem = None
         try:
-            self.metrics.add(runs, only=only)
-        except QuotaformError as error:
-            problem = error
-        if self.alerts.options.receivers:
-            runs = [replace(run, is_notified=self.alerts.notify(run.cluster, *found[run.cluster])) for run in runs]
-            if problem is None:
-                self.metrics.add(runs, only=only)
-        if problem is not None:
-            raise problem
+            self.take_up(outcomes, seconds)
+        finally:
+            self.metrics.write(only=only)
+
+    def take_up(self, outcomes: Sequence[ClusterOutcome[Drift]], seconds: float) -> None:
+        """Notify receivers of what a run found, which may take long; `metrics.write` is left to the caller.
+
+        An outcome that an interrupt left unread is left out. `seconds` is how long the run took.
+        """
+        found = {
+            outcome.cluster: known_drift(outcome) for outcome in outcomes if not isinstance(outcome.error, NotReadError)
+        }
+        runs = []
+        for cluster, (drift, _) in found.items():
+            first_seen = None if drift is None else self.alerts.record(cluster, drift)
+            run = RunFacts(
+                cluster=cluster,
+                finished_at=round(self.clock.now().timestamp(), 3),
+                duration=seconds,
+                drift=drift,
+                first_seen=None if first_seen is None else datetime.fromisoformat(first_seen).timestamp(),
+            )
+            runs.append(run)
+        self.metrics.add(runs)
+        if self.alerts.receivers:
+            told = [replace(run, is_notified=self.alerts.notify(run.cluster, *found[run.cluster])) for run in runs]
+            self.metrics.add(told)
 
     def clusters_known(self, metric_files: Iterable[Path], patterns: Sequence[str] = ()) -> set[str]:
         """Return the clusters of earlier runs, of which files of metrics or the state know; those that globs match."""
         known = self.metrics.clusters_in(metric_files) | self.alerts.clusters_remembered()
         return {name for name in known if not patterns or any(matches_glob(name, pattern) for pattern in patterns)}
-
-    def _facts(self, cluster: str, drift: Drift | None, seconds: float) -> RunFacts:
-        first_seen = None if drift is None else self.alerts.record(cluster, drift)
-        return RunFacts(
-            cluster=cluster,
-            command=COMMAND,
-            version=__version__,
-            finished_at=round(self.clock.now().timestamp(), 3),
-            duration=seconds,
-            drift=drift,
-            first_seen=None if first_seen is None else datetime.fromisoformat(first_seen).timestamp(),
-        )
 
 
 def known_drift(outcome: ClusterOutcome[Drift]) -> tuple[Drift | None, str | None]:

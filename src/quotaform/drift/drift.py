@@ -1,11 +1,25 @@
 """How a cluster differs from what was last agreed: drift, or a change of the files that is pending.
 
-Which of the two a difference is, follows from the base as it does for plans: `quotaform.plan.change.key_origin`.
+What was last agreed is the baseline: the files at a git ref, or what a receipt says was applied. For each entity:
+
+| class | the baseline | the cluster | the files |
+| --- | --- | --- | --- |
+| modified | declares it | holds it with other values | |
+| missing | declares it | does not hold it | declare it |
+| unexpected | does not declare it, or says that it must not exist | holds it | do not declare it |
+| pending | says what the cluster holds, or does not declare it | | declare something else: git has moved on |
+
+The first three are drift. A key whose live value is that of the files is in sync, whatever the baseline says. Without
+a baseline the files stand for it, and what is pending cannot be distinguished from drift.
+
+Drift is the same difference as a plan's, seen from the other side: `quotaform.plan.change` says what each key that
+differs is due to, and nothing is compared a second time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import date
 from enum import StrEnum
@@ -18,31 +32,14 @@ from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Location, by_severity
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
-from quotaform.model.quotas import Action, Base, Cause, Change, DeclaredBase, SnapshotFile, Values, same_value
+from quotaform.model.quotas import Action, Base, Cause, Change, DeclaredBase, SnapshotFile, Values
 from quotaform.model.records.document import digest, json_number
 from quotaform.model.records.field import Address, QuotaKeyName
-from quotaform.model.records.record import UNSET, Double, Record, UnsetType, about, derived
+from quotaform.model.records.record import UNSET, Count, Double, Record, UnsetType, about, builtins, derived
 from quotaform.model.settings import Ignore, check_ignores
 from quotaform.plan.change import ChangeOrigin, EntityChange, key_origin
 from quotaform.plan.digest import ClusterDigest, FleetRow, FleetStatus
 from quotaform.plan.plan import Plan, PlanOptions, Unmanaged
-
-# One entity that differs from what was agreed: drift, or a change of the files that is pending.
-#
-# What was last agreed is the baseline: the files at a git ref, or what a receipt says was applied. For each entity:
-#
-# | class | the baseline | the cluster | the files |
-# | --- | --- | --- | --- |
-# | modified | declares it | holds it with other values | |
-# | missing | declares it | does not hold it | declare it |
-# | unexpected | does not declare it, or says that it must not exist | holds it | do not declare it |
-# | pending | says what the cluster holds, or does not declare it | | declare something else: git has moved on |
-#
-# The first three are drift. A key whose live value is that of the files is in sync, whatever the baseline says. Without
-# a baseline the files stand for it, and what is pending cannot be distinguished from drift.
-#
-# Drift is the same difference as a plan's, seen from the other side: `quotaform.plan.change` says what each key that
-# differs is due to, and nothing is compared a second time.
 
 
 class DriftClass(StrEnum):
@@ -67,11 +64,6 @@ class DriftedKey(Record):
     def agreed(self) -> float | None:
         """The value that was last agreed: that of the baseline, or of the files if it has none."""
         return self.desired if self.baseline is UNSET else self.baseline
-
-    @property
-    def has_moved(self) -> bool:
-        """Whether the files say something else than what was last agreed."""
-        return not same_value(self.agreed, self.desired)
 
 
 def _keys(rows: Iterable[Change], baseline: Values | None = None) -> tuple[DriftedKey, ...]:
@@ -167,15 +159,14 @@ def read_unmanaged(item: Unmanaged, baseline: DeclaredBase | None) -> Drifted | 
     agreed = None if baseline is None else baseline.values(item.entity)
     keys = sorted(item.values, key=key_order)
     rows = tuple(Change(item.entity, key, item.values[key], None) for key in keys)
-    if baseline is not None and agreed is None and item.entity in baseline.unvalued:
-        return Pending(entity=item.entity, action=Action.DELETE, keys=_keys(rows), is_declared=False)
+    is_pending = baseline is not None and agreed is None and item.entity in baseline.unvalued
     if agreed:
         known = [key for key in QUOTA_KEYS if key in item.values or key in agreed]
         every = (Change(item.entity, key, item.values.get(key), None) for key in known)
         moved = tuple(row for row in every if key_origin(agreed.get(row.key), row) is not ChangeOrigin.CONFIG)
-        if not moved:
-            return Pending(entity=item.entity, action=Action.DELETE, keys=_keys(rows), is_declared=False)
-        rows = moved
+        rows, is_pending = moved or rows, not moved
+    if is_pending:
+        return Pending(entity=item.entity, action=Action.DELETE, keys=_keys(rows), is_declared=False)
     return Drifted(
         entity=item.entity,
         drift_class=_class_of(bool(agreed), item.values),
@@ -206,6 +197,22 @@ _FINDINGS: Final = frozenset(
     )
 )
 """What a plan finds that is about the cluster and how it was compared; its guards are about an apply."""
+
+
+class DriftSummary(Record):
+    """The number of entities per class."""
+
+    modified: Annotated[Count, about("Declared entities with other values.")]
+    missing: Annotated[Count, about("Declared entities that do not exist.")]
+    unexpected: Annotated[Count, about("Entities that no file declares, or that must not exist.")]
+    in_sync: Annotated[Count, about("Declared entities without differences.")]
+    pending: Annotated[Count, about("Entities that match the baseline but not the files; these are not drift.")]
+    ignored: Annotated[Count, about("Entities with keys that differ and are listed in drift_ignore.")]
+
+    @property
+    def classes(self) -> dict[DriftClass, int]:
+        """How many entities each class has."""
+        return {each: getattr(self, each.value) for each in DriftClass}
 
 
 class Drift(Struct, frozen=True, kw_only=True):
@@ -249,25 +256,15 @@ class Drift(Struct, frozen=True, kw_only=True):
         return "drift" if self.entities else "in-sync"
 
     @property
-    def summary(self) -> dict[str, int]:
-        """How many entities each class has."""
-        counts = {drift_class.value: 0 for drift_class in DriftClass}
-        for drifted in self.entities:
-            counts[drifted.drift_class.value] += 1
-        return counts
-
-    @property
-    def pending_actions(self) -> dict[str, int]:
-        """How many entities each action is pending for."""
-        counts = {action.value: 0 for action in Action}
-        for pending in self.pending:
-            counts[pending.action.value] += 1
-        return counts
-
-    @property
-    def ignored_entities(self) -> int:
-        """How many entities have keys that differ and do not count."""
-        return len({ignored.entity for ignored in self.ignored})
+    def summary(self) -> DriftSummary:
+        """How many entities there are of each kind."""
+        counts = Counter(each.drift_class for each in self.entities)
+        return DriftSummary(
+            **{each.value: counts[each] for each in DriftClass},
+            in_sync=self.in_sync,
+            pending=len(self.pending),
+            ignored=len({each.entity for each in self.ignored}),
+        )
 
     @property
     def fingerprint(self) -> str:
@@ -276,13 +273,7 @@ class Drift(Struct, frozen=True, kw_only=True):
         What is pending or ignored is not in it, nor what the files say where a baseline says what was agreed.
         """
         rows = [
-            [
-                drifted.address,
-                drifted.drift_class.value,
-                each.key,
-                json_number(each.actual),
-                json_number(each.agreed),
-            ]
+            [drifted.address, drifted.drift_class.value, each.key, json_number(each.actual), json_number(each.agreed)]
             for drifted in self.entities
             for each in drifted.keys
         ]
@@ -291,36 +282,31 @@ class Drift(Struct, frozen=True, kw_only=True):
     @property
     def digest(self) -> ClusterDigest:
         """What is left of it where drift of many clusters is counted."""
-        counts = {**self.summary, "pending": len(self.pending)}
+        found = builtins(self.summary)
         row = FleetRow(
             cluster=self.cluster_name,
             cluster_id=self.cluster_id,
             status=FleetStatus(self.status),
             read_at=self.read_at if self.snapshot is None else self.snapshot.captured_at,
             is_snapshot=self.snapshot is not None,
-            entities={**counts, "ignored": self.ignored_entities, "in_sync": self.in_sync} if self.is_known else {},
+            entities=found if self.is_known else {},
             differences=len(self.entities) if self.is_known else 0,
             rules=() if self.is_known else (rule.CLUSTER_ID.id,),
         )
         return ClusterDigest(
             row=row,
-            counts={"changes": len(self.entities), **counts},
+            counts={"changes": len(self.entities), **{name: found[name] for name in (*DriftClass, "pending")}},
             fingerprint=self.fingerprint,
             has_entities=self.has_entities,
             is_partial=self.options.is_partial,
         )
 
 
-def make_drift(
-    plan: Plan,
-    *,
-    ignores: Iterable[Ignore] = (),
-    today: date = date.min,
-) -> Drift:
+def make_drift(plan: Plan, *, ignores: Collection[Ignore] = (), today: date = date.min) -> Drift:
     """Read a plan as drift: what it would change, and what is in scope and not declared.
 
-    What cannot be declared, excluded or removed is a finding and no drift, which would never end. `plan` is the plan;
-    its base is the baseline, and without one the cluster is compared with the files. `ignores` is what does not count.
+    What cannot be declared, excluded or removed is a finding and no drift, which would never end. The base of the plan
+    is the baseline, and without one the cluster is compared with the files. `ignores` is what does not count.
     """
     wrong_cluster = tuple(finding for finding in plan.findings if finding.rule == rule.CLUSTER_ID.id)
     if wrong_cluster:  # What differs on a cluster that the files are not for says nothing.
@@ -330,19 +316,25 @@ def make_drift(
     in_scope = [item for item in plan.unmanaged if item.in_scope]
     found += [read_unmanaged(item, baseline) for item in in_scope if not is_out_of_reach(item.entity)]
     found.sort(key=lambda each: each.entity.address)
-    every_ignore = tuple(ignores)
-    active = tuple(each for each in every_ignore if each.is_active(today))
+    active = [each for each in ignores if each.is_active(today)]
     entities: list[Drifted] = []
     ignored: list[Ignored] = []
     used: set[int] = set()
-    for each in found:
-        if isinstance(each, Drifted):
-            counted, left_out = _split(each, active, used)
+    for drifted in found:
+        if isinstance(drifted, Drifted):
+            counted, left_out = _split(drifted, active, used)
             entities += counted
             ignored += left_out
     findings = [finding for finding in plan.findings if finding.rule in _FINDINGS]
-    findings += check_ignores(every_ignore, used, today)
-    findings += _check_unvalued(entities, baseline)
+    findings += check_ignores(ignores, used, today)
+    unvalued = 0 if baseline is None else sum(each.entity in baseline.unvalued for each in entities)
+    if unvalued:
+        text = (
+            f"the applied values of {unvalued:,} of the entities that differ are neither in the receipt nor in a "
+            "commit that git has here, so their changes count as drift even if they are pending; fetch the git history "
+            "(fetch-depth: 0), or give a git ref as the baseline"
+        )
+        findings.append(rule.BASELINE_VALUES_UNKNOWN.finding(text))
     undeclared = sum(change.cause is Cause.UNDECLARED for change in plan.changes)
     return Drift(
         cluster_name=plan.header.cluster_name,
@@ -362,7 +354,7 @@ def make_drift(
     )
 
 
-def _split(drifted: Drifted, ignores: tuple[Ignore, ...], used: set[int]) -> tuple[list[Drifted], list[Ignored]]:
+def _split(drifted: Drifted, ignores: Sequence[Ignore], used: set[int]) -> tuple[list[Drifted], list[Ignored]]:
     """Return what counts of an entity that differs, if anything, and what is ignored, by the first ignore that fits.
 
     The ids of the ignores are added to those that are used.
@@ -370,29 +362,15 @@ def _split(drifted: Drifted, ignores: tuple[Ignore, ...], used: set[int]) -> tup
     counted: list[DriftedKey] = []
     by_ignore: dict[int, list[DriftedKey]] = {}
     for key in drifted.keys:
-        first = (place for place, each in enumerate(ignores) if each.covers(drifted.entity, key.key))
-        place = next(first, None)
+        fitting = (place for place, each in enumerate(ignores) if each.covers(drifted.entity, key.key))
+        place = next(fitting, None)
         (counted if place is None else by_ignore.setdefault(place, [])).append(key)
+    fields = structs.asdict(drifted)
+    del fields["address"]
     left_out = []
     for place, keys in by_ignore.items():
         ignore = ignores[place]
         used.add(id(ignore))
-        fields = {**structs.asdict(drifted), "keys": tuple(keys)}
-        del fields["address"]
-        left_out.append(Ignored(**fields, reason=ignore.reason, expires=ignore.expires, ignored_by=ignore.location))
+        about_it = {"reason": ignore.reason, "expires": ignore.expires, "ignored_by": ignore.location}
+        left_out.append(Ignored(**fields | about_it | {"keys": tuple(keys)}))
     return [structs.replace(drifted, keys=tuple(counted))] if counted else [], left_out
-
-
-def _check_unvalued(entities: Iterable[Drifted], baseline: DeclaredBase | None) -> list[Finding]:
-    """Note that the values of entities that differ are not in the baseline."""
-    if baseline is None:
-        return []
-    count = sum(drifted.entity in baseline.unvalued for drifted in entities)
-    if not count:
-        return []
-    text = (
-        f"the applied values of {count:,} of the entities that differ are neither in the receipt nor in a commit that "
-        "git has here, so their changes count as drift even if they are pending; fetch the git history "
-        "(fetch-depth: 0), or give a git ref as the baseline"
-    )
-    return [rule.BASELINE_VALUES_UNKNOWN.finding(text)]

@@ -1,16 +1,32 @@
-"""The metrics of a comparison, as a table, and what one run says about one cluster.
+"""The metrics of comparisons: what one run says about a cluster, and files for Prometheus' textfile collector.
 
-No metric has a user, a client-id or an address as a label: their number is not bounded.
+No metric has a user, a client-id or an address as a label: their number is not bounded. A registry of its own holds
+these metrics and no others: nothing about the process, which would change with every run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from threading import Lock
 from typing import Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 
+from quotaform import __version__
 from quotaform.drift.drift import Drift
+from quotaform.model.errors import FileReadError, QuotaformError
+from quotaform.model.quotas import Action
+from quotaform.model.text import MIB
+from quotaform.system.files import read_text, update_lock, write_text_atomically
+
+COMMAND: Final = "drift"
+"""What runs are called in labels."""
 
 
 class Metric(Struct, frozen=True):
@@ -71,11 +87,10 @@ MetricSamples: TypeAlias = Mapping[MetricSample, float]
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
-    """One run of a command on one cluster."""
+    """One comparison of one cluster."""
 
     cluster: str
-    command: str
-    version: str
+    version: str = __version__
     finished_at: float  # When it ended, in seconds since 1970
     duration: float  # How many seconds it took
     drift: Drift | None = None  # What was found; `None` when the cluster could not be compared
@@ -90,40 +105,34 @@ def merge_run(before: MetricSamples, run: RunFacts) -> dict[MetricSample, float]
     What was known of a cluster stays when it could not be compared; only what is about the run changes. `before` is the
     samples so far, of any clusters.
     """
-    name, command = run.cluster, run.command
-    replaced = {row.name for row in METRICS.values() if run.drift is not None and not row.is_of_run}
+    name, drift = run.cluster, run.drift
+    replaced = {row.name for row in METRICS.values() if drift is not None and not row.is_of_run}
     replaced |= {BUILD_INFO.name, NOTIFY_SUCCESS.name}
     merged = {key: value for key, value in before.items() if key[1][0] != name or key[0] not in replaced}
     merged[BUILD_INFO.name, (name, run.version)] = 1.0
-    merged[RUN_SUCCESS.name, (name, command)] = float(run.drift is not None)
-    merged[RUN_DURATION.name, (name, command)] = round(run.duration, 6)
+    merged[RUN_SUCCESS.name, (name, COMMAND)] = float(drift is not None)
+    merged[RUN_DURATION.name, (name, COMMAND)] = round(run.duration, 6)
     if run.is_notified is not None:
         merged[NOTIFY_SUCCESS.name, (name,)] = float(run.is_notified)
-    if run.drift is not None:
-        merged[SUCCESS_TIME.name, (name, command)] = run.finished_at
-        merged |= _state_samples(name, run.drift, _first_seen(before, run))
-    return merged
-
-
-def _first_seen(before: MetricSamples, run: RunFacts) -> float | None:
-    """Return since when there has been drift: what is in a file may be longer ago than what is remembered."""
-    known = before.get((FIRST_SEEN.name, (run.cluster,)))
-    return run.first_seen if known is None or run.first_seen is None else min(known, run.first_seen)
-
-
-def _state_samples(name: str, drift: Drift, first_seen: float | None) -> dict[MetricSample, float]:
-    samples: dict[MetricSample, float] = {
-        (IGNORED_ENTITIES.name, (name,)): drift.ignored_entities,
+    if drift is None:
+        return merged
+    summary = drift.summary
+    merged |= {(DRIFT_ENTITIES.name, (name, each.value)): count for each, count in summary.classes.items()}
+    merged |= {
+        (SUCCESS_TIME.name, (name, COMMAND)): run.finished_at,
+        (IGNORED_ENTITIES.name, (name,)): summary.ignored,
         (MANAGED_ENTITIES.name, (name,)): drift.managed,
         (UNMANAGED_ENTITIES.name, (name, "in")): drift.unmanaged_in_scope,
         (UNMANAGED_ENTITIES.name, (name, "out")): drift.unmanaged_out_of_scope,
     }
-    samples |= {(DRIFT_ENTITIES.name, (name, each)): count for each, count in drift.summary.items()}
     if drift.baseline is not None:
-        samples |= {(PENDING_CHANGES.name, (name, each)): count for each, count in drift.pending_actions.items()}
-    if drift.entities and first_seen is not None:
-        samples[FIRST_SEEN.name, (name,)] = first_seen
-    return samples
+        actions = Counter(each.action for each in drift.pending)
+        merged |= {(PENDING_CHANGES.name, (name, each.value)): actions[each] for each in Action}
+    if drift.entities and run.first_seen is not None:
+        # What is in a file may be longer ago than what is remembered.
+        first_seen = (FIRST_SEEN.name, (name,))
+        merged[first_seen] = min(before.get(first_seen, run.first_seen), run.first_seen)
+    return merged
 
 
 def keep_clusters(samples: MetricSamples, clusters: Iterable[str]) -> dict[MetricSample, float]:
@@ -132,11 +141,127 @@ def keep_clusters(samples: MetricSamples, clusters: Iterable[str]) -> dict[Metri
     return {key: value for key, value in samples.items() if key[1][0] in kept}
 
 
-def is_sample(name: str, labels: Mapping[str, str]) -> bool:
-    """Whether something with this name and these labels is one of the metrics.
+class _Samples(Collector):
+    """Shows samples to `prometheus_client`."""
 
-    >>> is_sample("quotaform_managed_entities", {"cluster": "lab"}), is_sample("up", {})
-    (True, False)
+    def __init__(self, read: Callable[[], MetricSamples]) -> None:
+        self._read = read
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        samples = self._read()
+        for metric in METRICS.values():
+            family = GaugeMetricFamily(metric.name, metric.help, labels=metric.all_labels)
+            for (_, labels), value in sorted(item for item in samples.items() if item[0][0] == metric.name):
+                family.add_metric(labels, value)
+            if family.samples:
+                yield family
+
+
+def metric_registry(read: Callable[[], MetricSamples]) -> CollectorRegistry:
+    """Return what shows samples, which are read anew each time."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Samples(read))
+    return registry
+
+
+def render_metrics(samples: MetricSamples) -> str:
+    """Return samples as a file for the textfile collector: sorted, without times."""
+    return generate_latest(metric_registry(lambda: samples)).decode()
+
+
+MOST_SAMPLES: Final = 200_000
+"""How many samples of an existing file are read: 1,000 clusters have some 20,000."""
+
+
+def parse_metrics(text: str) -> dict[MetricSample, float]:
+    """Return the samples of a file that `render_metrics` wrote; metrics that are not ours are left out.
+
+    Raises `ValueError` if it is not in the text format, or has too many samples.
     """
-    metric = METRICS.get(name)
-    return metric is not None and labels.keys() == set(metric.all_labels)
+    found: dict[MetricSample, float] = {}
+    count = 0
+    try:
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                count += 1
+                if count > MOST_SAMPLES:
+                    raise ValueError
+                metric = METRICS.get(sample.name)
+                if metric is not None and sample.labels.keys() == set(metric.all_labels):
+                    labels = tuple(sample.labels[label] for label in metric.all_labels)
+                    found[sample.name, labels] = float(sample.value)
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        raise ValueError("it is not in the text format of Prometheus, or has too many samples") from None
+    return found
+
+
+_LIMIT: Final = 32 * MIB
+
+
+class MetricStore(Struct):
+    """The metrics of clusters; threads may share it, and processes its files."""
+
+    path_of: Callable[[str], Path | None]  # The file of a cluster, which several may share; `None`: in memory only
+    warn: Callable[[str], None]  # Called with what is wrong with a file that exists
+    samples: dict[MetricSample, float] = field(default_factory=dict)
+    _unwritten: list[RunFacts] = field(default_factory=list)
+    _lock: Lock = field(default_factory=Lock)
+
+    def add(self, runs: Iterable[RunFacts]) -> None:
+        """Take up runs; `write` writes them."""
+        with self._lock:
+            for run in runs:
+                self.samples = merge_run(self.samples, run)
+                self._unwritten.append(run)
+
+    def write(self, *, only: Collection[str] | None = None) -> None:
+        """Write the files of the clusters that runs were taken up of since the last time.
+
+        What a file says of other clusters stays, and of a cluster that could not be compared, too. `only` holds all
+        clusters that there are, if others are to be left out. Raises `QuotaformError` if a file cannot be written.
+        """
+        with self._lock:
+            files: dict[Path, list[RunFacts]] = {}
+            for run in self._unwritten:
+                path = self.path_of(run.cluster)
+                if path is not None:
+                    files.setdefault(path, []).append(run)
+            self._unwritten = []
+            for path, runs in files.items():
+                self._update(path, runs, only)
+
+    def clusters_in(self, paths: Iterable[Path]) -> frozenset[str]:
+        """Return the clusters whose metrics stand in some files; a file that cannot be used has none."""
+        found: set[str] = set()
+        for path in paths:
+            try:
+                names = {labels[0] for _, labels in parse_metrics(read_text(path, _LIMIT))}
+            except (FileReadError, ValueError):
+                continue
+            # A folder of node_exporter has files of other jobs, too.
+            found |= {name for name in names if self.path_of(name) == path}
+        return frozenset(found)
+
+    def keep_only(self, clusters: Collection[str]) -> None:
+        """Forget all clusters but some; files stay as they are."""
+        with self._lock:
+            self.samples = keep_clusters(self.samples, clusters)
+
+    def _update(self, path: Path, runs: Iterable[RunFacts], only: Collection[str] | None) -> None:
+        with update_lock(path) as unlocked:
+            if unlocked is not None:
+                self.warn(unlocked)
+            samples: dict[MetricSample, float] = {}
+            try:
+                samples = parse_metrics(read_text(path, _LIMIT))
+            except FileReadError as error:
+                if not error.is_missing:
+                    self.warn(f"{path} cannot be read: {error.reason}; earlier metrics in it are lost")
+            except ValueError as error:
+                self.warn(f"{path} cannot be used: {error}; earlier metrics in it are lost")
+            for run in runs:
+                samples = merge_run(samples, run)
+            try:
+                write_text_atomically(path, render_metrics(samples if only is None else keep_clusters(samples, only)))
+            except OSError as error:
+                raise QuotaformError(f"{path} cannot be written: {error.strerror or error}") from error

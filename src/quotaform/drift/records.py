@@ -1,19 +1,19 @@
-"""The JSON of drift, of its notifications and of the notify state; when a receiver is notified."""
+"""The JSON of drift, of its notifications and of what receivers were notified of; when one is notified."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
 
-from msgspec import DecodeError, Struct, convert, field, structs
+from msgspec import DecodeError, convert, field, structs
 
-from quotaform.drift.drift import Drift, Drifted, Ignored, Pending
+from quotaform.drift.drift import Drift, Drifted, DriftSummary, Ignored, Pending
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Base, SnapshotFile
-from quotaform.model.records.document import DRIFT, NOTIFICATION, NOTIFY_STATE, indented, json_line
+from quotaform.model.records.document import DRIFT, NOTIFICATION, NOTIFY_STATE, indented
 from quotaform.model.records.field import ClusterRecord
-from quotaform.model.records.record import Count, Digest, Record, ShapeError, Timestamp, about, builtins, decode
+from quotaform.model.records.record import Digest, Record, ShapeError, Timestamp, about, builtins, decode
 
 
 class DriftOptionsRecord(Record, omit_defaults=True):
@@ -49,22 +49,6 @@ class BaselineRecord(Record):
         return cls(type="none", ref=None, commit=None) if base is None else convert(base, cls, from_attributes=True)
 
 
-class DriftSummaryRecord(Record):
-    """The number of entities per class."""
-
-    modified: Annotated[Count, about("Declared entities with other values.")]
-    missing: Annotated[Count, about("Declared entities that do not exist.")]
-    unexpected: Annotated[Count, about("Entities that no file declares, or that must not exist.")]
-    in_sync: Annotated[Count, about("Declared entities without differences.")]
-    pending: Annotated[Count, about("Entities that match the baseline but not the files; these are not drift.")]
-    ignored: Annotated[Count, about("Entities with keys that differ and are listed in drift_ignore.")]
-
-    @classmethod
-    def of(cls, drift: Drift) -> Self:
-        """Return the record."""
-        return cls(**drift.summary, in_sync=drift.in_sync, pending=len(drift.pending), ignored=drift.ignored_entities)
-
-
 class DriftRecord(Record, document=DRIFT, omit_defaults=True):
     """The differences between a cluster and the files, as quotaform drift writes them."""
 
@@ -76,7 +60,7 @@ class DriftRecord(Record, document=DRIFT, omit_defaults=True):
     complete: Annotated[bool, about("Whether all entities were compared; false with a selection.")]
     status: Annotated[Literal["in-sync", "drift", "unknown"], about("Whether there are differences.")]
     fingerprint: Annotated[Digest, about("A digest of the drift; it changes only if the differences change.")]
-    summary: DriftSummaryRecord
+    summary: DriftSummary
     entities: Annotated[list[Drifted], about("The entities that differ, by address.")]
     pending: Annotated[list[Pending], about("The changes that are not applied yet, by address; these are not drift.")]
     ignored: Annotated[list[Ignored], about("Differences listed in drift_ignore, by address; not counted.")]
@@ -94,19 +78,13 @@ def dump_drift(drift: Drift) -> str:
         complete=drift.is_complete,
         status=drift.status,
         fingerprint=drift.fingerprint,
-        summary=DriftSummaryRecord.of(drift),
+        summary=drift.summary,
         entities=list(drift.entities),
         pending=list(drift.pending),
         ignored=list(drift.ignored),
         findings=list(drift.findings),
     )
     return indented(builtins(record))
-
-
-Warn = Callable[[str], None]
-"""Called with what is wrong with alerting, as a line; it changes the result of no run."""
-Log = Callable[[str], None]
-"""Called with what has happened in a watch, as a line without its time."""
 
 
 class NotificationEvent(StrEnum):
@@ -145,20 +123,28 @@ class ClusterState(Record):
         first_seen = (known.first_seen or drift.read_at) if drift.entities else None
         return structs.replace(known, cluster_id=drift.cluster_id, first_seen=first_seen)
 
-    def with_notified(self, receiver: str, notified: Notified) -> ClusterState:
-        """Return the state with what a receiver was notified of."""
-        return structs.replace(self, notified={**self.notified, receiver: notified})
+
+class NotifyStateRecord(Record, document=NOTIFY_STATE):
+    """What is remembered from one run to the next, by the name of the cluster."""
+
+    clusters: dict[str, ClusterState]
 
 
-class Notification(Struct, frozen=True, kw_only=True):
-    """One notification, for any receiver."""
+def dump_notify_state(states: Mapping[str, ClusterState]) -> str:
+    """Return what is remembered, by the name of the cluster, as JSON."""
+    clusters = {
+        name: structs.replace(state, notified=dict(sorted(state.notified.items())))
+        for name, state in sorted(states.items())
+    }
+    return indented(builtins(NotifyStateRecord(clusters=clusters)))
 
-    event: NotificationEvent
-    cluster: str
-    drift: Drift | None = None  # What was found; `None` when the check failed
-    error: str | None = None  # Why the check failed
-    first_seen: str | None = None  # Since when there has been drift, ISO 8601 UTC
-    run: str | None = None  # The address of the run's log, if a CI system says it
+
+def load_notify_state(text: str) -> dict[str, ClusterState]:
+    """Return what `dump_notify_state` wrote. Raises `ValueError` if it is something else."""
+    try:
+        return decode(text.encode(errors="replace"), NotifyStateRecord).clusters
+    except (ShapeError, DecodeError, RecursionError):
+        raise ValueError("it is damaged, or no state file of this version of quotaform drift") from None
 
 
 def choose_event(
@@ -197,9 +183,9 @@ def fingerprint_of(drift: Drift) -> str | None:
 
 MOST_ITEMS: Final = 50
 """How many entities a notification lists."""
-MOST_KEYS: Final = 20
+_MOST_KEYS: Final = 20
 """How many keys of an entity it lists; there are five that are known."""
-RUNBOOK: Final = "https://github.com/quotaform/quotaform/blob/main/docs/drift.md#when-drift-is-reported"
+_RUNBOOK: Final = "https://github.com/quotaform/quotaform/blob/main/docs/drift.md#when-drift-is-reported"
 _LONGEST_ERROR: Final = 2_000
 
 
@@ -217,7 +203,7 @@ class LinksRecord(Record):
     runbook: Annotated[str, about("What to do when drift is reported.")]
 
 
-class NotificationRecord(Record, document=NOTIFICATION):
+class Notification(Record, document=NOTIFICATION):
     """A notification about drift, as quotaform drift --notify posts it."""
 
     event: Annotated[NotificationEvent, about("What it is about.")]
@@ -228,7 +214,7 @@ class NotificationRecord(Record, document=NOTIFICATION):
         str | None, about("The digest of the drift, as in the JSON of drift; null if the check failed.")
     ]
     baseline: Annotated[BaselineRecord | None, about("Null if the check failed.")]
-    summary: Annotated[DriftSummaryRecord | None, about("Null if the check failed.")]
+    summary: Annotated[DriftSummary | None, about("Null if the check failed.")]
     items: Annotated[
         list[Drifted],
         about(f"The entities that differ, by address; at most {MOST_ITEMS}.", max_length=MOST_ITEMS),
@@ -238,50 +224,31 @@ class NotificationRecord(Record, document=NOTIFICATION):
     links: LinksRecord
 
 
-def dump_notification(notification: Notification) -> str:
-    """Return a notification as JSON on one line."""
-    drift = notification.drift
+def make_notification(
+    event: NotificationEvent,
+    cluster: str,
+    drift: Drift | None,
+    *,
+    error: str | None = None,
+    first_seen: str | None = None,
+    run: str | None = None,
+) -> Notification:
+    """Return a notification, for any receiver.
+
+    `drift` is what was found; `None` when the check failed, and `error` says why. `first_seen` is since when there has
+    been drift, ISO 8601 UTC. `run` is the address of the run's log, if a CI system says it.
+    """
     shown = () if drift is None else drift.entities[:MOST_ITEMS]
-    record = NotificationRecord(
-        event=notification.event,
-        cluster=NotifiedCluster(name=notification.cluster, id=None if drift is None else drift.cluster_id),
+    return Notification(
+        event=event,
+        cluster=NotifiedCluster(name=cluster, id=None if drift is None else drift.cluster_id),
         checked_at=None if drift is None else drift.read_at,
-        first_seen=notification.first_seen,
+        first_seen=first_seen,
         fingerprint=None if drift is None else drift.fingerprint,
         baseline=None if drift is None else BaselineRecord.of(drift.baseline),
-        summary=None if drift is None else DriftSummaryRecord.of(drift),
-        items=[structs.replace(each, keys=each.keys[:MOST_KEYS]) for each in shown],
+        summary=None if drift is None else drift.summary,
+        items=[structs.replace(each, keys=each.keys[:_MOST_KEYS]) for each in shown],
         truncated=drift is not None and len(drift.entities) > MOST_ITEMS,
-        error=None if notification.error is None else notification.error[:_LONGEST_ERROR],
-        links=LinksRecord(run=notification.run, runbook=RUNBOOK),
+        error=None if error is None else error[:_LONGEST_ERROR],
+        links=LinksRecord(run=run, runbook=_RUNBOOK),
     )
-    return json_line(builtins(record))
-
-
-class NotifyStateRecord(Record, document=NOTIFY_STATE):
-    """What is remembered from one run to the next, by the name of the cluster."""
-
-    clusters: dict[str, ClusterState]
-
-
-def dump_notify_state(states: Mapping[str, ClusterState]) -> str:
-    """Return what is remembered, by the name of the cluster, as JSON."""
-    clusters = {
-        name: structs.replace(state, notified=dict(sorted(state.notified.items())))
-        for name, state in sorted(states.items())
-    }
-    return indented(builtins(NotifyStateRecord(clusters=clusters)))
-
-
-def load_notify_state(text: str) -> dict[str, ClusterState]:
-    """Return what `dump_notify_state` wrote. Raises `ValueError` if it is something else."""
-    try:
-        return decode(text.encode(errors="replace"), NotifyStateRecord).clusters
-    except ShapeError as error:
-        is_other = error.path in {"kind", "format_version"} or not error.path
-        problem = (
-            "it is not a state file of quotaform drift, or has an unknown version" if is_other else "it is damaged"
-        )
-        raise ValueError(problem) from None
-    except (DecodeError, RecursionError):
-        raise ValueError("it is damaged") from None

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from json import dumps
 from typing import Final
 
 from msgspec.structs import replace
 
-from quotaform.drift.drift import Drift, DriftClass, Drifted, DriftedKey, Pending
+from quotaform.drift.drift import Drift, DriftClass, Drifted, DriftedKey, DriftSummary, Pending
 from quotaform.drift.records import Notification, NotificationEvent
 from quotaform.model import rule
 from quotaform.model.entity import spell_name
-from quotaform.model.finding import Finding, Location
+from quotaform.model.finding import Location
 from quotaform.model.outcome import ClusterOutcome, values_of
-from quotaform.model.quotas import Base, Change
+from quotaform.model.quotas import Base, Change, same_value
 from quotaform.model.text import inert, listed, option_of
 from quotaform.plan.digest import ClusterDigest, FleetStatus
 from quotaform.plan.page import value_bar, value_cell
@@ -78,15 +78,9 @@ def drift_line(drift: Drift) -> str:
         return "Unknown: this is not the cluster that the files are for (see above)."
     if not drift.has_entities:
         return NOTHING_SELECTED
-    selected = "" if drift.is_complete else " of what was selected"
-    return summary_line(
-        drift.summary,
-        drift.in_sync,
-        selected,
-        pending=len(drift.pending),
-        ignored=drift.ignored_entities,
-        noun="entity of the history" if drift.baseline and drift.baseline.is_history else "declared entity",
-    )
+    is_history = drift.baseline is not None and drift.baseline.is_history
+    noun = "entity of the history" if is_history else "declared entity"
+    return summary_line(drift.summary, is_partial=not drift.is_complete, noun=noun)
 
 
 def _baseline_line(base: Base | None) -> str:
@@ -97,29 +91,20 @@ def _baseline_line(base: Base | None) -> str:
     return f"Baseline  {'' if base.type == 'git' else f'{base.type} '}{inert(base.ref)}{commit}"
 
 
-def summary_line(
-    counts: Mapping[str, int],
-    in_sync: int,
-    what: str = "",
-    *,
-    pending: int = 0,
-    ignored: int = 0,
-    noun: str = "declared entity",
-) -> str:
-    """Return the last line of drift.
-
-    `what` follows `Drift` when not everything was compared; `noun` is what one that matches is.
-    """
-    others = [f"{number:,} {word}" for number, word in ((pending, "pending"), (ignored, "ignored")) if number]
-    if not any(counts.values()):
+def summary_line(summary: DriftSummary, *, is_partial: bool = False, noun: str = "declared entity") -> str:
+    """Return the last line of drift; `noun` is what one that matches is."""
+    what = " of what was selected" if is_partial else ""
+    counts = ((summary.pending, "pending"), (summary.ignored, "ignored"))
+    others = [f"{number:,} {word}" for number, word in counts if number]
+    if not any(summary.classes.values()):
         plural = noun.replace("entity", "entities")
-        sync = counted(in_sync, f"{noun} matches the cluster", f"{plural} match the cluster")
+        sync = counted(summary.in_sync, f"{noun} matches the cluster", f"{plural} match the cluster")
         return f"No drift{what}. {sync}{''.join(f'; {other}' for other in others)}."
-    return f"Drift{what}: {'; '.join([_classes(counts), f'{in_sync:,} in sync', *others])}."
+    return f"Drift{what}: {'; '.join([_classes(summary), f'{summary.in_sync:,} in sync', *others])}."
 
 
-def _classes(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{counts[each.value]:,} {each.value}" for each in DriftClass)
+def _classes(summary: DriftSummary) -> str:
+    return ", ".join(f"{count:,} {each.value}" for each, count in summary.classes.items())
 
 
 def _entity_lines(
@@ -133,7 +118,8 @@ def _entity_lines(
     absent = entity.absent if isinstance(entity, Drifted) else None
     width = max(len(each.key) for each in entity.keys)
     for each in entity.keys:
-        moved = f", {value_text(each.key, each.agreed)} in the baseline" if each.has_moved else ""
+        has_moved = not same_value(each.agreed, each.desired)
+        moved = f", {value_text(each.key, each.agreed)} in the baseline" if has_moved else ""
         difference = _difference(each, absent, "history" if is_history else "files")
         yield f"      {spell_name(each.key):<{width}} : {difference}{moved}"
 
@@ -202,8 +188,8 @@ def _rows(each: Drifted | Pending, what: str) -> Iterator[tuple[Cell, ...]]:
         yield (each.address, what, spell_name(row.key), live, declared, last, bar, *about)
 
 
-MOST_ITEMS: Final = 10
-"""How many entities a message lists."""
+_MOST_ITEMS: Final = 10
+"""How many entities a message to a chat lists."""
 _LONGEST: Final = 300
 """How many characters of a line of foreign text are shown."""
 _HEADINGS: Final = {
@@ -220,6 +206,26 @@ def render_slack(notification: Notification) -> str:
     return dumps({"text": "\n".join(_slack_lines(notification))})
 
 
+def _slack_lines(notification: Notification) -> Iterator[str]:
+    yield _HEADINGS[notification.event].format(harmless(spell_name(notification.cluster.name)))
+    if notification.summary is None:
+        yield harmless(notification.error or "")
+    else:
+        yield summary_line(notification.summary)
+        for drifted in notification.items[:_MOST_ITEMS]:
+            parts = []
+            for each in drifted.keys[:_MOST_ITEMS]:
+                live, wanted = (harmless(value_text(each.key, value)) for value in (each.actual, each.agreed))
+                parts.append(f"{harmless(spell_name(each.key))} {live}, agreed {wanted}")
+            yield f"• {drifted.drift_class.value}: {harmless(drifted.address)} ({'; '.join(parts)})"
+        if (more := sum(notification.summary.classes.values()) - _MOST_ITEMS) > 0:
+            yield f"… and {more:,} more"
+    if notification.first_seen is not None:
+        yield f"First seen {harmless(notification.first_seen)}"
+    if notification.links.run is not None:
+        yield harmless(notification.links.run)
+
+
 def harmless(text: str) -> str:
     """Return a text in which nothing is a mention, a link or a special character.
 
@@ -228,35 +234,6 @@ def harmless(text: str) -> str:
     """
     shown = inert(text)
     return (shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…").translate(_SPECIAL)
-
-
-def _slack_lines(notification: Notification) -> Iterator[str]:
-    yield _HEADINGS[notification.event].format(harmless(spell_name(notification.cluster)))
-    drift = notification.drift
-    if drift is None:
-        yield harmless(notification.error or "")
-    else:
-        yield from _slack_drift_lines(drift)
-    if notification.first_seen is not None:
-        yield f"First seen {harmless(notification.first_seen)}"
-    if notification.run is not None:
-        yield harmless(notification.run)
-
-
-def _slack_drift_lines(drift: Drift) -> Iterator[str]:
-    yield drift_line(drift)
-    for drifted in drift.entities[:MOST_ITEMS]:
-        yield f"• {drifted.drift_class.value}: {harmless(drifted.address)} {_values(drifted)}"
-    if len(drift.entities) > MOST_ITEMS:
-        yield f"… and {len(drift.entities) - MOST_ITEMS:,} more"
-
-
-def _values(drifted: Drifted) -> str:
-    parts = []
-    for each in drifted.keys[:MOST_ITEMS]:
-        live, wanted = (harmless(value_text(each.key, value)) for value in (each.actual, each.agreed))
-        parts.append(f"{harmless(spell_name(each.key))} {live}, agreed {wanted}")
-    return f"({'; '.join(parts)})"
 
 
 _RULES: Final = {
@@ -268,15 +245,13 @@ _RULES: Final = {
 
 def drift_problems(drift: Drift) -> Problems:
     """Return a warning for each entity that differs, and what else was found."""
-    findings = [*drift.findings, *map(_drifted, drift.entities)]
+    findings = list(drift.findings)
+    for drifted in drift.entities:
+        keys = (f"{spell_name(each.key)} is {_difference(each, drifted.absent)}" for each in drifted.keys)
+        message = f"{drifted.address} is {drifted.drift_class.value}: {listed(keys)}"
+        row = _RULES[drifted.drift_class]
+        findings.append(row.finding(message, address=drifted.address, location=drifted.location))
     return Problems(findings=findings, command="drift", cluster=drift.cluster_name)
-
-
-def _drifted(drifted: Drifted) -> Finding:
-    row = _RULES[drifted.drift_class]
-    keys = (f"{spell_name(each.key)} is {_difference(each, drifted.absent)}" for each in drifted.keys)
-    message = f"{drifted.address} is {drifted.drift_class.value}: {listed(keys)}"
-    return row.finding(message, address=drifted.address, location=drifted.location)
 
 
 def render_drift_total(outcomes: Sequence[ClusterOutcome[ClusterDigest]], style: Style = PLAIN) -> str:
@@ -288,16 +263,9 @@ def render_drift_total(outcomes: Sequence[ClusterOutcome[ClusterDigest]], style:
     totals: Counter[str] = Counter()
     for drift in known:
         totals.update(drift.row.entities or {})
-    counts = {each.value: totals[each.value] for each in DriftClass}
-    if any(counts.values()) or len(known) == len(outcomes):
-        selected = " of what was selected" if any(drift.is_partial for drift in known) else ""
-        line = summary_line(
-            counts,
-            totals["in_sync"],
-            selected,
-            pending=totals["pending"],
-            ignored=totals["ignored"],
-        )
+    summary = DriftSummary(**{name: totals[name] for name in DriftSummary.__struct_fields__})
+    if any(summary.classes.values()) or len(known) == len(outcomes):
         has_entities = any(drift.has_entities for drift in known)
+        line = summary_line(summary, is_partial=any(drift.is_partial for drift in known))
         lines.append(style.paint(line if has_entities else NOTHING_SELECTED, "bold"))
     return "\n".join(lines) + "\n"

@@ -9,22 +9,19 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field
 from datetime import date, datetime
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from threading import Lock, Semaphore
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from quotaform.desired.loader import LoadedFiles
 from quotaform.desired.tree import Layout
 from quotaform.drift.alert import DriftReporter, known_drift
 from quotaform.drift.drift import Drift
-from quotaform.drift.records import Log
 from quotaform.drift.report import drift_line
 from quotaform.drift.run import drift_cluster
 from quotaform.git import GitError, TimeLeft, find_work_tree, open_objects
@@ -48,26 +45,12 @@ if TYPE_CHECKING:
     from quotaform.desired.tree import Tree
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchedState:
+class WatchedState(Struct, frozen=True, kw_only=True):
     """The files at one moment."""
 
     request: PlanRequest
-    desired: Mapping[str, Desired | QuotaformError] = field(repr=False)  # By cluster; an error if they are invalid
-    source: Source = field(repr=False)
-
-    @property
-    def is_valid(self) -> bool:
-        """Whether the files can be used for every cluster."""
-        return not any(isinstance(each, QuotaformError) for each in self.desired.values())
-
-    def declared(self, cluster: str) -> Desired:
-        """Return what the files declare for a cluster. Raises `QuotaformError` if they are invalid."""
-        found = self.desired[cluster]
-        if isinstance(found, QuotaformError):
-            # It is raised at each round, and a traceback only grows: it would hold on to the frames of all of them.
-            raise found.with_traceback(None)
-        return found
+    desired: Mapping[str, Desired | QuotaformError]  # By cluster; an error if they are invalid
+    source: Source
 
 
 class WatchedFiles:
@@ -167,7 +150,7 @@ class Watch(Struct):
     clock: Clock
     interval: float  # Seconds from one round to the next
     jitter: Callable[[], float]  # Returns a random number from 0 to 1
-    log: Log
+    log: Callable[[str], None]  # Called with what has happened, as a line without its time
     is_alone: bool = False  # Whether all clusters of quotaform.yaml are meant, so that metrics of others are removed
     _state: WatchedState | None = None
     _problem: str | None = None
@@ -175,8 +158,8 @@ class Watch(Struct):
     _clusters: dict[str, ClusterWatch] = {}
     _checks: list[Future[None]] = []
     _round_at: float | None = None
-    _slots: Semaphore = msgspec.field(default_factory=lambda: Semaphore(AT_ONCE))
-    _lock: Lock = msgspec.field(default_factory=Lock)
+    _slots: Semaphore = field(default_factory=lambda: Semaphore(AT_ONCE))
+    _lock: Lock = field(default_factory=Lock)
 
     def run(self) -> NoReturn:
         """Make rounds until a `KeyboardInterrupt` comes; checks that run are given up."""
@@ -191,21 +174,29 @@ class Watch(Struct):
         self._round_at = self.clock.monotonic()
         state = self._reload()
         if state is not None:
-            due = [cluster for cluster in state.request.clusters if self._is_due(cluster.name)]
-            checks = [self._begin(state, cluster) for cluster in due]
+            checks = []
+            for cluster in state.request.clusters:
+                watched = self._clusters[cluster.name]
+                if _is_due(watched):
+                    watched.check = in_thread(partial(self._check, state, cluster), "quotaform-watch")
+                    checks.append(watched.check)
             self._checks += checks
             wait(checks, timeout=self.interval)
-        self._require_sound_checks()
-        self._write_metrics()
-        # Commands collect cycles rarely, as they end soon; this one does not.
-        gc.collect(1)
-
-    def _require_sound_checks(self) -> None:
-        """Raise what a check raised that has ended, in this round or since the last one."""
+        # What a check raised that has ended, in this round or since the last one, is raised here.
         ended = [check for check in self._checks if check.done()]
         self._checks = [check for check in self._checks if check not in ended]
         for check in ended:
             check.result()
+        problem = None
+        try:
+            self.reporter.metrics.write(only=list(self._clusters) if self.is_alone else None)
+        except QuotaformError as error:
+            problem = str(error)
+            if problem != self._metrics_problem:
+                self.log(_on_one_line(error))
+        self._metrics_problem = problem
+        # Commands collect cycles rarely, as they end soon; this one does not.
+        gc.collect(1)
 
     def health(self) -> tuple[bool, dict[str, Any]]:
         """Return whether rounds are made, and what is known, as JSON holds it; no entity and no address is in it."""
@@ -225,7 +216,8 @@ class Watch(Struct):
             status = "stalled"
         elif status == "ok" and (not statuses or "waiting" in statuses):
             status = "starting"
-        has_files = self._problem is None and (self._state is None or self._state.is_valid)
+        desired = {} if self._state is None else self._state.desired
+        has_files = self._problem is None and not any(isinstance(each, QuotaformError) for each in desired.values())
         return is_alive, {"status": status, "files": "ok" if has_files else "invalid", "clusters": clusters}
 
     def _reload(self) -> WatchedState | None:
@@ -257,40 +249,18 @@ class Watch(Struct):
             self.reporter.alerts.keep_only(names)
         return self._state
 
-    def _write_metrics(self) -> None:
-        """Write the files of `--metrics`, once for all clusters that were checked; log once that it is not possible."""
-        try:
-            self.reporter.metrics.write(only=list(self._clusters) if self.is_alone else None)
-        except QuotaformError as problem:
-            if str(problem) != self._metrics_problem:
-                self.log(_on_one_line(problem))
-            self._metrics_problem = str(problem)
-        else:
-            self._metrics_problem = None
-
-    def _is_due(self, name: str) -> bool:
-        watched = self._clusters[name]
-        if watched.check is not None and not watched.check.done():
-            return False
-        if watched.skips:
-            watched.skips -= 1
-            return False
-        return True
-
-    def _begin(self, state: WatchedState, cluster: Cluster) -> Future[None]:
-        def run() -> None:
-            with self._slots:
-                self._check(state, cluster)
-
-        check = in_thread(run, "quotaform-watch")
-        self._clusters[cluster.name].check = check
-        return check
-
     def _check(self, state: WatchedState, cluster: Cluster) -> None:
+        with self._slots:
+            self._compare(state, cluster)
+
+    def _compare(self, state: WatchedState, cluster: Cluster) -> None:
         started = self.clock.monotonic()
         outcome: ClusterOutcome[Drift]
         try:
-            declared = state.declared(cluster.name)
+            declared = state.desired[cluster.name]
+            if isinstance(declared, QuotaformError):
+                # It is raised at each round, and a traceback only grows: it would hold on to the frames of all of them.
+                raise declared.with_traceback(None)
             with self.connect(cluster) as gateway:
                 drift = drift_cluster(state.request, cluster, gateway, declared, state.source, clock=self.clock)
             outcome = ClusterOutcome(cluster.name, drift)
@@ -313,32 +283,30 @@ class Watch(Struct):
             if drift is not None:
                 watched.checked_at = self.clock.now()
             watched.failures = watched.failures + 1 if isinstance(outcome.error, ClusterError) else 0
-            watched.skips = self._skips(watched.failures)
-            log_key = (watched.status, _failure_log_key(outcome.error) if drift is None else _log_key(drift))
-            is_new = is_logged and log_key != watched.logged
-            watched.logged = log_key
+            # After so many failures in a row it is not asked in 0, 0, 1, 3, 7, ... rounds.
+            most = max(0, int(LONGEST_BACKOFF / self.interval) - 1)
+            watched.skips = min((1 << min(max(0, watched.failures - 1), 30)) - 1, most)
+            found: object = type(outcome.error)
+            if drift is not None:
+                found = (drift.fingerprint, len(drift.pending), drift.summary.ignored)
+            elif isinstance(outcome.error, (InvalidFilesError, BaseError)):
+                # Another message about the files is another problem; a cluster that is down may fail in many ways.
+                found = error
+            is_new = is_logged and (watched.status, found) != watched.logged
+            watched.logged = (watched.status, found)
         if is_new:
             what = _on_one_line(outcome.error or error or "") if drift is None else drift_line(drift)
             self.log(f"{spell_name(name)}: {what}")
-        self.reporter.report([outcome], seconds)
-
-    def _skips(self, failures: int) -> int:
-        """Return in how many rounds a cluster is not asked after so many failures in a row: 0, 0, 1, 3, 7, ..."""
-        most = max(0, int(LONGEST_BACKOFF / self.interval) - 1)
-        return min((1 << min(max(0, failures - 1), 30)) - 1, most)
+        self.reporter.take_up([outcome], seconds)
 
 
-def _log_key(drift: Drift) -> tuple[object, ...]:
-    """Return what is equal as long as there is nothing new to log about what was found."""
-    return drift.fingerprint, len(drift.pending), drift.ignored_entities
-
-
-def _failure_log_key(error: QuotaformError | None) -> object:
-    """Return what is equal as long as there is nothing new to log about a failure.
-
-    Another message about the files is another problem; a cluster that is down may fail in another way each time.
-    """
-    return str(error) if isinstance(error, (InvalidFilesError, BaseError)) else type(error)
+def _is_due(watched: ClusterWatch) -> bool:
+    """Whether a cluster is asked in this round."""
+    if watched.check is not None and not watched.check.done():
+        return False
+    is_due = watched.skips == 0
+    watched.skips = max(0, watched.skips - 1)
+    return is_due
 
 
 def _on_one_line(reason: QuotaformError | str) -> str:

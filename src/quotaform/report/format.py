@@ -218,7 +218,7 @@ SCHEMAS: Final = {
     "history": "history.history:EntityHistory",
     "history-append": "history.history:AppendDocument",
     "history-diff": "history.history:HistoryDifference",
-    "notification": "drift.records:NotificationRecord",
+    "notification": "drift.records:Notification",
     "outcomes": "cluster.records:OutcomesDocument",
     "plan": "plan.records:PlanRecord",
     "quotas": "desired.schema:quotas",

@@ -430,19 +430,24 @@ def take_lock(descriptor: int, *, shared: bool = False, patience: float = 0.0) -
 
 
 @contextmanager
-def update_lock(path: Path) -> Iterator[bool]:
+def update_lock(path: Path) -> Iterator[str | None]:
     """Hold the lock under which a file is read and written anew, so that no other process's change is lost meanwhile.
 
     The folder is locked: the file is replaced by each write, and a lock file next to it would have to stay. After
-    `_MOST_SECONDS`, the file is updated without the lock. Yields whether no other process holds it.
+    `_MOST_SECONDS`, the file is updated without the lock. Yields a warning if another process holds it then.
     """
     folder = Path(os.path.realpath(path)).parent
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (OSError, ValueError):
-        yield True
+        yield None
         return
     try:
-        yield take_lock(descriptor, patience=_MOST_SECONDS)
+        is_locked = take_lock(descriptor, patience=_MOST_SECONDS)
+        unlocked = (
+            f"{path} is written without a lock, because another process keeps its folder locked; "
+            "what other runs write to it at the same time may be lost"
+        )
+        yield None if is_locked else unlocked
     finally:
         os.close(descriptor)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from glob import escape, glob
@@ -20,17 +20,18 @@ from quotaform.cli.present import PLACEHOLDER, Results, cluster_paths, file_name
 from quotaform.model.errors import QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.server import Server, parse_server
+from quotaform.model.text import Secret
 from quotaform.model.variable import OwnSecret
 
 if TYPE_CHECKING:
     from quotaform.drift.alert import DriftReporter, Receiver
     from quotaform.drift.drift import Drift
-    from quotaform.drift.records import Warn
     from quotaform.history.drift import Past
     from quotaform.plan.run import PlanRequest
 
 
 _URL: Final = OwnSecret.NOTIFY_URL
+_KEY: Final = OwnSecret.NOTIFY_SECRET
 _SUFFIX: Final = ".prom"
 
 
@@ -60,13 +61,11 @@ class Alerting:
         """Whether any of it is asked for."""
         return bool(self.metrics or self.notify_state or self.notify_failures or self._receivers())
 
-    def reporter(self, clusters: Sequence[str], warn: Warn, *, is_watch: bool = False) -> DriftReporter:
-        """Return what writes metrics and notifies.
-
-        `is_watch`: whether it is used again and again, so that metrics are written once for each round.
-        """
+    def reporter(self, clusters: Sequence[str], warn: Callable[[str], None]) -> DriftReporter:
+        """Return what writes metrics and notifies."""
         from quotaform.apply.audit import read_run
-        from quotaform.drift.alert import AlertOptions, DriftAlerts, DriftReporter, MetricStore, read_key
+        from quotaform.drift.alert import DriftAlerts, DriftReporter
+        from quotaform.drift.metric import MetricStore
         from quotaform.system.clock import SYSTEM_CLOCK
 
         if self.metrics is not None and not self.metrics.endswith(_SUFFIX):
@@ -80,19 +79,19 @@ class Alerting:
         if (self.notify_failures or self.notify_state) and not (receivers or self.metrics):
             option = "--notify-state" if self.notify_state else "--notify-failures"
             raise UsageError(f"{option} has no effect without --notify; give --notify URL, or set {_URL}")
-        run = read_run()
-        options = AlertOptions(
+        key, run = environ.get(_KEY), read_run()
+        if key == "":
+            raise UsageError(f"{_KEY} is empty; set it to the key that the receiver has, or unset it")
+        alerts = DriftAlerts(
             receivers=receivers,
             state_path=self.notify_state,
             notifies_failures=self.notify_failures,
-            key=read_key(environ),
+            key=None if key is None else Secret(key),
             run=None if run is None else run.url,
-        )
-        return DriftReporter(
-            metrics=MetricStore(self._metric_path, warn, is_deferred=is_watch),
-            alerts=DriftAlerts(options=options, clock=SYSTEM_CLOCK, warn=warn),
             clock=SYSTEM_CLOCK,
+            warn=warn,
         )
+        return DriftReporter(metrics=MetricStore(self._metric_path, warn), alerts=alerts, clock=SYSTEM_CLOCK)
 
     def metric_files(self) -> list[Path]:
         """Return the files of `--metrics` that earlier runs may have written."""
@@ -110,9 +109,17 @@ class Alerting:
         given += [(_URL, text) for text in environ.get(_URL, "").split()]
         if not given:
             return ()
-        from quotaform.drift.alert import read_receivers
+        from quotaform.drift.alert import Receiver
 
-        return read_receivers(given)
+        receivers = {}
+        for source, text in given:
+            try:
+                receiver = Receiver.parse(text)
+            except ValueError as error:
+                # Not shown: it may hold a token.
+                raise UsageError(f"{source} is not the URL of a webhook: {error}") from None
+            receivers[receiver.id] = receiver
+        return tuple(receivers.values())
 
 
 DEFAULT_LISTEN: Final = "127.0.0.1:9464"
@@ -268,7 +275,7 @@ def watch_drift(
     """
     from random import SystemRandom
 
-    from quotaform.drift.prometheus import MetricsServer
+    from quotaform.drift.server import MetricsServer
     from quotaform.drift.watch import Watch, WatchedFiles
     from quotaform.repository.gateway import open_gateway
     from quotaform.system.clock import SYSTEM_CLOCK, timestamp
@@ -279,7 +286,7 @@ def watch_drift(
     names = [cluster.name for cluster in request.clusters]
     watch = Watch(
         files=WatchedFiles(request, lambda config: target.choose(request.repository, config)),
-        reporter=alerting.reporter(names, lambda warning: log(f"Warning: {warning}"), is_watch=True),
+        reporter=alerting.reporter(names, lambda warning: log(f"Warning: {warning}")),
         connect=open_gateway,
         clock=SYSTEM_CLOCK,
         interval=interval,

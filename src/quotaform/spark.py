@@ -41,8 +41,8 @@ from quotaform.resolve.spark import BEFORE, RESOLVED, held_quotas, resolved
 from quotaform.resolve.spark_quotas import PRINCIPALS, QUOTAS
 from quotaform.system.clock import SYSTEM_CLOCK
 from quotaform.usage.bucket.spark import packed_usage, quota_buckets
-from quotaform.usage.headroom.run import Limited, idle_rows, read_uses
 from quotaform.usage.headroom.run import headroom as headroom_of
+from quotaform.usage.headroom.run import headroom_table, recorded_keys, unused_values
 from quotaform.usage.recommend.recommendation import RecommendSettings
 from quotaform.usage.recommend.run import bucket_use, recommendations
 from quotaform.usage.replay.run import planned_quotas
@@ -122,10 +122,8 @@ def headroom(usage: DataFrame, quotas: DataFrame) -> DataFrame:
     """
     held = held_quotas(as_quotas("quotas", quotas))
     recording = packed_usage(_usage(usage), quota_buckets(held)).localCheckpoint()
-    use, limited = headroom_of(recording).localCheckpoint(), Limited()
-    for row in read_uses(use):
-        limited.add(row)
-    return use.select(*HEADROOM.names).unionByName(idle_rows(usage.sparkSession, limited.unused(held)))
+    use = headroom_of(recording).localCheckpoint()
+    return headroom_table(use, unused_values(held, recorded_keys(use)))
 
 
 def backtest(usage: DataFrame, before: DataFrame, after: DataFrame) -> DataFrame:

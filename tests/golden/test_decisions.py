@@ -68,10 +68,9 @@ from quotaform.resolve.run import ResolveRequest, ResolveRun
 from quotaform.review.comment import DesiredComment
 from quotaform.review.platform import Platform
 from quotaform.review.run import find_pull_request
-from quotaform.usage.bucket.rows import RECORDED_LIMIT, bucket_rows
-from quotaform.usage.recommend.demand import busiest_day
+from quotaform.usage.bucket.bucket import RECORDED_LIMIT, bucket_rows
+from quotaform.usage.recommend.demand import busiest_day, use_of
 from quotaform.usage.recommend.recommendation import Advice, Recommendation, entry_reason
-from quotaform.usage.recommend.run import _used
 from quotaform.usage.record.reader import Prometheus
 from quotaform.usage.record.run import next_slot
 from quotaform.usage.replay.replay import DemandSeries, replay
@@ -554,7 +553,7 @@ def of_used(text: str) -> Iterator[str]:
     columns = {"at": (hour * 3.6e9).astype(numpy.int64), "rate": rate, "throttle_ms": throttle}
     columns |= {"window_s": numpy.full(len(hour), 11.5), RECORDED_LIMIT: numpy.full(len(hour), 8.0)}
     columns["series_id"] = numpy.zeros(len(hour), numpy.int64)
-    for name, value in _used(percentile, 0, bucket_rows(columns)).items():
+    for name, value in use_of(bucket_rows(columns), percentile, 0).items():
         yield f"{name}: {value}".replace("datetime.", "")
 
 

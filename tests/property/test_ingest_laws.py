@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from quotaform.model.entity import canonical_ip
 from quotaform.model.quota_key import CONTROLLER_MUTATION_RATE, QUOTA_WINDOW_S
-from quotaform.usage.bucket.rows import BucketRows, bucket_rows
+from quotaform.usage.bucket.bucket import BucketRows, bucket_rows
 from quotaform.usage.format import FORMATS
 from quotaform.usage.format.table import TableMapping
 from quotaform.usage.ingest.rows import TableReader, merged_batches, parsed_batches

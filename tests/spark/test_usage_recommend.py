@@ -46,9 +46,10 @@ def snapshot(path: Path, quotas: dict[Entity, dict[str, float]]) -> None:
 
 def test_the_demand_of_buckets_is_that_of_each_broker(spark: SparkSession) -> None:
     """What a bucket used of a broker is in `decided-used.txt`."""
+    from quotaform.resolve.spark import unpacked
     from quotaform.usage.bucket.spark import packed_usage, quota_buckets
-    from quotaform.usage.recommend.demand import Demand
-    from quotaform.usage.recommend.run import bucket_use, read_demands
+    from quotaform.usage.recommend.demand import read_demands
+    from quotaform.usage.recommend.run import bucket_use
 
     samples = [
         *(sample(hour, "a", 6, client_id=client) for hour in range(30) for client in ("x", "y")),
@@ -58,14 +59,13 @@ def test_the_demand_of_buckets_is_that_of_each_broker(spark: SparkSession) -> No
     ]
     limits = quota_buckets({"lab": {Entity(user=None): {PRODUCER: 8.0, REQUEST: 8.0}}})
     recording = packed_usage(usage_table(spark, samples, START), limits).persist()
-    demands, record = read_demands(bucket_use(recording, 90.0).toArrow()["use"].to_pylist(), 1)
+    demands, record = read_demands(map(unpacked, bucket_use(recording, 90.0).toArrow()["use"].to_pylist()), 1)
     by_bucket: dict[Any, list[BucketDemand]] = defaultdict(list)
     for each in demands:
         by_bucket[each.key, each.bucket].append(each)
     shown = {}
     for place, rows in by_bucket.items():
-        demand = Demand.of(rows, is_per_broker=True)
-        brokers = {each.broker: (each.basis, each.samples, each.throttled) for each in demand.counted}
+        brokers = {each.broker: (each.basis, each.samples, each.throttled) for each in rows}
         first, last_used = min(row.first for row in rows), max(row.last_used or START for row in rows)
         assert min(row.begin for row in rows) == first - WINDOW
         times = ((at - START).total_seconds() / 3600 for at in (first, last_used))

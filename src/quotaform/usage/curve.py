@@ -15,8 +15,8 @@ from quotaform.fleet.job import kept_rows
 from quotaform.model.entity import Entity
 from quotaform.report.report import MOST_POINTS, Curve, curve_of
 from quotaform.resolve.spark_quotas import struct
-from quotaform.usage.bucket.bucket import RecordedSeries, SeriesBucket
-from quotaform.usage.bucket.spark import RecordedBucket, packed_usage, per_bucket
+from quotaform.usage.bucket.bucket import RecordedBucket, RecordedSeries, SeriesBucket
+from quotaform.usage.bucket.spark import packed_usage, per_bucket
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,7 +32,7 @@ def entity_curves(usage: DataFrame, wanted: Sequence[CurveKey]) -> dict[CurveKey
     """Return what entities used over time, the highest of all brokers; one is left out if nothing is known of it.
 
     A broker records the bucket of an entity under the names of the entity. A recording that is finer, as that of a
-    client is, is added up, see `quotaform.usage.bucket.rows`; of an entity with both, that of the brokers
+    client is, is added up, see `quotaform.usage.bucket.bucket`; of an entity with both, that of the brokers
     counts. A default entity is that of many buckets, and has no curve.
 
     `wanted`: the entities and keys; some dozens.

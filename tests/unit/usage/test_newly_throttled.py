@@ -9,9 +9,9 @@ import numpy
 import pytest
 
 from quotaform.model.quota_key import Enforcement
-from quotaform.usage.bucket.rows import RECORDED_LIMIT, BucketRows, bucket_rows
+from quotaform.usage.bucket.bucket import RECORDED_LIMIT, BucketRows, bucket_rows
 from quotaform.usage.headroom.run import _bucket_use
-from quotaform.usage.recommend.run import _used
+from quotaform.usage.recommend.demand import use_of
 from quotaform.usage.replay.spark import replay_slots, replayed
 
 NAN = float("nan")
@@ -65,7 +65,7 @@ def test_headroom_backtest_and_recommend_agree_on_how_often_requests_were_newly_
     samples: list[tuple[int, int, float, float]], limits: Sequence[float], expected: int
 ) -> None:
     rows = rows_of(samples, limits)
-    bucket, used = replayed(rows, min(limits), Enforcement()), _used(99.0, 0, rows)
+    bucket, used = replayed(rows, min(limits), Enforcement()), use_of(rows, 99.0, 0)
     assert bucket is not None
     assert (_bucket_use(rows)["throttled_s"], used["throttled"]) == (expected * STEP_S, expected)
     assert numpy.count_nonzero(bucket.is_newly_throttled) == expected
@@ -73,7 +73,7 @@ def test_headroom_backtest_and_recommend_agree_on_how_often_requests_were_newly_
 
 def test_times_without_a_rate_are_no_samples_of_a_recommendation() -> None:
     rows = rows_of([(0, 0, 50, 100), (1, 0, NAN, 200), (2, 0, NAN, 300), (3, 0, 50, 300), (4, 0, 50, 400)])
-    assert (_bucket_use(rows)["throttled_s"], _used(99.0, 0, rows)["throttled"]) == (4 * STEP_S, 2)
+    assert (_bucket_use(rows)["throttled_s"], use_of(rows, 99.0, 0)["throttled"]) == (4 * STEP_S, 2)
 
 
 def test_a_window_that_is_longer_than_there_are_times_is_no_error() -> None:
@@ -81,7 +81,7 @@ def test_a_window_that_is_longer_than_there_are_times_is_no_error() -> None:
     columns = {"at": numpy.array([0]), "series_id": numpy.array([0]), "window_s": numpy.array([1e300])}
     nothing = numpy.array([NAN])
     rows = bucket_rows({**columns, "rate": numpy.array([1.0]), "throttle_ms": nothing, RECORDED_LIMIT: nothing})
-    assert _used(99.0, 0, rows)["begin"] == datetime(1970, 1, 1, tzinfo=UTC) - timedelta(seconds=1e9)
+    assert use_of(rows, 99.0, 0)["begin"] == datetime(1970, 1, 1, tzinfo=UTC) - timedelta(seconds=1e9)
 
 
 def test_slots_of_a_page_have_the_highest_of_each_and_from_when_to_when_requests_waited() -> None:

@@ -2,7 +2,7 @@
 
 A recording has far fewer series than samples. So a task packs the samples of each series that it reads, finds the
 bucket of the series under the quotas, and what is shuffled, once, are some wide rows of arrays. Spark sorts nothing:
-buckets and times are ordered in `quotaform.usage.bucket.rows`, as recordings nearly are.
+buckets and times are ordered in `bucket_rows`, as recordings nearly are.
 
 A Python worker holds the samples of its task, and at least those of a bucket on a broker: 60 bytes each, twice while
 they are ordered, and some 300 bytes of a bucket while it is replayed.
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from itertools import chain
 from math import ceil
@@ -21,14 +20,21 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy
 import pyarrow
-from msgspec import Struct
 from pyspark.sql import functions as f
 
-from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.resolve.spark import MOST_CLUSTERS, HeldQuotas, packed, unpacked
 from quotaform.resolve.spark_quotas import arrow_schema, struct
-from quotaform.usage.bucket.bucket import RecordedSeries, SeriesBucket, SeriesBuckets
-from quotaform.usage.bucket.rows import MEMBER_BITS, RECORDED_LIMIT, BucketRows, Floats, bucket_rows
+from quotaform.usage.bucket.bucket import (
+    CLUSTER_KEYS,
+    MEMBER_BITS,
+    RECORDED_LIMIT,
+    RecordedBucket,
+    RecordedSeries,
+    SeriesBucket,
+    SeriesBuckets,
+    bucket_rows,
+    finite_limit,
+)
 from quotaform.usage.table.schema import SERIES
 from quotaform.usage.table.table import EVERY_CLUSTER, Clusters, PlainFiles
 
@@ -37,8 +43,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-CLUSTER_KEYS: Final = [key.name for key in QUOTA_KEYS.values() if key.per == "cluster"]
-"""The quota keys whose limit holds for a whole cluster."""
 PLACE: Final = ("cluster", "bucket_broker", "key", "bucket")
 """The columns by which samples are of one bucket on a broker."""
 _SAMPLES: Final = ("at", "rate", "window_s", "throttle_ms")
@@ -101,13 +105,6 @@ def _buckets(content: bytes) -> SeriesBuckets:
     return SeriesBuckets(*unpacked(content))
 
 
-def finite_limit(key: str, limit: float | None) -> float | None:
-    """Return a limit; `None` if no rate can exceed it: NaN, the maximum of the key, and more than that."""
-    known = QUOTA_KEYS.get(key)
-    maximum = float("inf") if known is None else known.maximum
-    return limit if limit is not None and limit < maximum else None
-
-
 def packed_usage(
     usage: DataFrame, find: Find, clusters: Clusters = EVERY_CLUSTER, files: PlainFiles | None = None
 ) -> DataFrame:
@@ -116,28 +113,20 @@ def packed_usage(
     `files`: those of the usage, if tasks can read them.
     """
     if files is not None:
-        tasks = usage.sparkSession.range(0, len(files.tasks), 1, max(1, len(files.tasks)))
-        return tasks.mapInArrow(partial(_packed_files, files, find, clusters), PACKED)
-    times = f.unix_micros("ts").alias("at")
-    rows = usage.where(f.col("ts").isNotNull()).select(*SERIES, times, *_SAMPLES[1:])
-    return rows.mapInArrow(partial(_packed, find, clusters), PACKED)
+        rows = usage.sparkSession.range(0, len(files.tasks), 1, max(1, len(files.tasks)))
+    else:
+        times = f.unix_micros("ts").alias("at")
+        rows = usage.where(f.col("ts").isNotNull()).select(*SERIES, times, *_SAMPLES[1:])
+    return rows.mapInArrow(partial(_packed, find, clusters, files), PACKED)
 
 
-def _packed_files(
-    files: PlainFiles, find: Find, clusters: Clusters, batches: Iterable[pyarrow.RecordBatch]
+def _packed(
+    find: Find, clusters: Clusters, files: PlainFiles | None, batches: Iterable[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Pack the rows of the files of a task."""
-    numbers = chain.from_iterable(batch.column(0).to_pylist() for batch in batches)
-    return _packed(find, clusters, chain.from_iterable(map(files.read, numbers)))
-
-
-def moment_of(micros: float) -> datetime:
-    """Return a time that is given in microseconds since 1970."""
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
-
-
-def _packed(find: Find, clusters: Clusters, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    """Pack the rows of a task, some at a time."""
+    """Pack the rows of a task, some at a time; `batches` are the numbers of tasks where these are of files."""
+    if files is not None:
+        numbers = chain.from_iterable(batch.column(0).to_pylist() for batch in batches)
+        batches = chain.from_iterable(map(files.read, numbers))
     known: dict[RecordedSeries, list[tuple[Any, ...]]] = {}
     part, size = [], 0
     for batch in batches:
@@ -161,19 +150,22 @@ def _pack(
     `known`: what the columns of series say that were found before.
     """
     table = pyarrow.Table.from_batches(batches).unify_dictionaries()
-    for name, is_measured in _MEASURED.items():
+    for name in _SAMPLES[1:]:
         values = table.column(name).to_numpy()
-        values = numpy.where(is_measured(values) & (values <= float_info.max), values, numpy.nan)
-        table = table.set_column(table.schema.get_field_index(name), name, pyarrow.array(values))
+        is_measured = (values >= 0 if name == "rate" else values > 0) & (values <= float_info.max)
+        column = pyarrow.array(numpy.where(is_measured, values, numpy.nan))
+        table = table.set_column(table.schema.get_field_index(name), name, column)
     groups = table.group_by(list(SERIES), use_threads=False).aggregate([(name, "list") for name in _SAMPLES])
     places, rows = [], []
     for place, names in enumerate(zip(*(groups[name].to_pylist() for name in SERIES), strict=True)):
         series = RecordedSeries(*names)
         if series not in known:
-            known[series] = list(_series_rows(find, clusters, series))
-        for row in known[series]:
-            places.append(place)
-            rows.append(row)
+            own = series._replace(cluster=clusters.name_of(series.cluster))
+            is_counted = clusters.names is None or own.cluster in clusters.names
+            broker = None if own.key in CLUSTER_KEYS else own.broker
+            known[series] = [(*own, broker, *found) for found in find(own)] if is_counted else []
+        rows += known[series]
+        places += [place] * len(known[series])
     if not rows:
         return
     schema = arrow_schema(PACKED)
@@ -189,43 +181,6 @@ def _pack(
     if places != list(range(len(groups))):
         columns = [column.take(pyarrow.array(places)) for column in columns]
     yield pyarrow.record_batch([*texts, *columns], schema=schema)
-
-
-_MEASURED: Final[Mapping[str, Callable[[Floats], Any]]] = {
-    "rate": lambda values: values >= 0,
-    "window_s": lambda values: values > 0,
-    "throttle_ms": lambda values: values > 0,
-}
-"""Which numbers are of their kind."""
-
-
-def _series_rows(find: Find, clusters: Clusters, series: RecordedSeries) -> Iterator[tuple[Any, ...]]:
-    """Yield the columns of `PACKED` that are about a series and its buckets."""
-    series = series._replace(cluster=clusters.name_of(series.cluster))
-    if clusters.names is None or series.cluster in clusters.names:
-        for found in find(series):
-            yield (*series, None if series.key in CLUSTER_KEYS else series.broker, *found)
-
-
-class RecordedBucket(Struct, frozen=True, kw_only=True, eq=False):
-    """What was recorded of one bucket on a broker."""
-
-    cluster: str | None
-    broker: str | None  # `None` where one limit holds for the whole cluster, and if the recording does not say
-    key: str
-    bucket: str
-    series: Sequence[SeriesBucket]  # Those who share it, by their addresses
-    rows: BucketRows
-
-    @property
-    def is_sum(self) -> bool:
-        """Whether it is of all brokers, each of which has the whole limit, as what clients measure."""
-        return self.broker is None and self.key not in CLUSTER_KEYS
-
-    @property
-    def place(self) -> dict[str, str | None]:
-        """The columns that say which bucket it is."""
-        return {"cluster": self.cluster, "broker": self.broker, "key": self.key, "bucket": self.bucket}
 
 
 def per_bucket(

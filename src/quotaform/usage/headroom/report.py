@@ -11,7 +11,7 @@ from quotaform.model.text import inert, listed
 from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Columns, Number, Report, Section, Table
 from quotaform.report.text import counted, minute_text
 from quotaform.usage.cells import ALL_ROWS, BUCKET_COLUMNS, bucket_cells, limit_cell, rate_cell, span_cell
-from quotaform.usage.headroom.headroom import BucketUse, Headroom, HeadroomStatus, UnknownCluster
+from quotaform.usage.headroom.headroom import BucketUse, Headroom, HeadroomStatus
 
 _COLUMNS: Final[Columns] = (
     *BUCKET_COLUMNS, "status", "used", "chart", "p50", "p95", "p99", "max", "limit", "throttled",
@@ -33,6 +33,11 @@ def headroom_report(found: Headroom) -> Report:
     total, counts = found.summary.limited, found.summary
     span = f"{minute_text(found.first)} to {minute_text(found.last)} UTC, {counted(found.samples, 'sample')}"
     scale = min(max([1.1, *((each.maximum or 0.0) / each.limit for each in found.buckets if each.limit)]), _HIGHEST)
+    about = [f"Usage {inert(found.usage)}: {span}"]
+    nearest = next((each for each in found.buckets if each.used_ratio is not None), None)
+    if nearest is not None and not any(each.status in _COLOURS for each in found.buckets):
+        used = percent(nearest.used_ratio or 0.0)
+        about.append(f"No bucket is close to its limit; the closest uses {used}: {_place_text(nearest)}.")
     sections = []
     if found.buckets:
         rows = tuple(_row(each, scale) for each in found.buckets)
@@ -52,10 +57,10 @@ def headroom_report(found: Headroom) -> Report:
     statuses = ", ".join(f"{getattr(counts, status.value):,} {status.value}" for status in HeadroomStatus)
     return Report(
         title="Headroom of client quotas",
-        about=(f"Usage {inert(found.usage)}: {span}", *_closest(found)),
+        about=tuple(about),
         sections=tuple(sections),
         nothing="Nothing that was recorded has a limit.",
-        notes=(*_noisy_lines(found), *_not_assessed_lines(found)),
+        notes=tuple(_notes(found)),
         total=f"Headroom: {statuses}, of {counted(counts.total, 'bucket')}; {counted(counts.unused, 'unused value')}.",
     )
 
@@ -97,29 +102,18 @@ def _place_text(each: BucketUse) -> str:
     return f"{key} of {bucket}" + (f" ({', '.join(where)})" if where else "")
 
 
-def _closest(found: Headroom) -> Iterator[str]:
-    """Yield how close the closest bucket is, where none is throttled or close."""
-    if any(each.status in _COLOURS for each in found.buckets):
-        return
-    nearest = next((each for each in found.buckets if each.used_ratio is not None), None)
-    if nearest is not None:
-        used = percent(nearest.used_ratio or 0.0)
-        yield f"No bucket is close to its limit; the closest uses {used}: {_place_text(nearest)}."
-
-
-def _noisy_lines(found: Headroom) -> Iterator[str]:
+def _notes(found: Headroom) -> Iterator[str]:
+    """Yield who is noisy, and what the recording does not tell, a sentence each."""
     for each in found.noisy:
         share, others = percent(each.top_member_share or 0.0), counted(each.members - 1, "other")
         yield f"Noisy neighbour: {each.top_member} uses {share} of {_place_text(each)}, shared with {others}."
     if left := found.summary.noisy - len(found.noisy):
         yield f"And {left:,} more noisy neighbours."
-
-
-def _not_assessed_lines(found: Headroom) -> Iterator[str]:
-    """Yield what the recording does not tell, a sentence each."""
     if found.unknown:
         number = counted(sum(each.buckets for each in found.unknown), "bucket")
-        names = listed([_unknown_name(each) for each in found.unknown], _MOST_NAMES)
+        clusters = [each.cluster for each in found.unknown]
+        named = ["rows without a cluster" if name is None else f"cluster {spell_name(name)}" for name in clusters]
+        names = listed(named, _MOST_NAMES)
         yield f"{number} of {names}: recorded, but the quotas of the cluster are not known."
     if found.summary.coarse:
         number = counted(found.summary.coarse, "bucket")
@@ -132,7 +126,3 @@ def _not_assessed_lines(found: Headroom) -> Iterator[str]:
         known = QUOTA_KEYS.get(key)
         why = "" if known is None or known.metrics else "; no metric of it is known"
         yield f"{number} of {inert(key)} on {names}: nothing was recorded of this quota key{why}."
-
-
-def _unknown_name(each: UnknownCluster) -> str:
-    return "rows without a cluster" if each.cluster is None else f"cluster {spell_name(each.cluster)}"

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
-from heapq import nsmallest
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy
-from msgspec import Struct, field
+from msgspec import Struct
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, StringType, StructField
 
-from quotaform.fleet.job import arriving, kept_rows
+from quotaform.fleet.job import kept_rows
 from quotaform.fleet.table import bad_table, make_table
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.outcome import ClusterOutcome
@@ -25,15 +24,8 @@ from quotaform.model.records.record import made_of
 from quotaform.model.text import listed
 from quotaform.resolve.spark import HeldQuotas
 from quotaform.resolve.spark_quotas import struct
-from quotaform.usage.bucket.rows import BucketRows, Floats
-from quotaform.usage.bucket.spark import (
-    RecordedBucket,
-    finite_limit,
-    moment_of,
-    packed_usage,
-    per_bucket,
-    quota_buckets,
-)
+from quotaform.usage.bucket.bucket import BucketRows, RecordedBucket, finite_limit
+from quotaform.usage.bucket.spark import packed_usage, per_bucket, quota_buckets
 from quotaform.usage.headroom.headroom import (
     CLOSE_RATIO,
     NOISY_SHARE,
@@ -74,20 +66,23 @@ if TYPE_CHECKING:
 # rate tells. A time that is throttled may thus be counted up to 60 seconds too late or too long, once each time that
 # throttling begins or ends, and less than a sample's seconds cannot be told.
 #
-# Clients that measured themselves are brought to common times before, see `quotaform.usage.bucket.rows`.
+# Clients that measured themselves are brought to common times before, see `quotaform.usage.bucket.bucket`.
 #
 # A percentile is the smallest rate that at least that share of the samples does not exceed (nearest rank).
 #
 # The limit on mutations is one of the whole cluster, which its active controller enforces. So brokers are not added up:
 # of several that report a series at one time, as after a failover, the highest rate counts.
 
-_SHARES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-USES: Final = struct(HEADROOM, StructField("entities", ArrayType(StringType())))
-"""`HEADROOM`, with the entities whose values limited the series of a bucket."""
+_SHARES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
+USES: Final = struct(
+    HEADROOM, "status string", "is_noisy boolean", StructField("entities", ArrayType(StringType(), containsNull=False))
+)
+"""`HEADROOM`, with how the bucket stands to its limit (see `quotaform.usage.headroom.headroom`), and the entities whose
+values limited its series."""
 
 
 def headroom(recording: DataFrame, files: PlainFiles | None = None) -> DataFrame:
-    """Return `USES`: the rows of `HEADROOM` about buckets.
+    """Return `USES` of all buckets.
 
     `recording`: `PACKED` under the quotas; persisted, unless it is of `files`.
     """
@@ -98,16 +93,25 @@ def _use(bucket: RecordedBucket) -> dict[str, Any]:
     """Return the columns of `USES` of a bucket on a broker."""
     found, series = _bucket_use(bucket.rows), bucket.series
     limit, top, share = finite_limit(bucket.key, series[0].limit), found.pop("top_number"), found.pop("top_share")
+    used = found["p99"] / limit if limit is not None and limit > 0 and found["p99"] is not None else None
+    status = HeadroomStatus.UNLIMITED
+    if found["throttled_s"] > 0:
+        status = HeadroomStatus.THROTTLED
+    elif limit is not None:
+        status = HeadroomStatus.CLOSE if used is not None and used >= CLOSE_RATIO else HeadroomStatus.BELOW
+    is_full = status in (HeadroomStatus.THROTTLED, HeadroomStatus.CLOSE)
     return {
         **bucket.place,
         **found,
         "entity_key": series[0].entity,
         "source": series[0].source,
         "limit": series[0].limit,
-        "used_ratio": found["p99"] / limit if limit is not None and limit > 0 and found["p99"] is not None else None,
+        "used_ratio": used,
         "top_member": series[top].member,
         "top_member_share": share if found["members"] > 1 else 1.0,
         "is_coarse": bucket.is_sum or any(each.is_coarse for each in series),
+        "status": status.value,
+        "is_noisy": is_full and found["members"] > 1 and share is not None and share > NOISY_SHARE,
         "entities": [[*{each.entity for each in series if each.entity is not None}]],
     }
 
@@ -118,15 +122,15 @@ def _bucket_use(rows: BucketRows) -> dict[str, Any]:
     window = numpy.where(numpy.isnan(rows.window_s), QUOTA_WINDOW_S, rows.window_s)
     step = numpy.append(numpy.nan, (at[1:] - at[:-1]) / 1e6)
     seconds = numpy.where(step <= LONGEST_STEP_S, step, window)
-    rates = numpy.sort(rate[~numpy.isnan(rate)])
+    rates = numpy.sort(rate[~numpy.isnan(rate)]).tolist()
     delays = throttle[~numpy.isnan(throttle)]
     total = float(rows.totals.sum())
     return {
         "samples": len(rates),
         "first": int(at[0]),
         "last": int(at[-1]),
-        **{name: _rank(rates, share) for name, share in _SHARES.items()},
-        "max": _rank(rates, 1.0),
+        # The smallest rate that at least that share of them does not exceed.
+        **{name: rates[ceil(share * len(rates)) - 1] if rates else None for name, share in _SHARES.items()},
         "recorded_s": seconds.sum(),
         "throttled_s": seconds[rows.is_newly_throttled].sum(),
         "throttle_ms_max": float(delays.max()) if len(delays) else None,
@@ -137,58 +141,51 @@ def _bucket_use(rows: BucketRows) -> dict[str, Any]:
     }
 
 
-def _rank(rates: Floats, share: float) -> float | None:
-    """Return the smallest of sorted rates that at least a share of them does not exceed; `None` without any."""
-    return float(rates[ceil(share * len(rates)) - 1]) if len(rates) else None
+def recorded_keys(use: DataFrame) -> dict[tuple[str | None, str], dict[str, Any]]:
+    """Return what `USES` say of each key of a cluster.
+
+    | name | value |
+    | --- | --- |
+    | first, last | the first and the last time |
+    | recorded_s | for how many seconds it was recorded, in the bucket that was recorded longest |
+    | met | the addresses of entities whose values limited a series |
+    | samples | how many there are |
+    | buckets, noisy, coarse, and each `HeadroomStatus` | how many there are; of those without a limit none is coarse |
+    """
+    counts = {
+        "buckets": f.lit(True),
+        "noisy": f.col("is_noisy"),
+        "coarse": f.col("is_coarse") & f.col("limit").isNotNull(),
+        **{status.value: f.col("status") == status.value for status in HeadroomStatus},
+    }
+    rows = use.groupBy("cluster", "key").agg(
+        f.min("first").alias("first"),
+        f.max("last").alias("last"),
+        f.max("recorded_s").alias("recorded_s"),
+        f.flatten(f.collect_set("entities")).alias("met"),
+        f.sum("samples").alias("samples"),
+        *(f.count_if(is_counted).alias(name) for name, is_counted in counts.items()),
+    )
+    return {(row.pop("cluster"), row.pop("key")): row | {"met": set(row["met"])} for row in rows.toArrow().to_pylist()}
 
 
-class Limited(Struct):
-    """What limited some of what was recorded."""
+def unused_values(held: HeldQuotas, keys: Mapping[tuple[str | None, str], Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of `HEADROOM` about values that limited nothing, of `recorded_keys`.
 
-    spans: dict[tuple[str | None, str], tuple[datetime, datetime, float]] = field(default_factory=dict)
-    """When each key of a cluster was recorded first and last; as long as in the bucket that was recorded longest."""
-    met: set[tuple[str | None, str, str]] = field(default_factory=set)
-    """The clusters, keys and entities of values that limited a series."""
-
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Add a row of `USES`."""
-        place = row["cluster"], row["key"]
-        first, last, recorded_s = self.spans.get(place, (row["first"], row["last"], 0.0))
-        self.spans[place] = min(first, row["first"]), max(last, row["last"]), max(recorded_s, row["recorded_s"])
-        self.met.update((*place, entity) for entity in row["entities"])
-
-    def unused(self, held: HeldQuotas) -> Iterator[dict[str, Any]]:
-        """Yield the rows of `HEADROOM` about values that limited nothing, of keys that were recorded.
-
-        The usage is taken to be recorded under these quotas: a broker then has no bucket of an entity that no request
-        met.
-        """
-        for cluster, entity, key, value in _values(held):
-            if (cluster, key) in self.spans and (cluster, key, entity.address) not in self.met:
-                first, last, recorded_s = self.spans[cluster, key]
-                yield dict.fromkeys(HEADROOM.names) | {
-                    "cluster": cluster,
-                    "key": key,
-                    "entity_key": entity.address,
-                    "source": _source(entity),
-                    "limit": value,
-                    "samples": 0,
-                    "first": first,
-                    "last": last,
-                    "recorded_s": recorded_s,
-                    "throttled_s": 0.0,
-                    "members": 0,
-                    "is_coarse": False,
-                }
-
-    def unrecorded(self, held: HeldQuotas) -> Sequence[UnrecordedKey]:
-        """Return the quota keys of which nothing was recorded, with how many values they have."""
-        of_clusters = Counter((cluster, key) for cluster, _, key, _ in _values(held))
-        return [
-            UnrecordedKey(cluster=cluster, key=key, values=count)
-            for (cluster, key), count in sorted(of_clusters.items())
-            if (cluster, key) not in self.spans
-        ]
+    The usage is taken to be recorded under these quotas: a broker then has no bucket of an entity that no request met.
+    """
+    rows = []
+    for cluster, entity, key, value in _values(held):
+        recorded, level = keys.get((cluster, key)), met_level(entity)
+        if recorded is not None and entity.address not in recorded["met"]:
+            rows.append(
+                dict.fromkeys(HEADROOM.names)
+                | {"cluster": cluster, "key": key, "entity_key": entity.address, "limit": value, "is_coarse": False}
+                | {name: recorded[name] for name in ("first", "last", "recorded_s")}
+                # No request meets an entity without a level, as where a name is empty.
+                | {"source": None if level is None else level.source, "samples": 0, "throttled_s": 0.0, "members": 0}
+            )
+    return sorted(rows, key=lambda row: (row["cluster"], row["key"], row["entity_key"]))
 
 
 def _values(held: HeldQuotas) -> Iterator[tuple[str, Entity, str, float]]:
@@ -199,23 +196,10 @@ def _values(held: HeldQuotas) -> Iterator[tuple[str, Entity, str, float]]:
                 yield from ((cluster, entity, key, value) for key, value in values.items())
 
 
-def _source(entity: Entity) -> str | None:
-    """Return the source of the level that an entity is on; `None` if no request meets it, as where a name is empty."""
-    level = met_level(entity)
-    return None if level is None else level.source
-
-
-def read_uses(use: DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield the rows of `USES` as tasks end, in no order."""
-    times = {name: f.unix_micros(name) for name in ("first", "last")}
-    for row in arriving(use.withColumns(times)):
-        found = dict(zip(USES.names, row, strict=True))
-        yield found | {name: moment_of(found[name]) for name in times}
-
-
-def idle_rows(spark: SparkSession, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """Return rows of `HEADROOM` as a table."""
-    return make_table(spark, HEADROOM, (tuple(row.values()) for row in rows))
+def headroom_table(use: DataFrame, unused: Sequence[Mapping[str, Any]]) -> DataFrame:
+    """Return `HEADROOM` of buckets and of `unused_values`."""
+    rows = make_table(use.sparkSession, HEADROOM, (tuple(row.values()) for row in unused))
+    return use.select(*HEADROOM.names).unionByName(rows)
 
 
 MOST_CLUSTERS: Final = 100
@@ -269,9 +253,11 @@ def measured_headroom(
         if files is None:
             recording = stack.enter_context(kept_rows(recording))
         use = stack.enter_context(kept_rows(headroom(recording, files)))
-        report, idle = _report(request, use, held, known)
-        rows = use.select(*HEADROOM.names).unionByName(idle_rows(spark, idle))
-        yield HeadroomResult(report, rows.orderBy("cluster", "key", "bucket", "broker", "entity_key"), failed)
+        keys = recorded_keys(use)
+        unused = unused_values(held, keys)
+        report = _report(request, use, held, keys, unused)
+        rows = headroom_table(use, unused).orderBy("cluster", "key", "bucket", "broker", "entity_key")
+        yield HeadroomResult(report, rows, failed)
 
 
 def _renamed(
@@ -294,90 +280,53 @@ def _renamed(
     return {None: known, others[0]: known}
 
 
-def _nothing(request: HeadroomRequest, known: Sequence[str]) -> str:
-    time = time_text(request.since, request.until)
-    of = f" of {listed([spell_name(name) for name in known])}" if request.only_chosen else ""
-    if time or of:
-        return f"has no rows{of}{time}; choose another time or cluster, or record usage first"
-    return "has no rows; record usage first, by quotaform usage ingest or record"
-
-
 def _report(
-    request: HeadroomRequest, use: DataFrame, held: HeldQuotas, known: Sequence[str]
-) -> tuple[Headroom, Sequence[dict[str, Any]]]:
-    """Return what is printed, and the rows of `HEADROOM` about values that limited nothing."""
+    request: HeadroomRequest,
+    use: DataFrame,
+    held: HeldQuotas,
+    keys: Mapping[tuple[str | None, str], Mapping[str, Any]],
+    unused: Sequence[Mapping[str, Any]],
+) -> Headroom:
+    """Return what is printed."""
+    if not keys:
+        time = time_text(request.since, request.until)
+        names = sorted(name for name in held if name is not None)
+        of = f" of {listed([spell_name(name) for name in names])}" if request.only_chosen else ""
+        remedy = "choose another time or cluster, or record usage first" if time or of else "record usage first"
+        raise bad_table(request.usage, f"has no rows{of}{time}; {remedy}, by quotaform usage ingest or record")
     counts: Counter[str] = Counter()
     unknown: Counter[str | None] = Counter()
-    limited, closest, noisy = Limited(), _First(request.most), _First(request.most)
-    for row in read_uses(use):
-        limited.add(row)
-        status = row["status"] = _status(row)
-        counts.update({status.value: 1, "samples": row["samples"]})
-        counts["coarse"] += row["is_coarse"] and row["limit"] is not None
-        if row["cluster"] not in held or row["cluster"] is None:
-            unknown[row["cluster"]] += 1
-        if status is not HeadroomStatus.UNLIMITED:
-            closest.add(row)
-        if status in (HeadroomStatus.THROTTLED, HeadroomStatus.CLOSE) and _is_noisy(row):
-            counts["noisy"] += 1
-            noisy.add(row)
-    if not limited.spans:
-        raise bad_table(request.usage, _nothing(request, known))
-    idle = sorted(limited.unused(held), key=lambda row: (row["cluster"], row["key"], row["entity_key"]))
-    names = ("noisy", "coarse", *(each.value for each in HeadroomStatus))
-    report = Headroom(
+    for (cluster, _), row in keys.items():
+        counts.update({name: row[name] for name in ("samples", "noisy", "coarse", *HeadroomStatus)})
+        if cluster is None or cluster not in held:
+            unknown[cluster] += row["buckets"]
+    unrecorded = Counter((cluster, key) for cluster, _, key, _ in _values(held) if (cluster, key) not in keys)
+    is_limited = f.col("status") != HeadroomStatus.UNLIMITED.value
+    return Headroom(
         usage=request.usage,
-        first=min(first for first, _, _ in limited.spans.values()),
-        last=max(last for _, last, _ in limited.spans.values()),
-        samples=counts["samples"],
-        summary=HeadroomSummary(unused=len(idle), **{name: counts[name] for name in names}),
-        buckets=closest.uses(),
-        noisy=noisy.uses(),
+        first=min(row["first"] for row in keys.values()),
+        last=max(row["last"] for row in keys.values()),
+        samples=counts.pop("samples"),
+        summary=HeadroomSummary(unused=len(unused), **counts),
+        buckets=_first(use.where(is_limited), request.most),
+        noisy=_first(use.where("is_noisy"), request.most),
         unused=tuple(
-            made_of(row | {"address": row["entity_key"], "value": row["limit"]}, UnusedQuota)
-            for row in idle[: request.most]
+            made_of({**row, "address": row["entity_key"], "value": row["limit"]}, UnusedQuota)
+            for row in unused[: request.most]
         ),
-        unrecorded=tuple(limited.unrecorded(held)),
+        unrecorded=tuple(
+            UnrecordedKey(cluster=cluster, key=key, values=unrecorded[cluster, key])
+            for cluster, key in sorted(unrecorded)
+        ),
         unknown=tuple(
             UnknownCluster(cluster=name, buckets=unknown[name])
             for name in sorted(unknown, key=lambda name: name or "")[:MOST_CLUSTERS]
         ),
     )
-    return report, idle
 
 
-def _status(row: Mapping[str, Any]) -> HeadroomStatus:
-    """Return how a bucket stands to its limit, see `quotaform.usage.headroom.headroom`."""
-    if row["throttled_s"] > 0:
-        return HeadroomStatus.THROTTLED
-    if finite_limit(row["key"], row["limit"]) is None:
-        return HeadroomStatus.UNLIMITED
-    is_close = row["used_ratio"] is not None and row["used_ratio"] >= CLOSE_RATIO
-    return HeadroomStatus.CLOSE if is_close else HeadroomStatus.BELOW
-
-
-def _is_noisy(row: Mapping[str, Any]) -> bool:
-    return row["members"] > 1 and row["top_member_share"] is not None and row["top_member_share"] > NOISY_SHARE
-
-
-class _First(Struct):
-    """The first of rows that come in no order: what was throttled longest, then what is closest to its limit."""
-
-    most: int
-    rows: list[dict[str, Any]] = field(default_factory=list)
-
-    def add(self, row: dict[str, Any]) -> None:
-        self.rows.append(row)
-        if len(self.rows) > 2 * self.most + 1_000:
-            self.rows = nsmallest(self.most, self.rows, _place)
-
-    def uses(self) -> tuple[BucketUse, ...]:
-        rows = nsmallest(self.most, self.rows, _place)
-        return tuple(
-            made_of(row | {"source": row["entity_key"], "coarse": row["is_coarse"]}, BucketUse) for row in rows
-        )
-
-
-def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    used, names = row["used_ratio"], [row[name] for name in ("cluster", "key", "bucket", "broker")]
-    return -row["throttled_s"], used is None, -(used or 0.0), *((name is not None, name or "") for name in names)
+def _first(use: DataFrame, most: int) -> tuple[BucketUse, ...]:
+    """Return what was throttled longest, then what is closest to its limit."""
+    ordered = use.orderBy(f.desc("throttled_s"), f.desc_nulls_last("used_ratio"), "cluster", "key", "bucket", "broker")
+    rows = ordered.limit(most).toArrow().to_pylist()
+    return tuple(made_of(row | {"source": row["entity_key"], "coarse": row["is_coarse"]}, BucketUse) for row in rows)

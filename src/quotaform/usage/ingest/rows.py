@@ -33,7 +33,7 @@ from pyspark.sql.types import (
 
 from quotaform.fleet.table import row_batch
 from quotaform.resolve.spark_quotas import arrow_schema, struct
-from quotaform.usage.bucket.spark import moment_of
+from quotaform.usage.bucket.bucket import moment_of
 from quotaform.usage.format.table import (
     TS,
     VALUE_FIELDS,

@@ -1,19 +1,23 @@
-"""What was recorded of the buckets that share a quota, on which day they used most, and whether it is enough."""
+"""What was recorded of the buckets that share a quota, and on which day they used most."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
-from math import floor
-from typing import Final, Self
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime, timedelta
+from itertools import pairwise
+from math import ceil
+from typing import Any, Final
 
+import numpy
 from msgspec import Struct
+from msgspec.structs import replace
 
-from quotaform.model.moment import duration_text, spell_second
-from quotaform.model.quota_key import QuotaKey
-from quotaform.model.settings import SizingSettings
-from quotaform.model.text import inert, listed
-from quotaform.usage.recommend.recommendation import MIN_SHARE, MOST_AGE_DAYS
+from quotaform.model.quota_key import QUOTA_WINDOW_S
+from quotaform.usage.bucket.bucket import BucketRows, moment_of, starts_of
+
+HOUR_S: Final = 3600
+DAY_S: Final = 24 * HOUR_S
 
 # The day on which a right-sized value rests, and how a reason names it.
 #
@@ -52,11 +56,6 @@ class BusiestDay(Struct, frozen=True, kw_only=True):
         if self.is_weekly:
             return f"on {WEEKDAYS[self.day.weekday()]}s"
         return None if self.next_basis is None and self.outlier is None else f"on {day_text(self.day)}"
-
-    @property
-    def stands_out(self) -> bool:
-        """Whether it is far above all other days that count."""
-        return self.next_basis is not None and self.basis > STANDS_OUT * self.next_basis
 
 
 def busiest_day(bases: Mapping[date, float], outlier_days: int) -> BusiestDay | None:
@@ -107,10 +106,6 @@ def day_text(day: date) -> str:
     return f"{WEEKDAYS[day.weekday()]} {day}"
 
 
-HOUR_S: Final = 3600
-HOURS_OF_DAY: Final = 24
-
-
 class BrokerRecorded(Struct, frozen=True):
     """When a quota key was recorded on a broker. An hour (UTC) is recorded if a sample of the key is in it."""
 
@@ -151,178 +146,73 @@ class BucketDemand(Struct, frozen=True, kw_only=True):
         return 0.0 if self.busiest is None else self.busiest.basis
 
 
-class Demand(Struct, frozen=True):
-    """What the buckets used that one value limits."""
+def use_of(rows: BucketRows, percentile: float, outlier_days: int) -> dict[str, Any]:
+    """Return what a bucket used of a broker: most fields of `BucketDemand`, its last sample, and its hours.
 
-    every: Sequence[BucketDemand]  # All that was measured of them
-    counted: Sequence[BucketDemand]
-    """What counts of it: where both brokers and clients measured a bucket, what clients say of all brokers together is
-    left out."""
-
-    @classmethod
-    def of(cls, every: Iterable[BucketDemand], *, is_per_broker: bool) -> Self:
-        """Return the demand of buckets; `is_per_broker` says whether the limit is one of each broker."""
-        ordered = sorted(every, key=lambda each: (each.bucket, each.broker or ""))
-        measured = {each.bucket for each in ordered if is_per_broker and each.broker is not None}
-        return cls(ordered, [each for each in ordered if each.broker is not None or each.bucket not in measured])
-
-    @property
-    def highest(self) -> BucketDemand | None:
-        """The bucket with the highest basis, and the broker of that; `None` without a rate."""
-        rated = [each for each in self.counted if each.busiest is not None]
-        return max(rated, key=lambda each: each.basis, default=None)
-
-    @property
-    def busiest(self) -> BusiestDay | None:
-        """The day of the highest basis; `None` without a rate."""
-        return None if self.highest is None else self.highest.busiest
-
-    @property
-    def basis(self) -> float:
-        """The highest basis; 0 without a rate."""
-        return 0.0 if self.highest is None else self.highest.basis
-
-    @property
-    def samples(self) -> int:
-        """Times with a rate, of all."""
-        return sum(each.samples for each in self.counted)
-
-    @property
-    def throttled(self) -> int:
-        """Times with a throttle time above 0, of all."""
-        return sum(each.throttled for each in self.counted)
-
-
-DAY_S: Final = HOURS_OF_DAY * HOUR_S
-_MOST_TIME: Final = timedelta(hours=48)
-"""From here on, times are given in days."""
-
-
-class History(Struct, frozen=True):
-    """What is recorded of a quota key."""
-
-    key: QuotaKey
-    recorded: Recorded  # When it was recorded on the cluster
-    settings: SizingSettings  # How much is needed
-    brokers: Collection[str]  # The brokers on which any key was recorded whose limit is one of each broker
-    now: datetime  # The time
-    broker_count: int | None = None  # How many brokers the cluster has; `None` if it is not known
-
-    def seconds(self, demand: Demand) -> float:
-        """How much is recorded of a demand: its hours, or less if the window of its first sample began later."""
-        begin = min(each.begin for each in demand.every)
-        return self._seconds(max(each.hours for each in demand.every), begin)
-
-    def missing(self, demand: Demand) -> str | None:
-        """Return what is missing to size a value; `None` if it is enough."""
-        if coarse := [each for each in demand.every if each.is_coarse]:
-            return f"the recording of {inert(coarse[0].bucket)} does not tell its buckets apart"
-        if self._is_per_broker and all(each.broker is None for each in demand.every):
-            return f"only clients measured it, and {self.key.name} is limited per broker"
-        first, found = min(each.first for each in demand.every), self.seconds(demand)
-        if (share := self._missing_share(first, found, self.settings.min_history_days)) is not None:
-            return f"{share} recorded"
-        if demand.samples < self.settings.min_samples:
-            return f"{demand.samples:,} of {self.settings.min_samples:,} samples recorded"
-        return None
-
-    def is_idle(self, demand: Demand) -> bool:
-        """Whether no use of a value is recorded for as long as the settings require."""
-        used = [each.last_used for each in demand.every if each.last_used is not None]
-        return all(self.recorded.last - last >= self._unused_after for last in used)
-
-    def missing_to_remove(self) -> tuple[str | None, float]:
-        """Return what is missing to say that a value is unused, `None` if it is enough, and the recorded days.
-
-        A client may use one broker and not the others, so the time must be recorded on each of them, and the broker
-        with the least of it counts. Recordings name brokers as their source does, so they are compared with those of
-        the cluster by number.
-        """
-        parts: dict[str | None, BrokerRecorded | None] = {**self.recorded.brokers}
-        if self._is_per_broker:
-            parts = {name: parts.get(name) for name in sorted(self.brokers)}
-        recent = {
-            name: 0.0 if part is None else self._seconds(part.recent_hours, part.begin) for name, part in parts.items()
-        }
-        return self._missing_to_remove(parts, recent), min(recent.values(), default=0.0) / DAY_S
-
-    def _missing_to_remove(
-        self, parts: Mapping[str | None, BrokerRecorded | None], recent: Mapping[str | None, float]
-    ) -> str | None:
-        if self.now - self.recorded.last > timedelta(days=MOST_AGE_DAYS):
-            return f"the recording ends on {_day(self.recorded.last)}; record again"
-        if not parts:
-            return f"only clients measured it, and {self.key.name} is limited per broker"
-        if self._is_per_broker and self.broker_count is not None and len(parts) < self.broker_count:
-            are = "is" if len(parts) == 1 else "are"
-            return f"only {len(parts)} of {self.broker_count} brokers {are} recorded ({self._names})"
-        for broker in sorted(parts, key=recent.__getitem__):
-            part, where = parts[broker], "" if broker is None else f" on broker {inert(broker)}"
-            if part is None:
-                why = "" if self.key.metrics else ", as no metric of it is known"
-                return f"{self.key.name} is not recorded{where}{why}"
-            share = self._missing_share(part.first, recent[broker], self.settings.unused_after_days)
-            if share is not None:
-                return f"only {share} recorded{where}"
-        return None
-
-    def unused_text(self) -> str:
-        """Return the time in which an unused value was not used."""
-        last, spell = self.recorded.last, _day if self._unused_after >= _MOST_TIME else spell_second
-        return f"not used from {spell(last - self._unused_after)} to {spell(last)}"
-
-    def brokers_text(self) -> str | None:
-        """Return on which brokers that is recorded; `None` if the limit is one of the cluster."""
-        if not self._is_per_broker:
-            return None
-        return f"recorded on broker{'s' if len(self.brokers) > 1 else ''} {self._names}"
-
-    @property
-    def _names(self) -> str:
-        return listed(inert(name) for name in sorted(self.brokers))
-
-    @property
-    def _is_per_broker(self) -> bool:
-        return self.key.per == "broker"
-
-    @property
-    def _unused_after(self) -> timedelta:
-        return timedelta(days=self.settings.unused_after_days)
-
-    def _seconds(self, hours: int, begin: datetime) -> float:
-        """Return how much is recorded: some hours, or less if the window of the first sample began later."""
-        return min(hours * HOUR_S, (self.recorded.last - begin).total_seconds())
-
-    def _missing_share(self, first: datetime, found: float, days: float) -> str | None:
-        """Return how much there is of the days that are needed, from a first sample on; `None` if it is enough."""
-        hours = self.recorded.last.timestamp() // HOUR_S - first.timestamp() // HOUR_S + 1
-        needed = days * DAY_S
-        is_enough = hours * HOUR_S >= needed and found >= MIN_SHARE * needed
-        return None if is_enough else share_text(found, needed)
-
-
-def _day(moment: datetime) -> str:
-    return moment.astimezone(UTC).date().isoformat()
-
-
-def time_text(seconds: float) -> str:
-    """Return for how long something is recorded: in days from two of them on.
-
-    >>> time_text(31 * DAY_S), time_text(5 * HOUR_S), time_text(724.5), time_text(37)
-    ('31 days', '5h', '12m 4s', '37s')
+    `percentile`: of the rates of a day, above 0 and up to 100. `outlier_days`: as in `busiest_day`. The hours (UTC)
+    with a sample are the bits of a number, of which the lowest is the hour of the first sample.
     """
-    if seconds >= _MOST_TIME.total_seconds():
-        return f"{seconds / DAY_S:.0f} days"
-    return duration_text(timedelta(seconds=seconds))
+    at, rate = rows.at, rows.rate
+    day, hour = (at // (seconds * 1_000_000) for seconds in (DAY_S, HOUR_S))
+    bases: dict[date, float] = {}
+    for begin, end in pairwise((*starts_of(day), len(at))):
+        own = rate[begin:end]
+        rates = numpy.sort(own[~numpy.isnan(own)])
+        if len(rates):
+            place = ceil(round(len(rates) * percentile / 100, 6)) - 1
+            bases[numpy.datetime64(int(day[begin]), "D").item()] = float(rates[place])
+    first, used = moment_of(int(at[0])), at[rate > 0]
+    window_s = QUOTA_WINDOW_S if numpy.isnan(rows.window_s[0]) else float(rows.window_s[0])
+    return {
+        "busiest": busiest_day(bases, outlier_days),
+        "samples": int(numpy.count_nonzero(~numpy.isnan(rate))),
+        "throttled": int(numpy.count_nonzero(rows.is_newly_throttled & ~numpy.isnan(rate))),
+        "hours": sum(1 << each for each in (hour[starts_of(hour)] - hour[0]).tolist()),
+        "first": first,
+        "begin": first - timedelta(seconds=window_s),
+        "last": moment_of(int(at[-1])),
+        "last_used": moment_of(int(used[-1])) if len(used) else None,
+    }
 
 
-def share_text(found: float, needed: float) -> str:
-    """Return how much of a time there is; never more than there is.
+def read_demands(
+    uses: Iterable[tuple[BucketDemand, datetime, int]], unused_after_days: float
+) -> tuple[list[BucketDemand], dict[str, Recorded]]:
+    """Return what each bucket of a cluster used, and when each quota key was recorded.
 
-    >>> share_text(3.28 * DAY_S, 14 * DAY_S), share_text(37, 14 * DAY_S), share_text(700, 1800)
-    ('3.2 of 14 days', '37s of 14 days', '11m 40s of 30m')
+    `uses`: what each used of a broker, without the recorded hours; its last sample and its own hours, see `use_of`.
+    `unused_after_days`: after how many days without use a quota counts as unused.
     """
-    if needed < _MOST_TIME.total_seconds():
-        return f"{time_text(min(found, needed))} of {time_text(needed)}"
-    days = floor(found / DAY_S * 10) / 10
-    return f"{days:.1f} of {needed / DAY_S:g} days" if days else f"{time_text(found)} of {needed / DAY_S:g} days"
+    demands: list[BucketDemand] = []
+    recorded = {}
+    by_key: dict[str, list[tuple[BucketDemand, datetime, int]]] = defaultdict(list)
+    for use in uses:
+        by_key[use[0].key].append(use)
+    for key, of_key in by_key.items():
+        last = max(use[1] for use in of_key)
+        earliest = min(_hour(demand.first) for demand, _, _ in of_key)
+        recent = max(0, _hour(last) - ceil(unused_after_days * 24) + 1 - earliest)
+        # The hours of all buckets from the earliest on, and those of each broker, with its first sample and window.
+        every = 0
+        brokers: dict[str | None, tuple[datetime, int, datetime]] = {}
+        for demand, _, own in of_key:
+            hours = own << _hour(demand.first) - earliest
+            every |= hours
+            first, known, begin = brokers.get(demand.broker, (demand.first, 0, demand.begin))
+            brokers[demand.broker] = min(first, demand.first), known | hours, min(begin, demand.begin)
+        recorded[key] = Recorded(
+            last=last,
+            brokers={
+                name: BrokerRecorded(first, (hours >> recent).bit_count(), begin)
+                for name, (first, hours, begin) in brokers.items()
+            },
+        )
+        demands += [
+            replace(demand, hours=(every >> _hour(demand.first) - earliest).bit_count()) for demand, _, _ in of_key
+        ]
+    return demands, recorded
+
+
+def _hour(moment: datetime) -> int:
+    """Return the hour since 1970."""
+    return int(moment.timestamp() // HOUR_S)

@@ -7,7 +7,7 @@ cluster, what it had.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from pathlib import Path, PurePosixPath
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from quotaform.desired.config import Config
 from quotaform.desired.edit import EntryEdit, FileEdit, UneditableError
-from quotaform.desired.loader import Claim, LoadedFiles
+from quotaform.desired.loader import LoadedFiles
 from quotaform.desired.tree import Layout, Root, layer_of, shown_path
 from quotaform.desired.writer import SCHEMA, writable_values
 from quotaform.model.entity import Entity
@@ -27,8 +27,9 @@ from quotaform.model.finding import Position, Severity
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Desired, Entry, Values, same_value
 from quotaform.model.text import option_of, quote
-from quotaform.model.units import is_decimal, is_writable, render_value
+from quotaform.model.units import is_decimal, is_writable
 from quotaform.repository.repository import Repository, read_claims
+from quotaform.resolve.effect import value_text
 from quotaform.system.files import write_text_atomically
 from quotaform.usage.recommend.recommendation import (
     Advice,
@@ -55,38 +56,17 @@ NEW_FILE: Final = "recommended.yaml"
 """The file of new entries, in the quotas directory or in the folder of a cluster."""
 
 
-def _require_applied(entry: Entry, proposals: Sequence[Recommendation]) -> None:
-    """Raise `UneditableError` unless the files say what the cluster holds, which is what the proposals rest on."""
-    if entry.absent is not None:
-        raise UneditableError("the files say that it must not exist; apply them first")
-    for each in proposals:
-        declared = entry.values.get(each.key)
-        if not same_value(declared, each.before):
-            shown, held = (
-                "no value" if value is None else render_value(QUOTA_KEYS.get(each.key), value)
-                for value in (declared, each.before)
-            )
-            raise UneditableError(f"the files say {shown} and the cluster holds {held}; apply them first")
-
-
-def _spelled(proposal: Recommendation) -> str:
-    key = QUOTA_KEYS[proposal.key]
-    if proposal.after is None:
-        raise ValueError("a value that is to be removed is not spelled")
-    return spell_rounded(key, proposal.after, decimal=is_decimal(key, proposal.before))
-
-
-def _spelled_live(key: str, value: float) -> str:
+def _spelled(key: str, value: float, before: float | None) -> str:
+    """Return a value as files have it, in the units of the value before."""
     known = QUOTA_KEYS[key]
     if not is_writable(known, value):
         raise UneditableError(f"its {key} is {value}, which files cannot hold; alter it first")
-    return spell_rounded(known, value, decimal=is_decimal(known, value))
+    return spell_rounded(known, value, decimal=is_decimal(known, before))
 
 
 Changed = tuple[str, Entity]
 """A cluster and an entity."""
 
-_ENTANGLED: Final = "its entry cannot be changed without changing others"
 _MOST_ROUNDS: Final = 4
 """What is wrong is left out first, then all changes of its cluster, then all, until the files say what they should."""
 
@@ -121,19 +101,22 @@ def edit_quotas(
     are about. Raises `InvalidFilesError` if the files are invalid. Raises `QuotaformError` if the changed files would
     not say what they should.
     """
-    loaded = repository.load(config, today, may_be_empty=True)
-    grouped: dict[Changed, list[Recommendation]] = {}
-    for each in proposals:
-        grouped.setdefault((each.cluster, each.entity), []).append(each)
-    editor = _Editor(loaded, config, grouped, live, today)
-    blocked = dict(_claimed(editor.proposals, read_claims(repository, config, today), config))
+    editor = _Editor(repository.load(config, today, may_be_empty=True), config, proposals, live, today)
+    blocked: dict[Changed, str] = {}
+    claims = read_claims(repository, config, today)
+    for cluster, entity in editor.proposals:
+        known = config.clusters.get(cluster)
+        for claim in claims:
+            if entity in claim.desired and claim.is_of(cluster, None if known is None else known.cluster_id):
+                place = claim.desired[entity].location
+                blocked[cluster, entity] = f"it is declared in another quota repository, at {place}"
     for _ in range(_MOST_ROUNDS):
         files, unwritten = editor.edited(blocked)
         changed = editor.changed(files)
         wrong = editor.wrong(files, changed, {(each.cluster, each.entity) for each in unwritten})
         if not wrong:
             break
-        blocked |= dict.fromkeys(wrong, _ENTANGLED)
+        blocked |= dict.fromkeys(wrong, "its entry cannot be changed without changing others")
     else:
         remedy = f"use {option_of('diff')} with {option_of('select')} for single ones"
         raise QuotaformError(f"the quota files cannot be changed as proposed; {remedy}")
@@ -143,16 +126,6 @@ def edit_quotas(
         if after != file.before
     )
     return EditedFiles(edited, (*editor.refused, *unwritten), changed)
-
-
-def _claimed(changed: Iterable[Changed], claims: Sequence[Claim], config: Config) -> Iterator[tuple[Changed, str]]:
-    """Yield the entities that another repository declares."""
-    for cluster, entity in changed:
-        known = config.clusters.get(cluster)
-        for claim in claims:
-            if entity in claim.desired and claim.is_of(cluster, None if known is None else known.cluster_id):
-                place = claim.desired[entity].location
-                yield (cluster, entity), f"it is declared in another quota repository, at {place}"
 
 
 def write_quotas(edited: EditedFiles) -> None:
@@ -177,6 +150,10 @@ def _write(path: Path, text: str) -> None:
         raise QuotaformError(f"{path} cannot be written: {error.strerror or error}; no file was changed") from error
 
 
+def _unwritten(proposal: Recommendation, reason: str) -> UnwrittenProposal:
+    return UnwrittenProposal(cluster=proposal.cluster, entity=proposal.entity, key=proposal.key, reason=reason)
+
+
 class _Editor:
     """Edits files so that they follow proposals."""
 
@@ -184,7 +161,7 @@ class _Editor:
         self,
         loaded: LoadedFiles,
         config: Config,
-        proposals: Mapping[Changed, Sequence[Recommendation]],
+        proposals: Iterable[Recommendation],
         live: Mapping[Changed, Values],
         today: date,
     ) -> None:
@@ -194,7 +171,10 @@ class _Editor:
         self.today = today
         self.tree = loaded.layout.tree
         self.paths = {shown_path(PurePosixPath(self.tree.name) / path): path for path in self.tree.files}
-        self.clusters = sorted({name for name, _ in proposals})
+        grouped: dict[Changed, list[Recommendation]] = defaultdict(list)
+        for each in proposals:
+            grouped[each.cluster, each.entity].append(each)
+        self.clusters = sorted({name for name, _ in grouped})
         self.desired = {cluster: loaded.desired(cluster) for cluster in self.clusters}
         # By cluster and layer, where `None` is what is common; and how many entities an entry of a file has.
         self.entries: dict[tuple[str, str | None], dict[Entity, Entry]] = defaultdict(dict)
@@ -206,26 +186,23 @@ class _Editor:
                     self.shared[cluster, file.name, entry.position] += 1
         self.proposals: dict[Changed, list[Recommendation]] = {}
         self.refused: list[UnwrittenProposal] = []
-        for place, every in proposals.items():
-            reasons = [(each, self.refusal(each, every)) for each in every]
-            self.refused += [UnwrittenProposal.of(each, reason) for each, reason in reasons if reason]
-            if followed := [each for each, reason in reasons if not reason]:
+        for place, every in grouped.items():
+            reasons = self.refusals(*place, every)
+            self.refused += [_unwritten(each, reasons[each.key]) for each in every if each.key in reasons]
+            if followed := [each for each in every if each.key not in reasons]:
                 self.proposals[place] = followed
 
-    def refusal(self, proposal: Recommendation, proposals: Sequence[Recommendation]) -> str | None:
-        """Return why a proposal cannot be followed while others of its entity can; `None` if it can be.
-
-        `proposals` are all of its entity.
-        """
-        cluster, entity, key = proposal.cluster, proposal.entity, proposal.key
+    def refusals(self, cluster: str, entity: Entity, proposals: Sequence[Recommendation]) -> dict[str, str]:
+        """Return the keys that cannot be removed while other proposals for their entity can be followed, and why."""
         top, common = (self.entries[cluster, layer].get(entity) for layer in (cluster, None))
-        if proposal.action is not Advice.DELETE or top is None or top.profile is None:
-            return None
         gone = {each.key for each in proposals if each.action is Advice.DELETE}
-        is_absent = len(gone) == len(proposals) and self.desired[cluster][entity].values.keys() <= gone
-        if is_absent or key not in self.of_profile(top) or (common is not None and key in common.values):
-            return None
-        return f"it comes from the profile {quote(top.profile.name)}; write values in the place of the profile"
+        if top is None or top.profile is None:
+            return {}
+        if len(gone) == len(proposals) and self.desired[cluster][entity].values.keys() <= gone:
+            return {}  # The entry becomes `state: absent`.
+        given = gone & self.of_profile(top).keys() - (set() if common is None else common.values.keys())
+        reason = f"it comes from the profile {quote(top.profile.name)}; write values in the place of the profile"
+        return dict.fromkeys(given, reason)
 
     def of_profile(self, entry: Entry) -> Values:
         """Return what the profile of an entry gives, also where `values` next to it override that."""
@@ -245,7 +222,7 @@ class _Editor:
                 except UneditableError as error:
                     reason = str(error)
             if reason is not None:
-                unwritten += [UnwrittenProposal.of(each, reason) for each in proposals]
+                unwritten += [_unwritten(each, reason) for each in proposals]
         return {path: (file, file.after()) for path, file in sorted(files.items())}, tuple(unwritten)
 
     def follow(
@@ -258,18 +235,27 @@ class _Editor:
         entry = self.desired[cluster].get(entity)
         has_layer, has_several = cluster in self.config.clusters, len(self.config.clusters) > 1
         reason = entry_reason(None if entry is None else entry.reason, proposals, self.today)
-        spelled = {each.key: _spelled(each) for each in proposals if each.action is not Advice.DELETE}
         gone = frozenset(each.key for each in proposals if each.action is Advice.DELETE)
+        proposed = {each.key: each.after for each in proposals if each.after is not None}
+        before = {each.key: each.before for each in proposals}
+        spelled = {key: _spelled(key, value, before[key]) for key, value in proposed.items()}
         if entry is None:
             live = self.live.get((cluster, entity), {})
-            values = {key: _spelled_live(key, value) for key, value in live.items() if key not in gone} | spelled
-            proposed = {each.key: each.after for each in proposals if each.after is not None}
+            values = {key: _spelled(key, value, value) for key, value in live.items() if key not in gone} | spelled
             if writable_values(entity, {**live, **proposed}) is None:
                 raise UneditableError("files cannot hold this entity; see quotaform import")
             edit = EntryEdit(entity=entity, values=values, is_absent=not values, reason=reason)
             self.add(files, cluster if has_several and has_layer else None, edit)
             return
-        _require_applied(entry, proposals)
+        # Proposals rest on what the cluster holds.
+        if entry.absent is not None:
+            raise UneditableError("the files say that it must not exist; apply them first")
+        for key, held in before.items():
+            if not same_value(entry.values.get(key), held):
+                shown = [value_text(key, value) for value in (entry.values.get(key), held)]
+                raise UneditableError(
+                    f"it is {shown[0]} in the files and {shown[1]} on the cluster; apply the files first"
+                )
         is_absent = not (entry.values.keys() - gone | spelled.keys())
         edit = EntryEdit(entity=entity, values=spelled, gone=gone, unset=gone, is_absent=is_absent, reason=reason)
         top, common = (self.entries[cluster, layer].get(entity) for layer in (cluster, None))

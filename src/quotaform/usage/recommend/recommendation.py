@@ -10,9 +10,8 @@ from fractions import Fraction
 from math import ceil, isfinite
 from re import DOTALL
 from re import compile as regex
-from typing import Annotated, Final, Self, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
-import msgspec
 from msgspec import field
 
 from quotaform.model.entity import Entity
@@ -25,15 +24,6 @@ from quotaform.model.scope import FULL_SCOPE, Scope, Selection
 from quotaform.model.settings import SizingSettings
 from quotaform.model.units import measuring_unit, render_value, spell_value
 from quotaform.plan.backtest import ClusterBacktest
-
-MIN_SHARE: Final = 0.8
-"""The least share of the hours of a time that must be recorded, so that the time counts as recorded."""
-
-MIN_CHANGE: Final = 0.1
-"""A value that would change by less than this share of it is kept."""
-
-MOST_AGE_DAYS: Final = 7
-"""No removal is proposed from a recording that ended longer ago: what is unused may be used again since then."""
 
 
 class Advice(StrEnum):
@@ -53,9 +43,6 @@ class Advice(StrEnum):
     DELETE = "delete"
     KEEP = "keep"
     NONE = "none"
-
-
-PROPOSED: Final = (Advice.CREATE, Advice.UPDATE, Advice.DELETE)
 
 
 class RecommendSettings(SizingSettings, frozen=True, kw_only=True):
@@ -91,7 +78,7 @@ class Recommendation(Record):
     days: Annotated[float, about("How many days are recorded.")] = 0.0
     basis: Annotated[float | None, about("The rate on which the proposal rests, or null.")] = None
     day: Annotated[date | None, about("The day (UTC) of this rate, or null.")] = None
-    is_weekly: Annotated[bool, about("Whether the weekday of this day is the busiest of each week.")] = msgspec.field(
+    is_weekly: Annotated[bool, about("Whether the weekday of this day is the busiest of each week.")] = field(
         default=False, name="weekly"
     )
     bucket: Annotated[str | None, about("The bucket with this rate, or null.")] = None
@@ -117,16 +104,11 @@ class UnwrittenProposal(Record):
     key: QuotaKeyName
     reason: Annotated[str, about("Why.")]
 
-    @classmethod
-    def of(cls, proposal: Recommendation, reason: str) -> Self:
-        """Return what is not written of a proposal."""
-        return cls(cluster=proposal.cluster, entity=proposal.entity, key=proposal.key, reason=reason)
-
 
 class EditRecord(Record):
     """What becomes of the quota files."""
 
-    is_written: Annotated[bool, about("Whether the files were written.")] = msgspec.field(name="written")
+    is_written: Annotated[bool, about("Whether the files were written.")] = field(name="written")
     files: Annotated[tuple[str, ...], about("The files that change.")]
     unwritten: Annotated[tuple[UnwrittenProposal, ...], about("Proposals that the files do not follow.")]
 
@@ -136,7 +118,7 @@ class ProposalBacktest(Record):
 
     clusters: Annotated[tuple[ClusterBacktest, ...], about("The clusters that the files change.")] = ()
     unwritten: Annotated[Count, about("Proposals that are not in it, as the files do not follow them.")] = 0
-    others: Annotated[Count, about("Other entities that the files change; they are not in it.")] = msgspec.field(
+    others: Annotated[Count, about("Other entities that the files change; they are not in it.")] = field(
         default=0, name="other_changes"
     )
 
@@ -155,15 +137,10 @@ class Sizing(Record):
     min_history_days: Annotated[float, about("How many days must be recorded.")]
     min_samples: Annotated[Count, about("How many times with a rate must be recorded.")]
     unused_after_days: Annotated[float, about("After how many days without use a value is proposed for removal.")]
-    has_creates: Annotated[bool, about("Whether values were proposed for entities that have none.")] = msgspec.field(
+    has_creates: Annotated[bool, about("Whether values were proposed for entities that have none.")] = field(
         name="creates"
     )
     capacities: Annotated[dict[str, Numbers], about("By cluster, the capacity of a broker.")]
-
-    @classmethod
-    def of(cls, settings: RecommendSettings) -> Self:
-        """Return the record."""
-        return cls(**{name: getattr(settings, name) for name in cls.__struct_fields__})
 
 
 class ProposalSummary(Record):
@@ -245,10 +222,6 @@ def entry_reason(before: str | None, proposals: Sequence[Recommendation], day: d
 # results as they are. It adds at most a quarter to bytes, and a tenth to others.
 
 _STEPS: Final = ((5, Fraction(1, 4)), (25, Fraction(1, 2)), (100, Fraction(1)), (250, Fraction(5)))
-_LAST_STEP: Final = Fraction(10)
-_LARGEST: Final = 1000
-"""What has more of a unit is rounded up to one of the next unit."""
-_EXACT: Final = 2**53
 
 
 def round_up(key: QuotaKey, value: float, *, decimal: bool = False) -> float:
@@ -265,25 +238,19 @@ def round_up(key: QuotaKey, value: float, *, decimal: bool = False) -> float:
         raise ValueError(f"{value} is no rate above 0")
     if value >= key.maximum:
         return key.maximum
-    rounded = _whole_bytes(key, value, decimal=decimal) if key.unit == "B/s" else _two_digits(key, value)
-    return min(rounded, key.maximum)
-
-
-def _whole_bytes(key: QuotaKey, value: float, *, decimal: bool) -> float:
-    number, is_decimal = ceil(value), decimal and value < _EXACT // 2
+    if key.unit != "B/s":
+        exact = Decimal(repr(value))
+        digit = Decimal(1).scaleb(exact.adjusted() - 1)
+        if key.is_whole:
+            digit = max(digit, Decimal(1))
+        return min(float((exact / digit).to_integral_value(ROUND_CEILING) * digit), key.maximum)
+    number, is_decimal = ceil(value), decimal and value < 2**52
     size, _ = measuring_unit(key, number, decimal=is_decimal)
     larger = size * (1000 if is_decimal else 1024)
-    step = max(1, int(size * next((step for below, step in _STEPS if number < below * size), _LAST_STEP)))
+    step = max(1, int(size * next((step for below, step in _STEPS if number < below * size), Fraction(10))))
     rounded = -(-number // step) * step
-    return float(larger if rounded > _LARGEST * size and number <= larger else rounded)
-
-
-def _two_digits(key: QuotaKey, value: float) -> float:
-    exact = Decimal(repr(value))
-    step = Decimal(1).scaleb(exact.adjusted() - 1)
-    if key.is_whole:
-        step = max(step, Decimal(1))
-    return float((exact / step).to_integral_value(ROUND_CEILING) * step)
+    # What has more than 1000 of a unit is one of the next unit.
+    return min(float(larger if rounded > 1000 * size and number <= larger else rounded), key.maximum)
 
 
 def spell_rounded(key: QuotaKey, value: float, *, decimal: bool = False) -> str:

@@ -14,7 +14,7 @@ from quotaform.plan.backtest import note_lines, total_text
 from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Columns, Number, Report, Section, Table
 from quotaform.report.text import counted
 from quotaform.usage.cells import ALL_ROWS, rate_cell
-from quotaform.usage.recommend.recommendation import Advice, ClusterRecording, Recommendation, Recommendations
+from quotaform.usage.recommend.recommendation import Advice, Recommendation, Recommendations
 from quotaform.usage.replay.report import backtest_table
 
 _NAMES: Final = tuple(Column(name, ColumnKind.NAME) for name in ("entity", "cluster", "key"))
@@ -30,6 +30,12 @@ _MOST_UNWRITTEN: Final = 30
 def recommend_report(report: Recommendations) -> Report:
     """Return what is proposed, what is not and why."""
     counts, edit = report.summary, report.edit
+    about = [f"Usage {inert(report.usage)}"]
+    for each in report.clusters:
+        recorded = "nothing recorded"
+        if each.first is not None and each.last is not None:
+            recorded = f"recorded from {spell_second(each.first)} to {spell_second(each.last)}"
+        about.append(f"{spell_name(each.cluster)}: {recorded}")
     sections = []
     if report.proposals:
         sections.append(
@@ -39,10 +45,10 @@ def recommend_report(report: Recommendations) -> Report:
         )
     if report.others:
         rest = counts.keep + counts.none
-        table = Table(
-            "Kept, or undecided", _OTHERS, tuple(map(_other, report.others)), total=rest, hint=ALL_ROWS, is_folded=True
+        rows = tuple(
+            (*_names(each), rate_cell(each.key, each.basis, each.before), each.reason) for each in report.others
         )
-        sections.append(Section(table))
+        sections.append(Section(Table("Kept, or undecided", _OTHERS, rows, total=rest, hint=ALL_ROWS, is_folded=True)))
     sections += [
         Section(
             backtest_table(
@@ -55,7 +61,7 @@ def recommend_report(report: Recommendations) -> Report:
     files = () if edit is None or not edit.is_written else tuple(map(inert, edit.files))
     return Report(
         title="Recommended quotas",
-        about=(f"Usage {inert(report.usage)}", *map(_recording_text, report.clusters)),
+        about=tuple(about),
         sections=tuple(sections),
         nothing="No value was sized.",
         notes=(*backtest_lines(report), *unwritten_lines(report), *(f"File changed: {name}" for name in files)),
@@ -64,13 +70,6 @@ def recommend_report(report: Recommendations) -> Report:
             f"{counts.delete:,} to remove; {counts.keep:,} kept, {counts.none:,} undecided."
         ),
     )
-
-
-def _recording_text(cluster: ClusterRecording) -> str:
-    name = spell_name(cluster.cluster)
-    if cluster.first is None or cluster.last is None:
-        return f"{name}: nothing recorded"
-    return f"{name}: recorded from {spell_second(cluster.first)} to {spell_second(cluster.last)}"
 
 
 def value_of(each: Recommendation, value: float | None) -> Number:
@@ -103,10 +102,6 @@ def _row(each: Recommendation) -> tuple[Cell, ...]:
         each.note or "",
         Number(f"{each.days:.1f}", each.days),
     )
-
-
-def _other(each: Recommendation) -> tuple[Cell, ...]:
-    return (*_names(each), rate_cell(each.key, each.basis, each.before), each.reason)
 
 
 def backtest_lines(report: Recommendations) -> Iterator[str]:

@@ -20,20 +20,40 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from math import floor
+from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from quotaform.model import rule
 from quotaform.model.entity import Entity, parse_address
+from quotaform.model.moment import duration_text, spell_second
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
 from quotaform.model.quotas import Quotas
-from quotaform.model.text import option_of
+from quotaform.model.text import inert, listed, option_of
 from quotaform.model.units import is_decimal, is_unlimited, render_measured, render_value
 from quotaform.resolve.effect import make_effects
-from quotaform.usage.recommend.demand import DAY_S, BucketDemand, Demand, History, Recorded, day_text, time_text
-from quotaform.usage.recommend.recommendation import MIN_CHANGE, Advice, Recommendation, RecommendSettings, round_up
+from quotaform.usage.recommend.demand import (
+    DAY_S,
+    HOUR_S,
+    STANDS_OUT,
+    BrokerRecorded,
+    BucketDemand,
+    Recorded,
+    day_text,
+)
+from quotaform.usage.recommend.recommendation import Advice, Recommendation, RecommendSettings, round_up
+
+MIN_SHARE: Final = 0.8
+"""The least share of the hours of a time that must be recorded, so that the time counts as recorded."""
+MIN_CHANGE: Final = 0.1
+"""A value that would change by less than this share of it is kept."""
+MOST_AGE_DAYS: Final = 7
+"""No removal is proposed from a recording that ended longer ago: what is unused may be used again since then."""
+_MOST_TIME_S: Final = 2 * DAY_S
+"""From here on, times are given in days."""
 
 
 def recommend(
@@ -61,9 +81,17 @@ def recommend(
     brokers = {name for each in recorded.values() for name in each.brokers if name is not None}
     for name in {*own, *by_key}:
         if (key := QUOTA_KEYS.get(name)) is not None:
-            known = recorded.get(name)
-            history = None if known is None else History(key, known, settings, brokers, now, broker_count)
-            found += _KeySizer(cluster, key, history, settings, own[name]).size(by_key[name])
+            sizer = _KeySizer(
+                cluster=cluster,
+                key=key,
+                settings=settings,
+                values=own[name],
+                recorded=recorded.get(name, Recorded(last=now, brokers={})),
+                brokers=brokers,
+                now=now,
+                broker_count=broker_count,
+            )
+            found += sizer.size(by_key[name])
     return sorted(_with_fallbacks(found, quotas), key=lambda each: (each.entity.address, key_order(each.key)))
 
 
@@ -87,41 +115,57 @@ def _with_fallbacks(found: Sequence[Recommendation], quotas: Quotas) -> Iterator
 
 
 class _Case(Struct, frozen=True, kw_only=True):
-    """A value to be sized, or one that may be created."""
+    """A value to be sized, or one that may be created, and what the buckets used that it limits."""
 
     entity: Entity
     before: float | None  # Its value; `None` if it has none
     limit: float | None  # The value that limits its buckets now; `None` without one
-    demand: Demand  # What its buckets used; empty if nothing was recorded of them
+    every: Sequence[BucketDemand]  # All that was measured of them
+    counted: Sequence[BucketDemand]
+    """What counts of it: where both brokers and clients measured a bucket, what clients say of all brokers together is
+    left out."""
+    highest: BucketDemand | None  # The bucket with the highest basis, and the broker of that; `None` without a rate
+    samples: int  # Times with a rate, of all that counts
+    throttled: int  # Times with a throttle time above 0
     has_created: bool = False  # Whether buckets of it get values of their own
+
+    @property
+    def basis(self) -> float:
+        """The highest basis; 0 without a rate."""
+        return 0.0 if self.highest is None else self.highest.basis
 
     @property
     def is_default(self) -> bool:
         """Whether it is of others, too, than those that are known: it has a bucket for each name, others have one."""
-        return any(name is None for _, name in self.entity.parts)
+        return None in self.entity.names.values()
 
 
-class _KeySizer:
+class _KeySizer(Struct, kw_only=True):
     """Sizes the values of one quota key on one cluster."""
 
-    def __init__(
-        self,
-        cluster: str,
-        key: QuotaKey,
-        history: History | None,
-        settings: RecommendSettings,
-        values: Mapping[Entity, float],
-    ) -> None:
-        self.cluster = cluster
-        self.key = key
-        self.history = history
-        self.settings = settings
-        self.values = values
-        self.cap = settings.caps.get(key.name, key.maximum)
-        self.capacity = settings.capacities.get(cluster, {}).get(key.name)
-        self.kept: list[_Case] = []  # What keeps its limit
-        self.sized: list[_Case] = []
-        self.removed: list[tuple[_Case, Recommendation]] = []
+    cluster: str
+    key: QuotaKey
+    settings: RecommendSettings
+    values: Mapping[Entity, float]
+    recorded: Recorded  # When the key was recorded; on no broker if it was not
+    brokers: Collection[str]  # The brokers on which any key was recorded whose limit is one of each broker
+    now: datetime
+    broker_count: int | None
+    kept: list[_Case] = field(default_factory=list)  # What keeps its limit
+    sized: list[_Case] = field(default_factory=list)
+    removed: list[tuple[_Case, Recommendation]] = field(default_factory=list)
+
+    @property
+    def is_per_broker(self) -> bool:
+        return self.key.per == "broker"
+
+    @property
+    def cap(self) -> float:
+        return self.settings.caps.get(self.key.name, self.key.maximum)
+
+    @property
+    def capacity(self) -> float | None:
+        return self.settings.capacities.get(self.cluster, {}).get(self.key.name)
 
     def size(self, buckets: Sequence[BucketDemand]) -> list[Recommendation]:
         rows: list[Recommendation] = []
@@ -150,7 +194,6 @@ class _KeySizer:
 
     def cases(self, buckets: Sequence[BucketDemand]) -> Iterator[_Case]:
         """Yield every value, then the buckets that nothing limits, or that get values of their own."""
-        is_per_broker = self.key.per == "broker"
         by_address: dict[str, list[BucketDemand]] = defaultdict(list)
         for each in buckets:
             by_address[each.bucket].append(each)
@@ -158,8 +201,8 @@ class _KeySizer:
         left: set[str | None] = set()
         known = {entity.address for entity in self.values}
         for address, rows in by_address.items():
-            demand, source = Demand.of(rows, is_per_broker=is_per_broker), rows[0].entity_key
-            case = _Case(entity=parse_address(address), before=None, limit=rows[0].limit, demand=demand)
+            source = rows[0].entity_key
+            case = self.case(parse_address(address), None, rows[0].limit, rows)
             if needs_own := self.needs_own(case, source):
                 left.add(source)
             if needs_own or source not in known:
@@ -167,16 +210,39 @@ class _KeySizer:
             else:
                 limited[source] += rows
         for entity, value in self.values.items():
-            demand = Demand.of(limited[entity.address], is_per_broker=is_per_broker)
-            has_created = entity.address in left
-            yield _Case(entity=entity, before=value, limit=value, demand=demand, has_created=has_created)
+            yield self.case(entity, value, value, limited[entity.address], has_created=entity.address in left)
+
+    def case(
+        self,
+        entity: Entity,
+        before: float | None,
+        limit: float | None,
+        rows: Iterable[BucketDemand],
+        *,
+        has_created: bool = False,
+    ) -> _Case:
+        every = sorted(rows, key=lambda each: (each.bucket, each.broker or ""))
+        measured = {each.bucket for each in every if self.is_per_broker and each.broker is not None}
+        counted = [each for each in every if each.broker is not None or each.bucket not in measured]
+        rated = [each for each in counted if each.busiest is not None]
+        return _Case(
+            entity=entity,
+            before=before,
+            limit=limit,
+            every=every,
+            counted=counted,
+            highest=max(rated, key=lambda each: each.basis, default=None),
+            samples=sum(each.samples for each in counted),
+            throttled=sum(each.throttled for each in counted),
+            has_created=has_created,
+        )
 
     def needs_own(self, case: _Case, source: str | None) -> bool:
         """Whether a bucket gets a value for it alone: it needs more than its default, or a limit at all.
 
         `source`: the address of the entity whose value limits it.
         """
-        is_own = source is not None and all(name for _, name in parse_address(source).parts)
+        is_own = source is not None and all(parse_address(source).names.values())
         if is_own or source == case.entity.address or not self.may_be_created(case):
             return False
         if case.limit is None or is_unlimited(self.key, case.limit):
@@ -186,23 +252,56 @@ class _KeySizer:
     def may_be_created(self, case: _Case) -> bool:
         return (
             self.settings.has_creates
-            and self.history is not None
             and self.settings.scope.contains(case.entity)
             and self.settings.selection.contains(case.entity)
             and self.key.fits(case.entity)
-            and all(name for _, name in case.entity.parts)
-            and self.history.missing(case.demand) is None
-            and bool(case.demand.basis)
-            and not self.history.is_idle(case.demand)
+            and all(case.entity.names.values())
+            and self.missing(case) is None
+            and bool(case.basis)
+            and not self.is_idle(case)
         )
+
+    def missing(self, case: _Case) -> str | None:
+        """Return what is missing to size a value; `None` if it is enough."""
+        if coarse := [each for each in case.every if each.is_coarse]:
+            return f"the recording of {inert(coarse[0].bucket)} does not tell its buckets apart"
+        if self.is_per_broker and all(each.broker is None for each in case.every):
+            return f"only clients measured it, and {self.key.name} is limited per broker"
+        first = min(each.first for each in case.every)
+        if (share := self.missing_share(first, self.seconds(case), self.settings.min_history_days)) is not None:
+            return f"{share} recorded"
+        if case.samples < self.settings.min_samples:
+            return f"{case.samples:,} of {self.settings.min_samples:,} samples recorded"
+        return None
+
+    def is_idle(self, case: _Case) -> bool:
+        """Whether no use of a value is recorded for as long as the settings require."""
+        used = [each.last_used for each in case.every if each.last_used is not None]
+        unused_after = timedelta(days=self.settings.unused_after_days)
+        return all(self.recorded.last - last >= unused_after for last in used)
+
+    def seconds(self, case: _Case) -> float:
+        """Return how much is recorded of a value: its hours, or less if the window of its first sample began later."""
+        hours = max((each.hours for each in case.every), default=0)
+        return self.recorded_seconds(hours, min((each.begin for each in case.every), default=self.recorded.last))
+
+    def recorded_seconds(self, hours: int, begin: datetime) -> float:
+        return min(hours * HOUR_S, (self.recorded.last - begin).total_seconds())
+
+    def missing_share(self, first: datetime, found: float, days: float) -> str | None:
+        """Return how much there is of the days that are needed, from a first sample on; `None` if it is enough."""
+        hours = self.recorded.last.timestamp() // HOUR_S - first.timestamp() // HOUR_S + 1
+        needed = days * DAY_S
+        is_enough = hours * HOUR_S >= needed and found >= MIN_SHARE * needed
+        return None if is_enough else share_text(found, needed)
 
     def value(self, case: _Case, headroom: float) -> float:
         """Return the value of a case that has a basis, at some headroom; it never decreases with more headroom."""
-        wanted = max(case.demand.basis * headroom, self.settings.floors.get(self.key.name, 0.0))
+        wanted = max(case.basis * headroom, self.settings.floors.get(self.key.name, 0.0))
         target = min(round_up(self.key, wanted, decimal=is_decimal(self.key, case.before)), self.cap)
         if case.before is None:
             return target
-        if case.demand.throttled:
+        if case.throttled:
             target = max(target, case.before)
         return case.before if abs(target - case.before) < MIN_CHANGE * case.before else target
 
@@ -216,7 +315,7 @@ class _KeySizer:
             return wanted
         moved: dict[Entity | None, list[BucketDemand]] = defaultdict(list)
         for case, source in self.sources():
-            moved[source] += case.demand.counted
+            moved[source] += case.counted
 
         def fits(headroom: float) -> bool:
             total: dict[str | None, float] = defaultdict(float)  # By broker; `None` is the whole cluster
@@ -225,7 +324,7 @@ class _KeySizer:
             for case, limit in self.limits(headroom):
                 limited = set()
                 # Who loses a value of his own joins the one bucket of a named entity, and has his own of a default.
-                for each in (*case.demand.counted, *moved[case.entity]):
+                for each in (*case.counted, *moved[case.entity]):
                     if limit is None or is_unlimited(self.key, limit):
                         total[each.broker] += each.basis
                     elif case.is_default or each.broker not in limited:
@@ -258,7 +357,7 @@ class _KeySizer:
         found = []
         for case, source in self.sources():
             limit = None if source is None else limits[source]
-            rates = [each.basis if is_unlimited(self.key, limit) else limit for each in case.demand.counted]
+            rates = [each.basis if is_unlimited(self.key, limit) else limit for each in case.counted]
             if any((rate or 0.0) > (case.before or 0.0) for rate in rates):
                 found.append(case)
         return found
@@ -269,41 +368,83 @@ class _KeySizer:
 
     def settle(self, case: _Case) -> Recommendation | None:
         """Return what is known of a value before its size; `None` if it is to be sized."""
-        demand, history, percentile = case.demand, self.history, f"the p{self.settings.percentile:g}"
+        percentile = f"the p{self.settings.percentile:g}"
         if not self.settings.scope.contains(case.entity):
             return self.row(case, Advice.NONE, "out of scope")
         if case.before is not None and is_unlimited(self.key, case.before):
             return self.row(case, Advice.KEEP, "unlimited: the entity is exempt")
-        if history is None:
+        if not self.recorded.brokers:
             return self.row(case, Advice.NONE, f"no usage of {self.key.name} is recorded")
-        if history.is_idle(demand):
+        if self.is_idle(case):
             if case.has_created:
                 return self.row(case, Advice.KEEP, "those that it limits get values of their own")
-            return self.unused(case, history)
-        if (reason := history.missing(demand)) is not None:
+            return self.unused(case)
+        if (reason := self.missing(case)) is not None:
             return self.row(case, Advice.NONE, reason)
-        if not demand.basis:
+        if not case.basis:
             return self.row(case, Advice.KEEP, f"{percentile} is 0")
-        if self.cap < demand.basis:
-            basis = render_measured(self.key, demand.basis, decimal=is_decimal(self.key, self.cap))
+        if self.cap < case.basis:
+            basis = render_measured(self.key, case.basis, decimal=is_decimal(self.key, self.cap))
             cap = render_value(self.key, self.cap)
             return self.row(case, Advice.NONE, f"the cap of {cap} is below {percentile} of {basis}")
         return None
 
-    def unused(self, case: _Case, history: History) -> Recommendation:
-        """Return what is proposed for a value without recorded use."""
-        missing, days = history.missing_to_remove()
-        if missing is not None:
+    def unused(self, case: _Case) -> Recommendation:
+        """Return what is proposed for a value without recorded use.
+
+        A client may use one broker and not the others, so the time must be recorded on each of them, and the broker
+        with the least of it counts.
+        """
+        parts: dict[str | None, BrokerRecorded | None] = {**self.recorded.brokers}
+        if self.is_per_broker:
+            parts = {name: parts.get(name) for name in sorted(self.brokers)}
+        recent = {
+            name: 0.0 if part is None else self.recorded_seconds(part.recent_hours, part.begin)
+            for name, part in parts.items()
+        }
+        days = min(recent.values(), default=0.0) / DAY_S
+        if (missing := self.missing_to_remove(parts, recent)) is not None:
             return self.row(case, Advice.NONE, f"not used, but {missing}", days=days)
-        idle = history.unused_text()
+        unused_after, last = timedelta(days=self.settings.unused_after_days), self.recorded.last
+        spell = _day if unused_after.total_seconds() >= _MOST_TIME_S else spell_second
+        idle = f"not used from {spell(last - unused_after)} to {spell(last)}"
         if case.is_default:
             return self.row(case, Advice.KEEP, f"{idle}; a default also limits new clients")
-        return self.row(case, Advice.DELETE, idle, days=days, note=history.brokers_text())
+        note = f"recorded on broker{'s' if len(self.brokers) > 1 else ''} {self.broker_names}"
+        return self.row(case, Advice.DELETE, idle, days=days, note=note if self.is_per_broker else None)
+
+    def missing_to_remove(
+        self, parts: Mapping[str | None, BrokerRecorded | None], recent: Mapping[str | None, float]
+    ) -> str | None:
+        """Return what is missing to say that a value is unused; `None` if it is enough.
+
+        Recordings name brokers as their source does, so they are compared with those of the cluster by number.
+        """
+        if self.now - self.recorded.last > timedelta(days=MOST_AGE_DAYS):
+            return f"the recording ends on {_day(self.recorded.last)}; record again"
+        if not parts:
+            return f"only clients measured it, and {self.key.name} is limited per broker"
+        if self.is_per_broker and self.broker_count is not None and len(parts) < self.broker_count:
+            are = "is" if len(parts) == 1 else "are"
+            return f"only {len(parts)} of {self.broker_count} brokers {are} recorded ({self.broker_names})"
+        for broker in sorted(parts, key=recent.__getitem__):
+            part, where = parts[broker], "" if broker is None else f" on broker {inert(broker)}"
+            if part is None:
+                why = "" if self.key.metrics else ", as no metric of it is known"
+                return f"{self.key.name} is not recorded{where}{why}"
+            share = self.missing_share(part.first, recent[broker], self.settings.unused_after_days)
+            if share is not None:
+                return f"only {share} recorded{where}"
+        return None
+
+    @property
+    def broker_names(self) -> str:
+        return listed(inert(name) for name in sorted(self.brokers))
 
     def propose(self, case: _Case, headroom: float | None) -> Recommendation | None:
         """Return what is proposed for a value that was sized; `None` for none."""
-        demand, settings, busiest = case.demand, self.settings, case.demand.busiest
-        if busiest is None or self.history is None:
+        settings, busiest = self.settings, None if case.highest is None else case.highest.busiest
+        if busiest is None:
             return None
         factor = settings.headroom if headroom is None else headroom
         after = self.value(case, factor)
@@ -319,19 +460,19 @@ class _KeySizer:
         notes = []
         if factor < settings.headroom:
             notes.append(f"x {settings.headroom:g} exceeds {self.shown_capacity(shown)}")
-        if demand.throttled:
-            samples = f"{demand.throttled:,} of {demand.samples:,} samples"
+        if case.throttled:
+            samples = f"{case.throttled:,} of {case.samples:,} samples"
             notes.append(f"throttled in {samples}: demand was higher")
         if busiest.outlier is not None and busiest.outlier_day is not None:
             notes.append(f"left out: {measured(busiest.outlier)} on {day_text(busiest.outlier_day)}")
-        if busiest.stands_out and busiest.next_basis is not None:
+        if busiest.next_basis is not None and busiest.basis > STANDS_OUT * busiest.next_basis:
             # The last day of a weekday is never left out.
             can_be_left_out = busiest.weekday_days >= settings.outlier_days + 2
             days = f"{option_of('outlier_days')} {settings.outlier_days + 1}"
             option = f" ({days} leaves it out)" if can_be_left_out else ""
             notes.append(f"that day stands out: at most {measured(busiest.next_basis)} on all others{option}")
-        days = f"{time_text(self.history.seconds(demand))}{'' if busiest.outlier is None else ' without outliers'}"
-        basis = " ".join(filter(None, (measured(demand.basis), busiest.text)))
+        days = f"{time_text(self.seconds(case))}{'' if busiest.outlier is None else ' without outliers'}"
+        basis = " ".join(filter(None, (measured(case.basis), busiest.text)))
         action = Advice.CREATE if case.before is None else Advice.UPDATE
         reason = f"p{settings.percentile:g} of {days}, {basis}, x {factor:g}"
         return self.row(case, action, reason, after=after, note="; ".join(notes) or None)
@@ -346,10 +487,7 @@ class _KeySizer:
         note: str | None = None,
         days: float | None = None,
     ) -> Recommendation:
-        demand, history = case.demand, self.history
-        if days is None:
-            days = 0.0 if not demand.every or history is None else history.seconds(demand) / DAY_S
-        busiest = demand.busiest
+        highest, busiest = case.highest, None if case.highest is None else case.highest.busiest
         return Recommendation(
             cluster=self.cluster,
             entity=case.entity,
@@ -359,11 +497,36 @@ class _KeySizer:
             after=case.before if action in (Advice.KEEP, Advice.NONE) else after,
             reason=reason,
             note=note,
-            samples=demand.samples,
-            days=round(days, 3),
+            samples=case.samples,
+            days=round(self.seconds(case) / DAY_S if days is None else days, 3),
             basis=None if busiest is None else busiest.basis,
             day=None if busiest is None else busiest.day,
             is_weekly=busiest is not None and busiest.is_weekly,
-            bucket=None if demand.highest is None else demand.highest.bucket,
-            broker=None if demand.highest is None else demand.highest.broker,
+            bucket=None if highest is None else highest.bucket,
+            broker=None if highest is None else highest.broker,
         )
+
+
+def _day(moment: datetime) -> str:
+    return moment.astimezone(UTC).date().isoformat()
+
+
+def time_text(seconds: float) -> str:
+    """Return for how long something is recorded: in days from two of them on.
+
+    >>> time_text(31 * DAY_S), time_text(5 * HOUR_S), time_text(724.5), time_text(37)
+    ('31 days', '5h', '12m 4s', '37s')
+    """
+    return f"{seconds / DAY_S:.0f} days" if seconds >= _MOST_TIME_S else duration_text(timedelta(seconds=seconds))
+
+
+def share_text(found: float, needed: float) -> str:
+    """Return how much of a time there is; never more than there is.
+
+    >>> share_text(3.28 * DAY_S, 14 * DAY_S), share_text(37, 14 * DAY_S), share_text(700, 1800)
+    ('3.2 of 14 days', '37s of 14 days', '11m 40s of 30m')
+    """
+    if needed < _MOST_TIME_S:
+        return f"{time_text(min(found, needed))} of {time_text(needed)}"
+    days = floor(found / DAY_S * 10) / 10
+    return f"{days:.1f} of {needed / DAY_S:g} days" if days else f"{time_text(found)} of {needed / DAY_S:g} days"

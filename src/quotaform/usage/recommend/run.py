@@ -6,16 +6,13 @@ What buckets used is a row for each bucket and broker, from which the quotas of 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import datetime
 from functools import partial
-from itertools import pairwise
-from math import ceil
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy
 import pyarrow
 from msgspec import Struct, structs
 from pyspark.sql import functions as f
@@ -24,7 +21,7 @@ from quotaform.fleet.job import kept_rows, table_rows
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.errors import ArgumentError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
-from quotaform.model.quota_key import QUOTA_KEYS, QUOTA_WINDOW_S, key_order
+from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.records.record import made_of
 from quotaform.plan.backtest import MOST_IN_PLAN
 from quotaform.plan.plan import Plan
@@ -33,20 +30,11 @@ from quotaform.repository.repository import Repository
 from quotaform.resolve.spark import HeldQuotas, packed, unpacked
 from quotaform.resolve.spark_quotas import arrow_schema, struct
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
-from quotaform.usage.bucket.rows import BucketRows, starts_of
-from quotaform.usage.bucket.spark import RecordedBucket, moment_of, packed_usage, per_bucket, quota_buckets
-from quotaform.usage.recommend.demand import (
-    DAY_S,
-    HOUR_S,
-    HOURS_OF_DAY,
-    BrokerRecorded,
-    BucketDemand,
-    Recorded,
-    busiest_day,
-)
+from quotaform.usage.bucket.bucket import RecordedBucket
+from quotaform.usage.bucket.spark import packed_usage, per_bucket, quota_buckets
+from quotaform.usage.recommend.demand import BucketDemand, read_demands, use_of
 from quotaform.usage.recommend.quota_edit import EditedFiles, edit_quotas, write_quotas
 from quotaform.usage.recommend.recommendation import (
-    PROPOSED,
     Advice,
     ClusterRecording,
     EditRecord,
@@ -189,16 +177,19 @@ def recommended(
             kept_rows(packed_usage(mine, quota_buckets(held), clusters, plain_files(usage, request.usage, clusters)))
         )
         used = kept(bucket_use(recording, settings.percentile, settings.outlier_days))
-        recordings = _recordings(used, names)
+        spans = used.groupBy("cluster").agg(f.min("first").alias("first"), f.max("last").alias("last"))
+        known = {row.pop("cluster"): row for row in spans.toArrow().to_pylist()}
+        nothing = {"first": None, "last": None}
+        recordings = tuple(ClusterRecording(cluster=name, **known.get(name, nothing)) for name in names)
         missing = [each.cluster for each in recordings if each.last is None]
         require_recorded(usage, request.usage, names, missing, warn)
         rows = kept(recommendations(used, quotas, settings, clock.now()))
         in_order = rows.orderBy("cluster", "entity_key", "key")
-        is_proposed = f.col("action").isin([action.value for action in PROPOSED])
+        is_proposed = ~f.col("action").isin([Advice.KEEP.value, Advice.NONE.value])
         counts = {row["action"]: row["count"] for row in rows.groupBy("action").count().toArrow().to_pylist()}
         report = Recommendations(
             usage=request.usage,
-            settings=Sizing.of(settings),
+            settings=Sizing(**{name: getattr(settings, name) for name in Sizing.__struct_fields__}),
             clusters=recordings,
             summary=ProposalSummary(**{action.value: counts.get(action.value, 0) for action in Advice}),
             proposals=_first(in_order.where(is_proposed), MOST_PROPOSALS),
@@ -259,14 +250,6 @@ def _backtest(
         return ProposalBacktest(clusters=found.clusters, unwritten=unwritten, others=proposed.others)
 
 
-def _recordings(used: DataFrame, names: Sequence[str]) -> tuple[ClusterRecording, ...]:
-    """Return what was recorded of each cluster, in the order of the names."""
-    spans = used.groupBy("cluster").agg(f.min("first").alias("first"), f.max("last").alias("last"))
-    known = {row.pop("cluster"): row for row in spans.toArrow().to_pylist()}
-    nothing = {"first": None, "last": None}
-    return tuple(ClusterRecording(cluster=name, **known.get(name, nothing)) for name in names)
-
-
 def _first(rows: DataFrame, most: int) -> tuple[Recommendation, ...]:
     found = [
         made_of(row | {"entity": dict(row["entity"]), "weekly": row["is_weekly"]}, Recommendation)
@@ -276,15 +259,7 @@ def _first(rows: DataFrame, most: int) -> tuple[Recommendation, ...]:
 
 
 BUCKET_USE: Final = struct("cluster string", "first last timestamp", "use binary")
-"""What each bucket used of each broker: the first and the last sample, and a `BrokerUse` that is `packed`."""
-
-
-class BrokerUse(NamedTuple):
-    """What a bucket used of a broker."""
-
-    demand: BucketDemand  # Of which `hours` follows from all buckets of the key
-    last: datetime  # The last sample
-    hours: Mapping[int, int]  # The hours (UTC) with a sample, by days since 1970: a bit for each of a day
+"""What each bucket used of each broker: the first and the last sample, and what `read_demands` takes, `packed`."""
 
 
 def bucket_use(recording: DataFrame, percentile: float, outlier_days: int = 0) -> DataFrame:
@@ -302,7 +277,7 @@ def bucket_use(recording: DataFrame, percentile: float, outlier_days: int = 0) -
 
 def _use(percentile: float, outlier_days: int, bucket: RecordedBucket) -> dict[str, Any]:
     """Return the columns of `BUCKET_USE` of a bucket on a broker."""
-    first, found = bucket.series[0], _used(percentile, outlier_days, bucket.rows)
+    first, found = bucket.series[0], use_of(bucket.rows, percentile, outlier_days)
     last, hours = found.pop("last"), found.pop("hours")
     demand = BucketDemand(
         bucket=bucket.bucket,
@@ -314,87 +289,7 @@ def _use(percentile: float, outlier_days: int, bucket: RecordedBucket) -> dict[s
         is_coarse=any(each.is_coarse for each in bucket.series),
         **found,
     )
-    use = packed(BrokerUse(demand, last, hours))
-    return {"cluster": bucket.cluster, "first": demand.first, "last": last, "use": use}
-
-
-def _used(percentile: float, outlier_days: int, rows: BucketRows) -> dict[str, Any]:
-    """Return what a bucket used of a broker."""
-    at, rate = rows.at, rows.rate
-    day, hour = at // (DAY_S * 1_000_000), at // (HOUR_S * 1_000_000) % HOURS_OF_DAY
-    begins = starts_of(day)
-    bases: dict[date, float] = {}
-    for begin, end in pairwise((*begins, len(at))):
-        own = rate[begin:end]
-        rates = numpy.sort(own[~numpy.isnan(own)])
-        if len(rates):
-            bases[numpy.datetime64(int(day[begin]), "D").item()] = float(
-                rates[ceil(round(len(rates) * percentile / 100, 6)) - 1]
-            )
-    first, used = moment_of(int(at[0])), at[rate > 0]
-    window_s = QUOTA_WINDOW_S if numpy.isnan(rows.window_s[0]) else float(rows.window_s[0])
-    hours = numpy.bitwise_or.reduceat(1 << hour, begins)
-    return {
-        "busiest": busiest_day(bases, outlier_days),
-        "samples": int(numpy.count_nonzero(~numpy.isnan(rate))),
-        "throttled": int(numpy.count_nonzero(rows.is_newly_throttled & ~numpy.isnan(rate))),
-        "hours": dict(zip(day[begins].tolist(), hours.tolist(), strict=True)),
-        "first": first,
-        "begin": first - timedelta(seconds=window_s),
-        "last": moment_of(int(at[-1])),
-        "last_used": moment_of(int(used[-1])) if len(used) else None,
-    }
-
-
-def read_demands(uses: Iterable[bytes], unused_after_days: float) -> tuple[list[BucketDemand], dict[str, Recorded]]:
-    """Return what each bucket of a cluster used, and when each quota key was recorded.
-
-    `uses`: those of `BUCKET_USE` of the cluster. `unused_after_days`: after how many days without use a quota counts as
-    unused.
-    """
-    demands: list[BucketDemand] = []
-    recorded = {}
-    by_key: dict[str, list[BrokerUse]] = defaultdict(list)
-    for use in map(unpacked, uses):
-        by_key[use.demand.key].append(use)
-    for key, of_key in by_key.items():
-        last = max(use.last for use in of_key)
-        earliest = _hour(last) - ceil(unused_after_days * HOURS_OF_DAY) + 1
-        by_broker: dict[str | None, list[BrokerUse]] = defaultdict(list)
-        for use in of_key:
-            by_broker[use.demand.broker].append(use)
-        brokers = {
-            broker: BrokerRecorded(
-                first=min(use.demand.first for use in own),
-                recent_hours=_hours_from(earliest, _hours_by_day(own)),
-                begin=min(use.demand.begin for use in own),
-            )
-            for broker, own in by_broker.items()
-        }
-        recorded[key] = Recorded(last=last, brokers=brokers)
-        every = _hours_by_day(of_key)
-        demands += [structs.replace(use.demand, hours=_hours_from(_hour(use.demand.first), every)) for use in of_key]
-    return demands, recorded
-
-
-def _hour(moment: datetime) -> int:
-    """Return the hour since 1970."""
-    return int(moment.timestamp() // HOUR_S)
-
-
-def _hours_by_day(uses: Iterable[BrokerUse]) -> Mapping[int, int]:
-    """Return the hours with samples of any of the uses, as bits of each day."""
-    found: dict[int, int] = defaultdict(int)
-    for use in uses:
-        for day, hours in use.hours.items():
-            found[day] |= hours
-    return found
-
-
-def _hours_from(hour: int, by_day: Mapping[int, int]) -> int:
-    """Return how many hours there are from one on."""
-    first, rest = divmod(hour, HOURS_OF_DAY)
-    return sum((bits >> rest * (day == first)).bit_count() for day, bits in by_day.items() if day >= first)
+    return {"cluster": bucket.cluster, "first": demand.first, "last": last, "use": packed((demand, last, hours))}
 
 
 def recommendations(used: DataFrame, quotas: DataFrame, settings: RecommendSettings, now: datetime) -> DataFrame:
@@ -415,7 +310,7 @@ def recommendations(used: DataFrame, quotas: DataFrame, settings: RecommendSetti
             quotas[Entity.of(row["entity"])][row["key"]] = row["value"]
             brokers = row["brokers"]
         cluster = (values if quotas else used)["cluster"][0].as_py()
-        demands, recorded = read_demands(used["use"].to_pylist(), settings.unused_after_days)
+        demands, recorded = read_demands(map(unpacked, used["use"].to_pylist()), settings.unused_after_days)
         rows = recommend(cluster, quotas, demands, recorded, settings, now, brokers)
         found = [
             structs.asdict(each) | {"entity_key": each.entity.address, "entity": each.entity.parts} for each in rows

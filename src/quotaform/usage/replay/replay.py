@@ -42,7 +42,7 @@ import numpy
 from msgspec import Struct
 
 from quotaform.model.quota_key import QUOTA_WINDOW_S, Enforcement
-from quotaform.usage.bucket.rows import Booleans, Floats, Integers
+from quotaform.usage.bucket.bucket import Booleans, Floats, Integers
 from quotaform.usage.sample import LONGEST_STEP_S
 
 # When mutations were asked for: what a gauge of half a minute and more says of them, where it is read often.

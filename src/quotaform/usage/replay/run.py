@@ -24,7 +24,7 @@ from quotaform.plan.backtest import MOST_IN_PLAN, Backtest, BucketBacktest, Buck
 from quotaform.plan.plan import Plan
 from quotaform.resolve.spark import HeldQuotas
 from quotaform.resolve.spark_quotas import QUOTAS
-from quotaform.usage.bucket.spark import moment_of
+from quotaform.usage.bucket.bucket import moment_of
 from quotaform.usage.replay.report import Replays
 from quotaform.usage.replay.spark import IS_LIMITED, backtest, replayable, replays
 from quotaform.usage.table.schema import BACKTEST, SERIES

@@ -27,18 +27,18 @@ from quotaform.plan.backtest import Backtest
 from quotaform.report.report import MOST_POINTS, Span
 from quotaform.resolve.spark import HeldQuotas
 from quotaform.resolve.spark_quotas import struct
-from quotaform.usage.bucket.bucket import RecordedSeries, SeriesBucket
-from quotaform.usage.bucket.rows import Booleans, BucketRows, Floats, starts_of
-from quotaform.usage.bucket.spark import (
-    PLACE,
-    Find,
+from quotaform.usage.bucket.bucket import (
+    Booleans,
+    BucketRows,
+    Floats,
     RecordedBucket,
+    RecordedSeries,
+    SeriesBucket,
     finite_limit,
     moment_of,
-    packed_usage,
-    per_bucket,
-    quota_buckets,
+    starts_of,
 )
+from quotaform.usage.bucket.spark import PLACE, Find, packed_usage, per_bucket, quota_buckets
 from quotaform.usage.replay.replay import VARIANTS, DemandSeries, Replay, divided, replay
 from quotaform.usage.replay.report import Replays, ReplaySlot, drawn_buckets
 from quotaform.usage.table.schema import BACKTEST

@@ -22,9 +22,9 @@ from quotaform.report.comment import COMMENT_BYTES
 from quotaform.report.format import render
 from quotaform.report.html import render_html
 from quotaform.report.render import render_report
-from quotaform.report.report import Curve, Number, Report, Section, Span, Table
+from quotaform.report.report import Curve, Number, Plot, Report, Section, Span, Table
 from quotaform.resolve.report import resolve_report
-from quotaform.usage.replay.report import Replays, ReplaySlot, joined
+from quotaform.usage.replay.report import DrawnBucket, ReplaySlot, drawn_buckets, joined, replay_plots
 from tests.builder import PRODUCER, plan_of, receipt_of
 from tests.golden import usage_example as example
 from tests.golden.conftest import Golden
@@ -58,7 +58,7 @@ class Page(HTMLParser):
         return re.sub(r"(?s)<(style|script)>.*?</\1>|'sha256-[^']*'", "...", self.html)
 
 
-def replays() -> Replays:
+def replays() -> dict[DrawnBucket, list[Plot]]:
     """What would have happened to the buckets of the example, with a gap."""
     slots = tuple(
         ReplaySlot(
@@ -72,7 +72,8 @@ def replays() -> Replays:
         )
         for minute in (1, 2, 3, 6, 7, 8, 9, 11, 30)
     )
-    return Replays([slots], 60.0)
+    first = drawn_buckets(example.BACKTEST)[0]
+    return {first: [*replay_plots(*first, slots, 60.0)]}
 
 
 def history(name: str = "alice") -> Iterable[str]:

@@ -66,8 +66,6 @@ _LEAST: Final = 0.97
 """To which part a total may shrink that does not: the times of samples are not quite right."""
 _JITTER_S: Final = 1.0
 """By how much a beginning may be wrong that follows from many samples."""
-_FEWEST: Final = 4
-"""Samples from which anything follows."""
 _TOLERANCE_S: Final = 3.0
 """By how much the beginnings of a window that follow from two pairs of samples may differ: the time of a sample is not
 quite that at which the broker computed it."""
@@ -80,8 +78,8 @@ def asked_rates(at: Integers, rate: Floats) -> Floats:
 
     `at`: microseconds, in order, at most about `LONGEST_GAUGE_STEP_S` apart. `rate`: the recorded rate of mutations.
     """
-    if len(at) < _FEWEST:
-        return rate
+    if len(at) < 4:
+        return rate  # Nothing follows from so few samples.
     time = at / 1e6
     step = numpy.diff(time)
     pace = float(numpy.median(step))
@@ -146,8 +144,6 @@ def _beginnings(time: Floats, step: Floats, before: Floats, rate: Floats) -> Flo
 
 VARIANTS: Final = ("", "_low", "_high")
 """The estimate, and what bounds it, as the columns of a table name them."""
-_UNUSED: Final = {"": 0.5, "_low": 0.0, "_high": 1.0}
-"""Which part of an answer stays unused of a window, into which it does not fit."""
 _INTERLEAVED: Final = (12, 6, 3, 2)
 """Into how many interleaved recordings one may be taken apart."""
 _WIDEST: Final = 1.35 * QUOTA_WINDOW_S
@@ -203,25 +199,27 @@ def replay(demand: DemandSeries, limit: float, enforcement: Enforcement) -> Repl
         window = numpy.where(since <= LONGEST_STEP_S, since, pace_s)
         demand, pace_s = DemandSeries(demand.at, asked_rates(demand.at, demand.rate), window), numpy.nan
     steps = _steps(demand, pace_s)
-    limits = {variant: _used_limit(variant, limit, enforcement) for variant in VARIANTS}
+    # How much of a limit can be used, where answers are sent as a whole: of a window a part of one stays unused into
+    # which the next does not fit. No answer is larger than a window.
+    unused = enforcement.answer / QUOTA_WINDOW_S
+    limits = {
+        variant: max(limit - part * unused, limit / 2) for variant, part in zip(VARIANTS, (0.5, 0.0, 1.0), strict=True)
+    }
     least = 0.0 if enforcement.burst_s else limits["_high"]
     if not (steps.rate_high > least).any() or numpy.isnan(limit):
         none = numpy.zeros(len(demand.at))
         return Replay(steps.step_s, dict.fromkeys(VARIANTS, Wait(none, none)), none, numpy.full(len(none), numpy.nan))
     backlogs = {variant: _backlog(steps, variant, used, enforcement) for variant, used in limits.items()}
     waits = {variant: _wait(steps, variant, backlogs[variant], used, enforcement) for variant, used in limits.items()}
-    low, high = waits["_low"], waits["_high"]
-    waits |= {"_low": Wait(_shorter(low.waited), low.delay), "_high": Wait(_longer(steps, high.waited), high.delay)}
+    # An episode may have begun a step later and ended a step sooner, or the other way round.
+    low, high = waits["_low"].waited, waits["_high"].waited
+    least_waited = numpy.where(_is_beside(low == 0), numpy.fmax(0.0, low - QUOTA_WINDOW_S), low)
+    is_next = (high == 0) & _is_beside(high > 0) & ~steps.is_gap
+    most_waited = numpy.where(is_next, numpy.fmin(steps.step_s, QUOTA_WINDOW_S), high)
+    waits |= {"_low": Wait(least_waited, waits["_low"].delay), "_high": Wait(most_waited, waits["_high"].delay)}
     end, burst = backlogs[""].end, enforcement.burst_s * limit
     left = numpy.fmax(0.0, divided(end - burst, limits[""]))
     return Replay(steps.step_s, waits, left, _episodes(steps, waits[""].waited, end <= burst))
-
-
-def _used_limit(variant: str, limit: float, enforcement: Enforcement) -> float:
-    """Return how much of a limit can be used, where answers are sent as a whole."""
-    unused = enforcement.answer * _UNUSED[variant] / QUOTA_WINDOW_S
-    # No answer is larger than a window.
-    return max(limit - unused, limit / 2)
 
 
 def divided(number: Floats, by: Floats | float) -> Floats:
@@ -271,6 +269,11 @@ def _steps(demand: DemandSeries, pace_s: float) -> _Steps:
     spaced = numpy.where(numpy.isnan(spaced), window, spaced)
     seen = numpy.minimum(window, spaced)
     rate_before = _before(demand.rate, 1)
+    rate_high = numpy.fmax(demand.rate, rate_before)
+    if demand.rate_high is not None:
+        rate_high = demand.rate_high
+        for place in range(1, interleaved):
+            rate_high = numpy.fmax(rate_high, _before(demand.rate_high, place))
     return _Steps(
         at=at,
         rate=demand.rate,
@@ -283,9 +286,7 @@ def _steps(demand: DemandSeries, pace_s: float) -> _Steps:
         seen_s=seen,
         unseen_s=spaced - seen,
         rate_before=rate_before,
-        rate_high=numpy.fmax(demand.rate, rate_before)
-        if demand.rate_high is None
-        else _latest(demand.rate_high, interleaved),
+        rate_high=rate_high,
     )
 
 
@@ -293,14 +294,6 @@ def _before(values: Floats | Integers, places: int) -> Floats:
     """Return the value so many places before each; NaN if there is none."""
     found = numpy.full(len(values), numpy.nan)
     found[places:] = values[:-places]
-    return found
-
-
-def _latest(values: Floats, places: int) -> Floats:
-    """Return the largest of so many values up to each."""
-    found = values
-    for place in range(1, places):
-        found = numpy.fmax(found, _before(values, place))
     return found
 
 
@@ -353,17 +346,6 @@ def _wait(steps: _Steps, variant: str, backlog: _Backlog, limit: float, enforcem
         waited = numpy.where(is_used, numpy.fmax(waited, numpy.fmin(steps.step_s, at_once)), waited)
         delay = numpy.where(is_used, numpy.fmax(delay, at_once), delay)
     return Wait(waited, delay)
-
-
-def _shorter(waited: Floats) -> Floats:
-    """Return how long requests waited at least: an episode may have begun a step later and ended a step sooner."""
-    return numpy.where(_is_beside(waited == 0), numpy.fmax(0.0, waited - QUOTA_WINDOW_S), waited)
-
-
-def _longer(steps: _Steps, waited: Floats) -> Floats:
-    """Return how long requests waited at most: an episode may have begun a step sooner and ended a step later."""
-    is_next = (waited == 0) & _is_beside(waited > 0) & ~steps.is_gap
-    return numpy.where(is_next, numpy.fmin(steps.step_s, QUOTA_WINDOW_S), waited)
 
 
 def _is_beside(found: Booleans) -> Booleans:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from itertools import chain
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -14,7 +15,6 @@ from quotaform.plan.backtest import (
     Backtest,
     BucketBacktest,
     Buckets,
-    ClusterBacktest,
     detail_text,
     note_lines,
     recorded_text,
@@ -48,25 +48,34 @@ _COLUMNS: Final[Columns] = (
 _MOST_NAMES: Final = 5
 
 
-def backtest_report(found: Backtest, replays: Replays | None = None) -> Report:
+DrawnBucket: TypeAlias = tuple[str, BucketBacktest]
+"""A cluster, and one of its buckets."""
+
+
+def backtest_report(found: Backtest, replays: Mapping[DrawnBucket, Sequence[Plot]] | None = None) -> Report:
     """Return what plans would have throttled.
 
     `replays`: what would have happened to `drawn_buckets` over time, for a page.
     """
-    sections, notes = [], []
+    sections, about, notes, plots = [], [], [], {} if replays is None else replays
     for each in found.clusters:
         name = spell_name(each.cluster)
         for title, buckets in (("changed by the plan", each.changed), ("not changed by the plan", each.unchanged)):
             if buckets.rows:
-                plots = () if replays is None else tuple(_plots(found, each, buckets, replays))
-                sections.append(Section(backtest_table(each.cluster, f"Limits {title} of {name}", buckets), plots))
+                own = [plots[of] for of in plots if of[0] == each.cluster and of[1] in buckets.rows]
+                table = backtest_table(each.cluster, f"Limits {title} of {name}", buckets)
+                sections.append(Section(table, tuple(chain.from_iterable(own))))
+        about.append(
+            f"Usage {inert(each.usage)}, cluster {name}, plan {each.plan_id.removeprefix('sha256:')[:8]}: "
+            f"{recorded_text(each)}"
+        )
         notes += [f"{name}: {text}" for text in (total_text(each), *note_lines(each))]
     if found.unknown:
         names = listed([spell_name(name) if name else "rows without a cluster" for name in found.unknown], _MOST_NAMES)
         notes.append(f"Recorded, but not backtested: {names}.")
     return Report(
         title="Backtest of quotas",
-        about=tuple(_recorded(each) for each in found.clusters),
+        about=tuple(about),
         sections=tuple(sections),
         nothing="Nobody would have been throttled, and nobody was.",
         notes=tuple(notes),
@@ -100,17 +109,6 @@ def _row(cluster: str, row: BucketBacktest, longest: float) -> tuple[Cell, ...]:
     )
 
 
-def _recorded(found: ClusterBacktest) -> str:
-    plan = f", plan {found.plan_id.removeprefix('sha256:')[:8]}"
-    return f"Usage {inert(found.usage)}, cluster {spell_name(found.cluster)}{plan}: {recorded_text(found)}"
-
-
-def _plots(found: Backtest, cluster: ClusterBacktest, buckets: Buckets, replays: Replays) -> Iterator[Plot]:
-    for drawn, slots in zip(drawn_buckets(found), replays.slots, strict=False):
-        if drawn[0] == cluster.cluster and any(drawn[1] is each for each in buckets.rows):
-            yield from _replay_plots(drawn, slots, replays.step_s)
-
-
 class ReplaySlot(Struct, frozen=True, kw_only=True):
     """What would have happened to a bucket in a slot of time."""
 
@@ -119,17 +117,6 @@ class ReplaySlot(Struct, frozen=True, kw_only=True):
     throttle_ms: float | None = None  # The highest throttle time that was recorded; `None` if there was none
     waits: Span | None = None  # From when to when requests would have waited; `None` for not at all
     may_wait: Span | None = None  # The same by the upper bound
-
-
-class Replays(Struct, frozen=True):
-    """What would have happened to `drawn_buckets` over time."""
-
-    slots: Sequence[Sequence[ReplaySlot]] = ()  # Of each of them
-    step_s: float = 1.0  # How long a slot is, in seconds
-
-
-DrawnBucket = tuple[str, BucketBacktest]
-"""A cluster, and one of its buckets."""
 
 
 def drawn_buckets(found: Backtest) -> list[DrawnBucket]:
@@ -152,9 +139,11 @@ def _by_time(found: DrawnBucket) -> tuple[float, float, float]:
     return -(row.throttled_s.value or 0.0), -row.throttled_s.high, -row.recorded_throttled_s
 
 
-def _replay_plots(found: DrawnBucket, slots: Sequence[ReplaySlot], step_s: float) -> Iterator[Plot]:
-    """Yield the rate of a bucket with its limits over time, and the throttle time that was recorded."""
-    cluster, row = found
+def replay_plots(cluster: str, row: BucketBacktest, slots: Sequence[ReplaySlot], step_s: float) -> Iterator[Plot]:
+    """Yield the rate of a bucket with its limits over time, and the throttle time that was recorded.
+
+    `step_s`: how long a slot is, in seconds.
+    """
     if not slots:
         return
     name, where, broker, key = bucket_cells(row.bucket, cluster, row.broker, row.key)

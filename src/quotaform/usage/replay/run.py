@@ -22,19 +22,17 @@ from quotaform.model.quotas import Quotas
 from quotaform.model.records.record import made_of
 from quotaform.plan.backtest import MOST_IN_PLAN, Backtest, BucketBacktest, Buckets, ClusterBacktest
 from quotaform.plan.plan import Plan
+from quotaform.report.report import Plot
 from quotaform.resolve.spark import HeldQuotas
 from quotaform.resolve.spark_quotas import QUOTAS
 from quotaform.usage.bucket.bucket import moment_of
-from quotaform.usage.replay.report import Replays
+from quotaform.usage.replay.report import DrawnBucket
 from quotaform.usage.replay.spark import IS_LIMITED, backtest, replayable, replays
 from quotaform.usage.table.schema import BACKTEST, SERIES
-from quotaform.usage.table.table import Clusters, plain_files, read_usage, require_recorded, time_text, usage_of
+from quotaform.usage.table.table import plain_files, read_usage, require_recorded, time_text, usage_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-
-
-_MOST_UNKNOWN = 100
 
 
 class BacktestRequest(Struct, frozen=True, kw_only=True):
@@ -55,7 +53,7 @@ def backtested(
     request: BacktestRequest,
     plans: Sequence[Plan],
     warn: Callable[[str], None] = lambda _: None,
-) -> Iterator[tuple[Backtest, DataFrame, Callable[[], Replays]]]:
+) -> Iterator[tuple[Backtest, DataFrame, Callable[[], Mapping[DrawnBucket, Sequence[Plot]]]]]:
     """Give the backtest of plans, `BACKTEST` with all its rows as long as the context lasts, and what reads replays.
 
     These are of some buckets over time, for a page; their usage is read again. `plans`: one plan per cluster, each with
@@ -76,10 +74,12 @@ def backtested(
         time = time_text(request.since, request.until)
         require_recorded(usage, request.usage, names, missing, warn, time, is_required=request.is_required)
         rows = stack.enter_context(table_rows(backtest(recording)))
+        recorded = usage.select("cluster").distinct().toArrow().column("cluster").to_pylist()
+        others = {clusters.name_of(name) for name in recorded} - (clusters.names or set())
         result = Backtest(
             usage=request.usage,
             clusters=_clusters(request, plans, recordings, rows),
-            unknown=_unknown(usage, clusters),
+            unknown=tuple(sorted(name or "" for name in others)[:100]),
         )
         ordered = rows.orderBy("cluster", f.desc("throttled_s"), "key", "bucket", "broker")
         yield result, ordered, partial(replays, recording, result)
@@ -144,18 +144,23 @@ def _recordings(recording: DataFrame) -> Mapping[str, dict[str, Any]]:
     }
 
 
-def _unknown(usage: DataFrame, clusters: Clusters) -> tuple[str, ...]:
-    """Return clusters that were not tested; the empty name is that of rows without a cluster."""
-    others = usage.select("cluster").distinct().toArrow().column("cluster").to_pylist()
-    names = {clusters.name_of(name) for name in others} - (clusters.names or set())
-    return tuple(sorted(name or "" for name in names)[:_MOST_UNKNOWN])
-
-
 def _clusters(
     request: BacktestRequest, plans: Sequence[Plan], recordings: Mapping[str, dict[str, Any]], rows: DataFrame
 ) -> tuple[ClusterBacktest, ...]:
-    counts = _counts(rows)
-    largest = _largest(rows, request.most)
+    throttled, high, recorded = (f.col(name) for name in ("throttled_s", "throttled_s_high", "recorded_throttled_s"))
+    # Whether requests would or may have waited, or did wait.
+    is_affected = (high > 0) | (recorded > 0)
+    found = rows.groupBy("cluster", "is_changed").agg(
+        f.count("*").alias("buckets"),
+        f.count_if(throttled > 0).alias("throttled"),
+        f.count_if((f.coalesce(throttled, f.lit(0.0)) <= 0) & (high > 0)).alias("possible"),
+        f.count_if(recorded > 0).alias("recorded"),
+        f.count_if(f.col("hidden_s") > 0).alias("hidden"),
+        f.count_if(f.col("is_coarse") & (high > 0)).alias("coarse"),
+        f.count_if(is_affected).alias("affected"),
+    )
+    counts = {(row.pop("cluster"), row.pop("is_changed")): row for row in found.toArrow().to_pylist()}
+    largest = _largest(rows.where(is_affected), request.most)
     made = []
     for plan in plans:
         name = plan.header.cluster_name
@@ -178,25 +183,6 @@ def _clusters(
     return tuple(made)
 
 
-def _counts(rows: DataFrame) -> Mapping[tuple[str, bool], dict[str, int]]:
-    throttled, high = f.col("throttled_s"), f.col("throttled_s_high")
-    found = rows.groupBy("cluster", "is_changed").agg(
-        f.count("*").alias("buckets"),
-        f.count_if(throttled > 0).alias("throttled"),
-        f.count_if((f.coalesce(throttled, f.lit(0.0)) <= 0) & (high > 0)).alias("possible"),
-        f.count_if(f.col("recorded_throttled_s") > 0).alias("recorded"),
-        f.count_if(f.col("hidden_s") > 0).alias("hidden"),
-        f.count_if(f.col("is_coarse") & (high > 0)).alias("coarse"),
-        f.count_if(_is_affected()).alias("affected"),
-    )
-    return {(row.pop("cluster"), row.pop("is_changed")): row for row in found.toArrow().to_pylist()}
-
-
-def _is_affected() -> Column:
-    """Return whether requests would or may have waited, or did wait."""
-    return (f.col("throttled_s_high") > 0) | (f.col("recorded_throttled_s") > 0)
-
-
 def _largest(rows: DataFrame, most: int) -> Mapping[tuple[str, bool], list[BucketBacktest]]:
     """Return the first rows of each cluster, of buckets that the plan changes and of the others."""
     order: list[Column | str] = [
@@ -206,7 +192,7 @@ def _largest(rows: DataFrame, most: int) -> Mapping[tuple[str, bool], list[Bucke
         *("key", "bucket", "broker"),
     ]
     place = f.row_number().over(Window.partitionBy("cluster", "is_changed").orderBy(*order))
-    first = rows.where(_is_affected()).withColumn("place", place).where(f.col("place") <= most)
+    first = rows.withColumn("place", place).where(f.col("place") <= most)
     found: dict[tuple[str, bool], list[BucketBacktest]] = {}
     for row in first.orderBy("cluster", "is_changed", "place").select(*BACKTEST.names).toArrow().to_pylist():
         found.setdefault((row["cluster"], row["is_changed"]), []).append(_bucket(row))

@@ -11,20 +11,18 @@ The model of what brokers do is that of `quotaform.usage.replay.replay`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial, reduce
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from math import ceil
-from operator import and_
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy
 from msgspec import Struct
 from pyspark.sql import functions as f
 
-from quotaform.fleet.table import make_table
 from quotaform.model.quota_key import QUOTA_KEYS, Enforcement
 from quotaform.plan.backtest import Backtest
-from quotaform.report.report import MOST_POINTS, Span
+from quotaform.report.report import MOST_POINTS, Plot, Span
 from quotaform.resolve.spark import HeldQuotas
 from quotaform.resolve.spark_quotas import struct
 from quotaform.usage.bucket.bucket import (
@@ -38,9 +36,9 @@ from quotaform.usage.bucket.bucket import (
     moment_of,
     starts_of,
 )
-from quotaform.usage.bucket.spark import PLACE, Find, packed_usage, per_bucket, quota_buckets
+from quotaform.usage.bucket.spark import Find, packed_usage, per_bucket, quota_buckets
 from quotaform.usage.replay.replay import VARIANTS, DemandSeries, Replay, divided, replay
-from quotaform.usage.replay.report import Replays, ReplaySlot, drawn_buckets
+from quotaform.usage.replay.report import DrawnBucket, ReplaySlot, drawn_buckets, replay_plots
 from quotaform.usage.table.schema import BACKTEST
 from quotaform.usage.table.table import EVERY_CLUSTER, Clusters, PlainFiles
 
@@ -201,46 +199,47 @@ def _most(values: Floats) -> float | None:
     return float(found.max()) if len(found) else None
 
 
-_SLOTS: Final = struct("number at long", "rate throttle_ms start end start_high end_high double")
+_SLOTS: Final = struct(
+    "cluster broker key bucket string", "at long", "rate throttle_ms start end start_high end_high double"
+)
 
 
-def replays(recording: DataFrame, tested: Backtest) -> Replays:
+def replays(recording: DataFrame, tested: Backtest) -> dict[DrawnBucket, tuple[Plot, ...]]:
     """Return what would have happened over time to the buckets of a backtest that are drawn.
 
     `recording`: `replayable`, persisted.
     """
-    chosen = drawn_buckets(tested)
-    if not chosen:
-        return Replays()
+    drawn = {(cluster, row.broker, row.key, row.bucket): (cluster, row) for cluster, row in drawn_buckets(tested)}
+    if not drawn:
+        return {}
     times = [time for each in tested.clusters for time in (each.first, each.last) if time is not None]
     step_s = ceil(((max(times) - min(times)).total_seconds() + 1) / MOST_POINTS)
-    numbers = {(cluster, each.broker, each.key, each.bucket): number for number, (cluster, each) in enumerate(chosen)}
-    kinds = struct(" ".join((*(f"of_{name}" for name in PLACE), "string")))
-    wanted = f.broadcast(make_table(recording.sparkSession, kinds, list(numbers)))
-    same = reduce(and_, (f.col(name).eqNullSafe(f.col(f"of_{name}")) for name in PLACE))
-    own = recording.where(IS_LIMITED).join(wanted, same, "left_semi")
-    points = per_bucket(own, partial(_slots, step_s, numbers), _SLOTS)
-    slots: list[list[ReplaySlot]] = [[] for _ in chosen]
-    for row in points.orderBy("number", "at").toArrow().to_pylist():
-        slots[row["number"]].append(
+    own = recording.where(IS_LIMITED).where(f.col("bucket").isin([row.bucket for _, row in drawn.values()]))
+    slots: dict[tuple[Any, ...], list[ReplaySlot]] = {place: [] for place in drawn}
+    for row in per_bucket(own, partial(_slots, step_s, {*drawn}), _SLOTS).orderBy("at").toArrow().to_pylist():
+        waits, may_wait = (
+            None if row[start] is None else Span(moment_of(row[start]), moment_of(row[end]))
+            for start, end in (("start", "end"), ("start_high", "end_high"))
+        )
+        slots[row["cluster"], row["broker"], row["key"], row["bucket"]].append(
             ReplaySlot(
                 at=moment_of(row["at"]),
                 rate=row["rate"],
                 throttle_ms=row["throttle_ms"],
-                waits=_span(row["start"], row["end"]),
-                may_wait=_span(row["start_high"], row["end_high"]),
+                waits=waits,
+                may_wait=may_wait,
             )
         )
-    return Replays(slots, float(step_s))
+    return {of: tuple(replay_plots(*of, slots[place], step_s)) for place, of in drawn.items()}
 
 
-def _slots(step_s: int, numbers: Mapping[tuple[Any, ...], int], bucket: RecordedBucket) -> dict[str, Any] | None:
-    """Return the columns of `_SLOTS` of a bucket."""
-    made = _replayed(bucket)
+def _slots(step_s: int, drawn: Collection[tuple[Any, ...]], bucket: RecordedBucket) -> dict[str, Any] | None:
+    """Return the columns of `_SLOTS` of a bucket, if it is drawn."""
+    made = _replayed(bucket) if tuple(bucket.place.values()) in drawn else None
     if made is None:
         return None
     found = replay_slots(step_s, made)
-    return {**found, "number": [numbers[tuple(bucket.place.values())]] * len(found["at"])}
+    return {**found, **{name: [value] * len(found["at"]) for name, value in bucket.place.items()}}
 
 
 def replay_slots(step_s: int, bucket: ReplayedBucket) -> dict[str, Any]:
@@ -261,7 +260,3 @@ def replay_slots(step_s: int, bucket: ReplayedBucket) -> dict[str, Any]:
         found[f"start{name}"] = numpy.fmin.reduceat(begin, starts)
         found[f"end{name}"] = numpy.fmax.reduceat(numpy.where(waited, at, numpy.nan), starts)
     return found
-
-
-def _span(start: float | None, end: float | None) -> Span | None:
-    return None if start is None or end is None else Span(moment_of(start), moment_of(end))

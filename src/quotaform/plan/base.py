@@ -27,9 +27,8 @@ from quotaform.model.quotas import Base, Cause, DeclaredBase
 from quotaform.model.text import inert, nearest, option_of, quote
 from quotaform.plan.check.facts import ClusterBase, safeguards_of
 from quotaform.plan.receipt_file import is_receipt, read_receipt_base
-from quotaform.repository.git_revision import GitRevision
 from quotaform.repository.policy import policy_digests
-from quotaform.repository.revision import MOST_BYTES, DiskFolder, Folder
+from quotaform.repository.revision import MOST_BYTES, DiskFolder, Folder, GitRevision
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Config

@@ -36,7 +36,7 @@ from quotaform.model.text import MIB
 from quotaform.plan.check.facts import NotSearched, Removal, RemovalSearch
 from quotaform.plan.plan import PlanSource
 from quotaform.repository.policy import list_policies
-from quotaform.repository.revision import WORK_TREE, DiskFolder
+from quotaform.repository.revision import WORK_TREE, DiskFolder, GitRevision
 from quotaform.system.files import POLICY_LIMIT
 
 if TYPE_CHECKING:
@@ -161,7 +161,6 @@ def _file_differs(repository: Repository, file: Path, objects: GitObjects, root:
 
 def _policies_differ(folder: Path, config: Config, objects: GitObjects, root: str, top: Path) -> bool:
     """Whether the policies that quotaform.yaml names are not those of the commit; see `_file_differs`."""
-    from quotaform.repository.git_revision import GitRevision
 
     committed = GitRevision(objects, root, top, elsewhere=WORK_TREE).folder(folder)
     if committed is None:

@@ -7,7 +7,7 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from threading import Event, Lock, Thread
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from quotaform.cluster.gateway import Gateway
 from quotaform.model.entity import spell_name
@@ -77,9 +77,6 @@ T = TypeVar("T")
 AT_ONCE: Final = 16
 """How many clusters are worked on at a time."""
 
-_MOST_NAMES: Final = 3
-"""How many clusters a line of progress names."""
-
 Connect = Callable[["Cluster"], Gateway]
 """Opens the gateway of a cluster."""
 
@@ -94,107 +91,71 @@ def work_on(
     """Work on clusters in threads, each with a connection, and yield one outcome per cluster, in order.
 
     `work` is called once per cluster, with what shows how far it is if there is only one. `known`: clusters that have
-    failed already, with the reasons; they are not connected to.
+    failed already, with the reasons; they are not connected to. An error that is not a `QuotaformError` is raised.
 
     An interrupt while an outcome is waited for is raised again after those of all clusters that are finished. The end
     of the iterator closes the connections that are still open, which ends whatever waits for a broker, and the threads
     are daemons: so an interrupt is never kept waiting.
     """
-    steps = ClusterProgress(progress)
-    run = _ClusterRun(clusters, work, connect, known, steps if len(clusters) == 1 else no_progress)
+    steps, total = ClusterProgress(progress), len(clusters)
+    results: dict[str, Future[T]] = {cluster.name: Future() for cluster in clusters}
+    for name, error in known.items():
+        results[name].set_exception(error)
+    todo = [cluster for cluster in clusters if cluster.name not in known]
+    next_one = iter(todo)
+    connections: list[C] = []
+    lock, is_over = Lock(), Event()
+
+    def work_on_some() -> None:
+        while True:
+            with lock:
+                cluster = None if is_over.is_set() else next(next_one, None)
+            if cluster is None:
+                return
+            result = results[cluster.name]
+            try:
+                connection = connect(cluster)
+                with lock:
+                    connections.append(connection)
+                try:
+                    if is_over.is_set():
+                        raise NotReadError("not read: the run is over")
+                    result.set_result(work(cluster, connection, steps if total == 1 else no_progress))
+                finally:
+                    with lock:
+                        connections.remove(connection)
+                    connection.close()
+            except BaseException as error:
+                if not result.done():
+                    result.set_exception(error)
+
+    def outcome(cluster: Cluster) -> ClusterOutcome[T]:
+        return ClusterOutcome.of(cluster.name, results[cluster.name].result)
+
     try:
-        run.start()
-        yield from run.outcomes(steps)
+        for number in range(min(AT_ONCE, len(todo))):
+            Thread(target=work_on_some, name=f"quotaform-cluster-{number}", daemon=True).start()
+        steps(f"Reading quotas of {_names(clusters)}", 0, total if total > 1 else 0)
+        for place, cluster in enumerate(clusters):
+            try:
+                while not wait([results[cluster.name]], REPORT_INTERVAL).done:
+                    waiting = [each for each in clusters if not results[each.name].done()]
+                    if total == 1:
+                        steps.repeat()
+                    elif waiting:
+                        steps(f"Waiting for {_names(waiting)}", total - len(waiting), total)
+            except KeyboardInterrupt:
+                yield from (outcome(each) for each in clusters[place:] if results[each.name].done())
+                raise
+            yield outcome(cluster)
     finally:
-        run.close()
-
-
-class _ClusterRun(Generic[C, T]):
-    def __init__(
-        self,
-        clusters: Sequence[Cluster],
-        work: Callable[[Cluster, C, Progress], T],
-        connect: Callable[[Cluster], C],
-        known: Mapping[str, QuotaformError],
-        progress: Progress,
-    ) -> None:
-        self._clusters = clusters
-        self._work = work
-        self._connect = connect
-        self._progress = progress
-        self._results: dict[str, Future[T]] = {cluster.name: Future() for cluster in clusters}
-        for name, error in known.items():
-            self._results[name].set_exception(error)
-        self._todo = [cluster for cluster in reversed(clusters) if cluster.name not in known]
-        self._open: list[C] = []
-        self._lock = Lock()
-        self._is_over = False
-
-    def start(self) -> None:
-        for number in range(min(AT_ONCE, len(self._todo))):
-            Thread(target=self._work_on_some, name=f"quotaform-cluster-{number}", daemon=True).start()
-
-    def close(self) -> None:
-        with self._lock:
-            self._is_over = True
-            left = tuple(self._open)
+        with lock:
+            is_over.set()
+            left = tuple(connections)
         for connection in left:
             with suppress(Exception):
                 connection.close()
 
-    def outcomes(self, steps: ClusterProgress) -> Iterator[ClusterOutcome[T]]:
-        steps(f"Reading quotas of {_names(self._clusters)}", 0, len(self._clusters) if len(self._clusters) > 1 else 0)
-        for place, cluster in enumerate(self._clusters):
-            try:
-                self._await(cluster, steps)
-            except KeyboardInterrupt:
-                yield from (self._outcome(each) for each in self._clusters[place:] if self._results[each.name].done())
-                raise
-            yield self._outcome(cluster)
-
-    def _await(self, cluster: Cluster, steps: ClusterProgress) -> None:
-        """Wait until the work on a cluster is done, and report meanwhile which clusters are waited for."""
-        total = len(self._clusters)
-        while not wait([self._results[cluster.name]], REPORT_INTERVAL).done:
-            waiting = [each for each in self._clusters if not self._results[each.name].done()]
-            if total == 1:
-                steps.repeat()
-            elif waiting:
-                steps(f"Waiting for {_names(waiting)}", total - len(waiting), total)
-
-    def _outcome(self, cluster: Cluster) -> ClusterOutcome[T]:
-        """Return the outcome of a cluster; an error that is not a `QuotaformError` is raised."""
-        return ClusterOutcome.of(cluster.name, self._results[cluster.name].result)
-
-    def _work_on_some(self) -> None:
-        while (cluster := self._next()) is not None:
-            result = self._results[cluster.name]
-            try:
-                with self._connected(cluster) as connection:
-                    result.set_result(self._work(cluster, connection, self._progress))
-            except BaseException as error:
-                result.set_exception(error)
-
-    def _next(self) -> Cluster | None:
-        with self._lock:
-            return self._todo.pop() if self._todo and not self._is_over else None
-
-    @contextmanager
-    def _connected(self, cluster: Cluster) -> Iterator[C]:
-        """Connect to a cluster, and note the connection as long as it is open."""
-        connection = self._connect(cluster)
-        with self._lock:
-            self._open.append(connection)
-            is_over = self._is_over
-        try:
-            if is_over:
-                raise NotReadError("not read: the run is over")
-            yield connection
-        finally:
-            with self._lock:
-                self._open.remove(connection)
-            connection.close()
-
 
 def _names(clusters: Sequence[Cluster]) -> str:
-    return listed((spell_name(cluster.label) for cluster in clusters), _MOST_NAMES)
+    return listed((spell_name(cluster.label) for cluster in clusters), 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
@@ -30,8 +31,6 @@ MOST_POLICIES: Final = 100
 MOST_LISTED: Final = 10_000
 """How many files and folders are looked at for one glob."""
 
-_UNREADABLE: Final = ""
-
 
 class _NoFilesError(Exception):
     """A path or a glob stands for nothing that can be read."""
@@ -50,13 +49,14 @@ def list_policies(folder: Folder, paths: Sequence[ListedPath], problems: list[Fi
             problems.append(rule.BAD_POLICY.finding(str(error), location=each.location))
             continue
         for path in found:
-            if path not in known and len(known) == MOST_POLICIES:
+            if path in known:
+                continue
+            if len(known) == MOST_POLICIES:
                 text = f"there are more than {MOST_POLICIES} files of policies; join some"
                 problems.append(rule.BAD_POLICY.finding(text, location=each.location))
                 return
-            if path not in known:
-                known.add(path)
-                yield path
+            known.add(path)
+            yield path
 
 
 def policy_digest(content: bytes) -> str:
@@ -71,7 +71,7 @@ def policy_digests(folder: Folder, paths: Sequence[ListedPath]) -> Mapping[str, 
         try:
             found[path] = policy_digest(folder.read(path, POLICY_LIMIT))
         except FileReadError:
-            found[path] = _UNREADABLE
+            found[path] = ""
     return found
 
 
@@ -92,18 +92,15 @@ def _expand(folder: Folder, text: str) -> list[str]:
     found = [""]
     for part in normal.split("/"):
         found = [path for parent in found for path in _matching(folder, parent, part)]
-    files = [path for path in found if not _is_folder(folder, path)]
+    files: list[str] = []
+    for path in found:
+        with suppress(FileReadError):
+            if folder.is_folder(path):
+                continue
+        files.append(path)  # What leads nowhere is found when it is read.
     if not files:
         raise _NoFilesError(f"{shown} matches no file; correct the pattern, or remove it")
     return files
-
-
-def _is_folder(folder: Folder, path: str) -> bool:
-    """Whether a path leads to a folder; what leads nowhere is found when it is read."""
-    try:
-        return folder.is_folder(path)
-    except FileReadError:
-        return False
 
 
 def _matching(folder: Folder, parent: str, part: str) -> list[str]:

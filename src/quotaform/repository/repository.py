@@ -8,7 +8,7 @@ nothing in it is trusted.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
@@ -105,7 +105,8 @@ class Repository(Struct, frozen=True, kw_only=True):
         """Read quotaform.yaml; an empty configuration if there is none and none was named.
 
         Raises `InvalidFilesError` if it is invalid, or missing although somebody named it; all problems at once, and
-        `UsageError` if the quotas directory is the folder of one cluster.
+        `UsageError` if the quotas directory is the folder of one cluster: it is named after one, in `quotas.d`
+        or next to folders of others.
         """
         from quotaform.desired.config_reader import read_config
 
@@ -118,7 +119,12 @@ class Repository(Struct, frozen=True, kw_only=True):
         config, problems = read_config(source, self.config_path.parent)
         if problems:
             raise InvalidFilesError(problems)
-        self._require_whole(config)
+        path = Path(os.path.normpath(Path.cwd() / self.directory))
+        others = [path.parent / name for name in config.clusters if name != path.name]
+        if path.name in config.clusters and (path.parent.name == QUOTAS_NAME or any(map(is_folder, others))):
+            whole = self.directory.parent if self.directory.name == path.name else self.directory / os.pardir
+            here = inert(self.directory.as_posix())
+            raise UsageError(f"{here} is the layer of cluster {path.name}; give {inert(whole.as_posix())}")
         return config
 
     def require_prunable(self, config: Config, mode: PruneMode) -> None:
@@ -158,33 +164,12 @@ class Repository(Struct, frozen=True, kw_only=True):
         except FileReadError as error:
             raise _invalid(rule.UNREADABLE, f"cannot be read: {error.reason}", path) from None
 
-    def _require_whole(self, config: Config) -> None:
-        """Make sure that the directory is not the folder of one cluster.
-
-        Raises `UsageError` if it is named after a cluster, in `quotas.d` or next to folders of other clusters.
-        """
-        path = Path(os.path.normpath(Path.cwd() / self.directory))
-        if path.name not in config.clusters:
-            return
-        others = [path.parent / name for name in config.clusters if name != path.name]
-        if path.parent.name == QUOTAS_NAME or any(is_folder(other) for other in others):
-            is_named = self.directory.name == path.name
-            whole = self.directory.parent if is_named else self.directory / os.pardir
-            here = inert(self.directory.as_posix())
-            raise UsageError(f"{here} is the layer of cluster {path.name}; give {inert(whole.as_posix())}")
-
     def has_config(self) -> bool:
         """Whether there is a quotaform.yaml."""
         try:
             return self.revision.read_config(self.config_path) is not None
         except FileReadError:
             return True
-
-    def _has_config_here(self) -> bool:
-        """Whether quotaform.yaml was named, or is next to the quotas directory or in the current one."""
-        folders = (Path(os.path.normpath(Path.cwd() / path)).parent for path in (self.directory, CONFIG_NAME))
-        at = Path(os.path.normpath(Path.cwd() / self.config_path)).parent
-        return self.needs_config or (at in folders and self.has_config())
 
     def layout(self, config: Config, *, may_be_empty: bool = False) -> Layout:
         """Read the files of the quotas directory; what is wrong with them is found when they are checked.
@@ -194,9 +179,13 @@ class Repository(Struct, frozen=True, kw_only=True):
         """
         tree = self.revision.read_tree(self.directory, self.keep())
         may_be_empty = may_be_empty and tree.near is None
-        if may_be_empty and tree.looked_at is not None and not self._has_config_here():
-            may_be_empty = tree.above is None
-            tree = structs.replace(tree, name=tree.looked_at if may_be_empty else tree.name)
+        if may_be_empty and tree.looked_at is not None and not self.needs_config:
+            # Is quotaform.yaml next to the quotas directory, or in the current one?
+            paths = (self.config_path, self.directory, CONFIG_NAME)
+            at, *near = (os.path.normpath(Path.cwd() / path / os.pardir) for path in paths)
+            if at not in near or not self.has_config():
+                may_be_empty = tree.above is None
+                tree = structs.replace(tree, name=tree.looked_at if may_be_empty else tree.name)
         return Layout(tree, config.clusters, may_be_empty=may_be_empty)
 
     def load(self, config: Config, today: date, *, may_be_empty: bool = False) -> LoadedFiles:
@@ -263,7 +252,14 @@ class Repository(Struct, frozen=True, kw_only=True):
             raise ClusterChoiceError(target.clusters or list(config.clusters))
         name = next(iter(target.clusters), None)
         if target.snapshot:
-            return self._snapshot_cluster(config, name, target.snapshot)
+            from quotaform.cluster.snapshot import read_snapshot
+
+            taken = read_snapshot(target.snapshot) if name is None else None
+            name = name or (taken.cluster_name if taken else "")
+            known = choose_cluster(config, name) if name in config.clusters else Cluster(name=name)
+            return replace(
+                known, bootstrap_servers=(), command_config=None, snapshot=target.snapshot, folder=None, taken=taken
+            )
         try:
             # First of all: what is no address may hold a password, and must not become a name.
             parse_servers(target.bootstrap_servers or "")
@@ -288,16 +284,6 @@ class Repository(Struct, frozen=True, kw_only=True):
             named, command_config=target.command_config, config_reference=None, config_location=None, folder=None
         )
 
-    def _snapshot_cluster(self, config: Config, name: str | None, path: Path) -> Cluster:
-        from quotaform.cluster.snapshot import read_snapshot
-
-        taken = None
-        if name is None:
-            taken = read_snapshot(path)
-            name = taken.cluster_name
-        known = choose_cluster(config, name) if name in config.clusters else Cluster(name=name)
-        return replace(known, bootstrap_servers=(), command_config=None, snapshot=path, folder=None, taken=taken)
-
 
 def _invalid(broken: FindingRule, text: str, path: Path) -> InvalidFilesError:
     return InvalidFilesError([broken.finding(text, location=Location(shown_path(path)))])
@@ -314,7 +300,8 @@ def read_claims(repository: Repository, config: Config, today: date) -> tuple[Cl
         try:
             root = _root(repository, path)
             other = root.config()
-            claims += claims_of(other, root.load(other, today))
+            files = root.load(other, today)
+            claims += (Claim(each.name, each.cluster_id, files.desired(each.name)) for each in other.clusters.values())
         except InvalidFilesError as error:
             problems += error.problems
         except UsageError as error:
@@ -337,15 +324,6 @@ def root_trees(repository: Repository, config: Config) -> tuple[Tree, ...]:
         text = b"" if source is None or isinstance(source.text, str) else source.text
         trees.append(structs.replace(tree, files={**tree.files, CONFIG_NAME: text}))
     return tuple(trees)
-
-
-def claims_of(config: Config, files: LoadedFiles) -> Iterator[Claim]:
-    """Yield what the files of a repository declare for each of its clusters.
-
-    Raises `InvalidFilesError` if the files of a cluster are invalid.
-    """
-    for cluster in config.clusters.values():
-        yield Claim(cluster.name, cluster.cluster_id, files.desired(cluster.name))
 
 
 def _root(repository: Repository, path: ListedPath) -> Repository:

@@ -8,22 +8,25 @@ reader of a git ref is another `Revision`; no other module needs to know where f
 * return bytes as they are committed, of the files that `quotaform.desired.tree.is_read` asks for;
 * put what cannot be read (a submodule, a link that leads out of the commit) among what is unreadable, with a reason;
 * return an absent quotas directory as `Root.MISSING` and an absent quotaform.yaml as `None`.
+
+At a commit, the files are as its objects hold them; the work tree is not touched.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from itertools import islice
 from pathlib import Path
 from stat import S_ISDIR
 from typing import Final, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from quotaform.desired.tree import Root, SourceFile, Tree, is_hidden, is_read, shown_path
+from quotaform.git import GitError, GitObjects, ObjectTooLargeError, TreeEntry, blob_id
 from quotaform.model.errors import FileReadError
-from quotaform.model.text import MIB, inert, nearest
+from quotaform.model.text import MIB, inert, nearest, size_text
 from quotaform.system.files import (
     CONFIG_LIMIT,
     LEADS_OUT,
@@ -39,10 +42,6 @@ MOST_ENTRIES: Final = 50_000
 """How many files and folders a quotas directory may have."""
 MOST_BYTES: Final = 1024 * MIB
 """How many bytes the files of a quotas directory may have together."""
-
-
-_MOST_BESIDE: Final = 1_000
-"""How many names are compared with one that does not exist."""
 
 
 class Folder(Protocol):
@@ -212,8 +211,127 @@ def _near(directory: Path) -> str | None:
         return None
     try:
         with os.scandir(directory.parent) as entries:
-            siblings = [each.name for each in islice(entries, _MOST_BESIDE) if each.is_dir()]
+            siblings = [each.name for each in islice(entries, 1_000) if each.is_dir()]
     except OSError:
         return None
     name = nearest(directory.name, siblings)
     return None if name is None else inert(directory.with_name(name).as_posix())
+
+
+class GitRevision(Struct, frozen=True):
+    """The files of a repository at a commit. Links are followed within the commit, and not out of it.
+
+    Whatever reads may raise `GitError`.
+    """
+
+    objects: GitObjects
+    root: str  # the id of the commit's tree
+    top: Path  # the top of the work tree
+    elsewhere: Revision  # reads a quotaform.yaml outside of the work tree, which is in no commit
+    similar: Tree | None = None  # the quotas directory in another state: a file with the same content is not read again
+
+    def read_config(self, path: Path) -> SourceFile | None:
+        place = self._place(path)
+        if place is None:
+            return self.elsewhere.read_config(path)
+        folder = GitFolder(self.objects, self.root)
+        if not folder.has(place):
+            return None
+        try:
+            return SourceFile(shown_path(path), folder.read(place, CONFIG_LIMIT))
+        except FileReadError as error:
+            raise FileReadError(str(path), error.reason) from None
+
+    def read_tree(self, directory: Path, files: MutableMapping[str, bytes] | None = None) -> Tree:
+        name = directory.as_posix()
+        place = self._place(directory)
+        if place is None:
+            raise GitError("the quotas directory is a link that leads out of the git work tree")
+        folder = GitFolder(self.objects, self.root, place, {} if self.similar is None else self.similar.files)
+        try:
+            if folder.is_folder(""):
+                return read_folder(folder, name, files)
+        except FileReadError as error:
+            return Tree(name=name, unreadable={"": error.reason})
+        return Tree(name=name, root=Root.FILE if folder.has("") else Root.MISSING)
+
+    def folder(self, path: Path) -> GitFolder | None:
+        """Return a folder of the work tree as the commit has it; `None` when it is outside of it."""
+        place = self._place(path / "_")  # That of a file in it: links to the folder itself are followed.
+        return None if place is None else GitFolder(self.objects, self.root, place.rpartition("/")[0])
+
+    def _place(self, path: Path) -> str | None:
+        """Return a path relative to the top of the work tree; `None` outside of it.
+
+        Only the folder that a file is in is looked for on disk: the file itself may be a link at one commit alone.
+        """
+        real = Path(os.path.normpath(Path(os.path.realpath(path.parent)) / path.name))
+        top = os.path.realpath(self.top)
+        return real.relative_to(top).as_posix() if real.is_relative_to(top) else None
+
+
+class GitFolder(Struct, frozen=True):
+    """A folder at a commit; every method may raise `GitError`."""
+
+    objects: GitObjects
+    root: str  # the id of the commit's tree
+    place: str = ""  # its path, relative to the top of the work tree
+    known: Mapping[str, bytes] = field(default_factory=dict)  # contents in another state, by path
+    # What is in the folders that were looked into, by place: each is looked for from the top once
+    trees: dict[str, Mapping[str, TreeEntry]] = field(default_factory=dict)
+
+    def has(self, path: str) -> bool:
+        return self._find(path) is not None
+
+    def is_folder(self, path: str) -> bool:
+        found = self._find(path)
+        if isinstance(found, str):
+            raise FileReadError(path, found)
+        return found is not None and found.is_folder
+
+    def names(self, path: str) -> Iterator[str]:
+        return iter(self._tree(self._join(path)))
+
+    def read(self, path: str, limit: int) -> bytes:
+        found = self._find(path)
+        if not isinstance(found, TreeEntry) or not found.is_file:
+            raise FileReadError(path, found if isinstance(found, str) else "it is a directory")
+        known = self.known.get(path)
+        if known is not None and blob_id(known, found.id) == found.id:
+            return known
+        try:
+            content = self.objects.blob(found.id, limit)
+        except ObjectTooLargeError:
+            raise FileReadError(path, f"it is larger than {size_text(limit)}") from None
+        if content is None:
+            raise GitError(self.objects.error_message() or "this clone does not hold all files of it; fetch them")
+        return content
+
+    def entry(self, path: str) -> TreeEntry:
+        """Return the entry of a path, links followed; that of what does not exist is neither a file nor a folder."""
+        return self.objects.entry(self.root, self._join(path)) or TreeEntry(0, "")
+
+    def _find(self, path: str) -> TreeEntry | str | None:
+        """Return what the commit has at a path, why that cannot be read, or `None` for nothing."""
+        place = self._join(path)
+        above, _, name = place.rpartition("/")
+        listed = self._tree(above).get(name) if place else self.entry("")
+        if listed is None:
+            return None
+        entry = self.entry(path) if listed.is_link else listed
+        if 0o160000 in (listed.mode, entry.mode):
+            return "it is a submodule, whose files are not read"
+        return entry if entry.mode else "it is a link that leads out of the commit, or to a file that does not exist"
+
+    def _tree(self, place: str) -> Mapping[str, TreeEntry]:
+        """Return what is in a folder, given from the top, by name; nothing if it is not one."""
+        if place not in self.trees:
+            entry = self.objects.entry(self.root, place)
+            found = self.objects.tree(entry.id) if entry is not None and entry.is_folder else {}
+            if any("/" in name for name in found):
+                raise GitError("a folder of the repository is damaged")
+            self.trees[place] = found
+        return self.trees[place]
+
+    def _join(self, path: str) -> str:
+        return "/".join(part for part in (self.place, path) if part)

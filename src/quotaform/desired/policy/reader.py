@@ -29,42 +29,32 @@ from quotaform.model.units import plain, render_value
 if TYPE_CHECKING:
     from quotaform.model.records.validator import Gate
 
-
 _ABOUT: Final = (MESSAGE, "description", "title")
 """The keywords that describe a schema, in order of preference."""
 _KINDS: Final = {"string": "text", "object": "a mapping", "array": "a list", "null": "null", "boolean": "a boolean"}
-_NUMBERS: Final = {
-    "maximum": "above the maximum of",
-    "minimum": "below the minimum of",
-    "exclusiveMaximum": "not below",
-    "exclusiveMinimum": "not above",
-    "multipleOf": "not a multiple of",
-}
-_SIZES: Final = {
-    "maxLength": "has more than {} characters",
-    "minLength": "has fewer than {} characters",
-    "maxItems": "has more than {} items",
-    "minItems": "has fewer than {} items",
-    "maxProperties": "has more than {} fields",
-    "minProperties": "has fewer than {} fields",
+_BOUNDS: Final = {
+    "maximum": "{subject}, above the maximum of {limit}",
+    "minimum": "{subject}, below the minimum of {limit}",
+    "exclusiveMaximum": "{subject}, not below {limit}",
+    "exclusiveMinimum": "{subject}, not above {limit}",
+    "maxLength": "{name} has more than {limit} characters",
+    "minLength": "{name} has fewer than {limit} characters",
+    "maxItems": "{name} has more than {limit} items",
+    "minItems": "{name} has fewer than {limit} items",
+    "maxProperties": "{name} has more than {limit} fields",
+    "minProperties": "{name} has fewer than {limit} fields",
 }
 _LONGEST_ABOUT: Final = 500
 _SHOWN: Final = 10
 
 
 def violation_of(refusal: Refusal, schema: Any) -> Violation:
-    """Return what is wrong, in words."""
-    key = _key_of(refusal)
+    """Return what is wrong, in words, and the quota key that it is about."""
+    key = None
+    if refusal.path and refusal.path[0] == VALUES:
+        key = refusal.path[1] if len(refusal.path) > 1 else refusal.details.get("property")
     about = _about(refusal, schema)
-    return Violation(f"{_what(refusal)}{f': {about}' if about else ''}", key)
-
-
-def _key_of(refusal: Refusal) -> str | None:
-    path = refusal.path
-    if path and path[0] == VALUES:
-        named = path[1] if len(path) > 1 else refusal.details.get("property")
-        return named if named in QUOTA_KEYS else None
-    return None
+    return Violation(f"{_what(refusal)}{f': {about}' if about else ''}", key if key in QUOTA_KEYS else None)
 
 
 def _what(refusal: Refusal) -> str:
@@ -72,26 +62,25 @@ def _what(refusal: Refusal) -> str:
     name = inert(str(path[-1])) if path else "the entry"
     subject = f"{name} is {_shown(path, refusal.value)}" if path else name
     match keyword:
-        case "maximum" | "minimum" | "exclusiveMaximum" | "exclusiveMinimum":
-            return f"{subject}, {_NUMBERS[keyword]} {_shown(path, details['limit'])}"
+        case "maxItems" if path == ["unlimited"] and details["limit"] == 0:
+            return f"{listed(map(str, refusal.value))} must not be unlimited"
+        case _ if keyword in _BOUNDS:
+            return _BOUNDS[keyword].format(subject=subject, name=name, limit=_shown(path, details["limit"]))
         case "multipleOf":
-            return f"{subject}, {_NUMBERS[keyword]} {_shown(path, details['multiple_of'])}"
+            return f"{subject}, not a multiple of {_shown(path, details['multiple_of'])}"
         case "required":
             owner = "" if not path or path == [VALUES] else f"{name} has no "
             return f"{owner}{inert(str(details['property']))}{'' if owner else ' is not declared'}"
-        case "maxItems" if path == ["unlimited"] and details["limit"] == 0:
-            return f"{listed(map(str, refusal.value))} must not be unlimited"
-        case "maxLength" | "minLength" | "maxItems" | "minItems" | "maxProperties" | "minProperties":
-            return f"{name} {_SIZES[keyword].format(details['limit'])}"
         case "enum":
-            return f"{subject}, not one of {_options(path, details['options'])}"
+            # There may be very many.
+            options = details["options"]
+            shown = chain((_shown(path, each) for each in options[:_SHOWN]), options[_SHOWN:])
+            return f"{subject}, not one of {listed(shown, _SHOWN)}"
         case "const":
             return f"{subject}, not {_shown(path, details['expected_value'])}"
         case "type":
-            kinds = " or ".join(
-                _KINDS.get(kind, f"a{'n' if kind == 'integer' else ''} {kind}") for kind in details["types"]
-            )
-            return f"{subject}, not {kinds}"
+            kinds = (_KINDS.get(kind, f"a{'n' if kind == 'integer' else ''} {kind}") for kind in details["types"])
+            return f"{subject}, not {' or '.join(kinds)}"
         case "pattern":
             return f"{subject}, which does not match {quote(str(details['pattern']))}"
         case "format":
@@ -104,11 +93,6 @@ def _what(refusal: Refusal) -> str:
             return f"{name} is not allowed"
         case _:
             return f"{name} does not satisfy {inert(keyword)}"
-
-
-def _options(path: Sequence[str | int], options: Sequence[Any]) -> str:
-    """Return the first options of a list, which may be very long, and how many more there are."""
-    return listed(chain((_shown(path, each) for each in options[:_SHOWN]), options[_SHOWN:]), _SHOWN)
 
 
 def _shown(path: Sequence[str | int], value: Any) -> str:
@@ -136,11 +120,9 @@ def _about(refusal: Refusal, schema: Any) -> str:
 
 MOST_SECONDS: Final = 10.0
 """The time limit of a policy in seconds, plus a millisecond per entry; 10,000 entries take some 10 ms."""
-_SECONDS_PER_ENTRY: Final = 0.001
-MOST_VIOLATIONS: Final = 10
+_MOST_VIOLATIONS: Final = 10
 """The limit on violations shown for one entry and policy."""
 _LONGEST_REASON: Final = 200
-_TOO_MUCH: Final = f"the policies ask for more than {MOST_STEPS:,} subschemas and listed values per entry"
 
 
 class Policy:
@@ -159,9 +141,9 @@ class Policy:
         begin = thread_time()
         found: Sequence[Violation] = ()
         if self._scope.contains(entity) and not self._gate.is_valid(document):
-            found = [violation_of(refusal, self._schema) for refusal in self._gate.refusals(document, MOST_VIOLATIONS)]
+            found = [violation_of(refusal, self._schema) for refusal in self._gate.refusals(document, _MOST_VIOLATIONS)]
             found = found or [Violation("the policy rejects the entry")]
-        self._left -= thread_time() - begin - _SECONDS_PER_ENTRY
+        self._left -= thread_time() - begin - 0.001
         if self._left < 0:
             raise SlowPolicyError(MOST_SECONDS)
         return found
@@ -177,50 +159,35 @@ def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | No
     text = decode(source)
     if isinstance(text, Finding):
         return None, [text], 0
-    numbers: Any = {"parse_float": _float, "parse_int": _int}
+    place, problem, schema = Location(source.name), "", None
     try:
-        schema = loads(text, object_pairs_hook=refuse_repeated, parse_constant=refuse_constant, **numbers)
+        schema = loads(
+            text,
+            object_pairs_hook=refuse_repeated,
+            parse_constant=refuse_constant,
+            parse_float=_float,
+            parse_int=lambda digits: int(digits) if len(digits) <= 20 else _float(digits),
+        )
     except JSONDecodeError as error:
-        at, problem = explain_json_error(error)
+        at, reason = explain_json_error(error)
         place = Location(source.name, *line_and_column(text, at))
-        return None, [rule.BAD_POLICY.finding(f"a policy is JSON, and this is not: {problem}", location=place)], 0
+        problem = f"a policy is JSON, and this is not: {reason}"
     except RecursionError:
-        return None, [_whole(source, "it is nested too deeply")], 0
+        problem = "it is nested too deeply"
     except RepeatedNameError as error:
-        text = f"the field {quote(error.name)} is written twice in one object; remove one of the two"
-        return None, [_whole(source, text)], 0
+        problem = f"the field {quote(error.name)} is written twice in one object; remove one of the two"
     except ConstantError as error:
-        return None, [_whole(source, f"{error} is not JSON; write a number")], 0
+        problem = f"{error} is not JSON; write a number"
     except OverflowError as error:
-        return None, [_whole(source, f"{quote(str(error))} is too large a number")], 0
-
-    def report(problems: Sequence[ShapeProblem]) -> list[Finding]:
-        places = read_document(source.name, text)  # JSON is YAML
-        return [
-            rule.BAD_POLICY.finding(each.text, location=places.locate(each.path).key)
-            for each in problems[: MAX_PROBLEMS + 1]
-        ]
-
-    draft, unknown = _draft(schema)
-    if unknown is not None:
-        return None, report([unknown]), 0
-    checked = ShapeCheck(schema, draft)
-    scope, problems = _read_match(schema)
-    problems += checked.problems
-    if not problems and checked.steps > room:
-        problems = [ShapeProblem((), f"{_TOO_MUCH}; simplify them")]
-    if not problems:
-        try:
-            gate = make_policy_gate(schema, is_old=draft is Draft.DRAFT_7)
-        except PolicySchemaError as error:
-            problems = [ShapeProblem(tuple(error.path), _schema_text(error.path, error.reason))]
-        else:
-            return Policy(source.name, schema, scope, gate), [], checked.steps
-    return None, report(problems), 0
-
-
-def _whole(source: SourceFile, text: str) -> Finding:
-    return rule.BAD_POLICY.finding(text, location=Location(source.name))
+        problem = f"{quote(str(error))} is too large a number"
+    if problem:
+        return None, [rule.BAD_POLICY.finding(problem, location=place)], 0
+    policy, problems, steps = _check(source.name, schema, room)
+    if policy is not None:
+        return policy, [], steps
+    places = read_document(source.name, text)  # JSON is YAML
+    shown = [(each.text, places.locate(each.path).key) for each in problems[: MAX_PROBLEMS + 1]]
+    return None, [rule.BAD_POLICY.finding(problem, location=place) for problem, place in shown], 0
 
 
 def _float(text: str) -> float:
@@ -230,55 +197,59 @@ def _float(text: str) -> float:
     return number
 
 
-def _int(text: str) -> int | float:
-    return int(text) if len(text) <= 20 else _float(text)
-
-
-def _draft(schema: Any) -> tuple[Draft, ShapeProblem | None]:
-    named = schema.get("$schema") if isinstance(schema, dict) else None
+def _check(name: str, schema: Any, room: int) -> tuple[Policy | None, list[ShapeProblem], int]:
     if not isinstance(schema, dict):
-        return Draft.DRAFT_2020, ShapeProblem((), "a policy must be a JSON Schema object: {...}")
-    if named is None:
-        return Draft.DRAFT_2020, None
+        return None, [ShapeProblem((), "a policy must be a JSON Schema object: {...}")], 0
+    named = schema.get("$schema", "https://json-schema.org/draft/2020-12/schema")
     draft = DRAFTS.get(named.rstrip("#")) if isinstance(named, str) else None
     if draft is None:
         shown = quote(named) if isinstance(named, str) else "this"
         text = f"{shown} is not a supported version of JSON Schema; write {' or '.join(map(quote, DRAFTS))}"
-        return Draft.DRAFT_2020, ShapeProblem(("$schema",), text)
-    return draft, None
+        return None, [ShapeProblem(("$schema",), text)], 0
+    checked = ShapeCheck(schema, draft)
+    scope, problems = _read_match(schema)
+    problems += checked.problems
+    if not problems and checked.steps > room:
+        text = f"the policies ask for more than {MOST_STEPS:,} subschemas and listed values per entry; simplify them"
+        problems = [ShapeProblem((), text)]
+    if problems:
+        return None, problems, 0
+    try:
+        return Policy(name, schema, scope, make_policy_gate(schema, is_old=draft is Draft.DRAFT_7)), [], checked.steps
+    except PolicySchemaError as error:
+        return None, [ShapeProblem(tuple(error.path), _schema_text(error.path, error.reason))], 0
 
 
 def _read_match(schema: dict[str, Any]) -> tuple[Scope, list[ShapeProblem]]:
     """Return the entities that a policy applies to."""
     if MATCH not in schema:
         return FULL_SCOPE, []
-    listed = schema[MATCH] if isinstance(schema[MATCH], list) else [schema[MATCH]]
+    is_list = isinstance(schema[MATCH], list)
+    listed = schema[MATCH] if is_list else [schema[MATCH]]
     problems: list[ShapeProblem] = []
     patterns: list[Pattern] = []
     if not listed or len(listed) > MOST_PATTERNS:
         text = f'{MATCH} must hold a pattern, as in {{"user": "svc-*"}}, or up to {MOST_PATTERNS:,}'
         return Scope(), [ShapeProblem((MATCH,), text)]
     for index, node in enumerate(listed):
-        path: JsonPath = (MATCH, index) if isinstance(schema[MATCH], list) else (MATCH,)
+        path: JsonPath = (MATCH, index) if is_list else (MATCH,)
         if not isinstance(node, dict) or not node:
             problems.append(ShapeProblem(path, f'{MATCH} must hold patterns, as in {{"user": "svc-*"}}'))
             continue
         for entity_type, name in node.items():
-            if problem := _match_problem(entity_type, name):
+            problem = None
+            if entity_type not in ENTITY_TYPES:
+                guess = did_you_mean(entity_type, ENTITY_TYPES) or "."
+                problem = f"unknown entity type {quote(entity_type)}{guess} The types are {', '.join(ENTITY_TYPES)}"
+            elif name is not None and (not isinstance(name, str) or not name):
+                problem = f"the pattern of {entity_type} must be a glob of names, or null for the default"
+            elif name is not None and (problem := pattern_problem(name)):
+                problem += "; shorten it"
+            if problem:
                 problems.append(ShapeProblem((*path, entity_type), problem))
         parts = [(each, None if node[each] == DEFAULT_WORD else node[each]) for each in ENTITY_TYPES if each in node]
         patterns.append(Pattern(tuple(parts)))
     return (Scope() if problems else Scope(include=tuple(patterns))), problems
-
-
-def _match_problem(entity_type: str, name: Any) -> str | None:
-    if entity_type not in ENTITY_TYPES:
-        guess = did_you_mean(entity_type, ENTITY_TYPES) or "."
-        return f"unknown entity type {quote(entity_type)}{guess} The types are {', '.join(ENTITY_TYPES)}"
-    if name is not None and (not isinstance(name, str) or not name):
-        return f"the pattern of {entity_type} must be a glob of names, or null for the default"
-    problem = pattern_problem(name) if name is not None else None
-    return problem and f"{problem}; shorten it"
 
 
 def _schema_text(path: Sequence[str | int], reason: str) -> str:

@@ -6,7 +6,7 @@ keywords and fields are therefore errors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from enum import Enum
 from re import compile as regex
@@ -49,13 +49,6 @@ class Holds(Enum):
     FIELDS = "a list of fields"
 
 
-class Keyword(NamedTuple):
-    """A keyword."""
-
-    holds: Holds
-    drafts: frozenset[Draft]  # the versions of JSON Schema that know it
-
-
 _BOTH: Final = frozenset(Draft)
 _OLD: Final = frozenset({Draft.DRAFT_7})
 _NEW: Final = frozenset({Draft.DRAFT_2020})
@@ -65,7 +58,7 @@ _ROWS: Final = (
     (Holds.NOTHING, _BOTH, "type enum const format minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"),
     (Holds.NOTHING, _BOTH, "minLength maxLength pattern minItems maxItems uniqueItems minProperties maxProperties"),
     (Holds.NOTHING, _BOTH, f"$defs definitions {MESSAGE}"),
-    (Holds.NOTHING, _NEW, "$anchor minContains maxContains"),
+    (Holds.NOTHING, _NEW, "minContains maxContains"),
     (Holds.SAME, _BOTH, "not if then else allOf anyOf oneOf"),
     (Holds.SAME_BY_FIELD, _OLD, "dependencies"),
     (Holds.SAME_BY_FIELD, _NEW, "dependentSchemas dependentRequired"),
@@ -77,18 +70,14 @@ _ROWS: Final = (
     (Holds.PART_BY_PATTERN, _BOTH, "patternProperties"),
 )
 
-KEYWORDS: Final[Mapping[str, Keyword]] = {
-    name: Keyword(holds, drafts) for holds, drafts, names in _ROWS for name in names.split()
-}
-"""The keywords allowed in any subschema of a policy."""
+KEYWORDS: Final = {name: (holds, drafts) for holds, drafts, names in _ROWS for name in names.split()}
+"""The keywords allowed in any subschema of a policy: what each holds, and the versions of JSON Schema that know it."""
 
 ROOT_KEYWORDS: Final = frozenset({"$schema", "$id", MATCH})
 """The keywords allowed only at the root."""
 
-ANNOTATIONS: Final = frozenset(
-    {"$comment", "title", "description", "default", "examples", "$defs", "definitions", MESSAGE}
-)
-"""The keywords that are not constraints."""
+_ANNOTATIONS: Final = frozenset({"$comment", "title", "description", "default", "examples", "$defs", "definitions"})
+"""The keywords that draft-07 may have next to a $ref, apart from those of quotaform: they are not constraints."""
 
 
 JsonPath = tuple[str | int, ...]
@@ -128,12 +117,6 @@ class _Subject(NamedTuple):
 _ANY: Final = _Subject()
 
 
-def _entry_place() -> _Subject:
-    properties = make_schema(entry)["properties"]
-    inner = {name: _Subject(name, tuple(properties[name]["properties"])) for name in (ENTITY, VALUES)}
-    return _Subject("an entry", tuple(properties), inner)
-
-
 class ShapeCheck:
     """Traverses a policy as a validator does, following references."""
 
@@ -143,93 +126,92 @@ class ShapeCheck:
         self._known: dict[tuple[int, str], int] = {}
         self._open: set[tuple[int, str]] = set()
         self._reported: set[JsonPath] = set()
-        self._anchors: dict[str, tuple[JsonPath, Any] | None] | None = None
         self.problems: list[ShapeProblem] = []  # what is wrong; when there is anything, the policy is not to be used
         self.steps = 0  # how many schemas and listed values it asks of an entry at most
+        fields = make_schema(entry)["properties"]
+        inner = {name: _Subject(name, tuple(fields[name]["properties"])) for name in (ENTITY, VALUES)}
         with suppress(_ManyProblemsError):
-            self.steps = self._walk(root, (), _entry_place(), 0)
+            self.steps = self._walk(root, (), _Subject("an entry", tuple(fields), inner), 0)
 
-    def _walk(self, node: Any, path: JsonPath, place: _Subject, depth: int) -> int:
+    def _walk(self, node: Any, path: JsonPath, subject: _Subject, depth: int) -> int:
         """Check a schema, and return how many there are in it."""
         if not isinstance(node, dict):
             return 1  # A boolean is a schema; what is none, the validator refuses.
-        key = id(node), place.name
+        key = id(node), subject.name
         if key in self._open:
             self._report(path, "the schema refers to itself, which is not supported; replace the $ref")
             return 1
         if depth > MAX_DEPTH:
             self._report(path, f"schemas are nested more than {MAX_DEPTH} deep; simplify the policy")
             return 1
-        if key in self._known:
-            return self._known[key]
-        self._open.add(key)
-        steps = 1 + sum(self._keyword(node, name, path, place, depth) for name in node)
-        self._open.discard(key)
-        self._known[key] = steps
-        return steps
+        if key not in self._known:
+            self._open.add(key)
+            self._known[key] = 1 + sum(self._keyword(node, name, path, subject, depth) for name in node)
+            self._open.discard(key)
+        return self._known[key]
 
-    def _keyword(self, node: dict[str, Any], name: str, path: JsonPath, place: _Subject, depth: int) -> int:
-        here, value = (*path, name), node[name]
-        keyword = KEYWORDS.get(name)
-        if keyword is None or self._draft not in keyword.drafts:
+    def _keyword(self, node: dict[str, Any], name: str, path: JsonPath, subject: _Subject, depth: int) -> int:
+        """Check the value of a keyword, and return how many schemas and listed values there are in it."""
+        here, value, depth = (*path, name), node[name], depth + 1
+        holds, drafts = KEYWORDS.get(name, (Holds.NOTHING, frozenset()))
+        if self._draft not in drafts:
             if path or name not in ROOT_KEYWORDS:
-                self._report(here, self._unknown(name, is_root=not path))
+                self._report(here, self._unknown_text(name, is_root=not path))
             return 0
         if name == "$ref":
-            return self._reference(node, value, here, place, depth)
+            return self._reference(node, value, here, subject, depth)
         if name == "pattern":
             return _PATTERN_STEPS
-        for field, where in _field_names(keyword.holds, value, here):
-            self._field(field, where, place)
         steps = _count_values(value) if name in _COMPARED else 0
-        if keyword.holds is Holds.PART_BY_PATTERN and isinstance(value, dict):
-            steps = _PATTERN_STEPS * len(value)
-        for inner, step, inner_place in _schemas(keyword.holds, value, place):
-            steps += self._walk(inner, (*here, *step), inner_place, depth + 1)
+        match holds, value:
+            case Holds.FIELDS, list():
+                self._fields(dict(enumerate(value)), here, subject)
+            case ((Holds.SAME | Holds.PART), _):
+                about = subject if holds is Holds.SAME else _ANY
+                for step, each in enumerate(value) if isinstance(value, list) else [(None, value)]:
+                    steps += self._walk(each, here if step is None else (*here, step), about, depth)
+            case Holds.PART_BY_PATTERN, dict():
+                steps += _PATTERN_STEPS * len(value)
+                steps += sum(self._walk(each, (*here, pattern), _ANY, depth) for pattern, each in value.items())
+            case ((Holds.SAME_BY_FIELD | Holds.PART_BY_FIELD), dict()):
+                self._fields({field: field for field in value}, here, subject)
+                for field, each in value.items():
+                    about = subject if holds is Holds.SAME_BY_FIELD else subject.inner.get(field, _ANY)
+                    if about is subject and isinstance(each, list):
+                        self._fields(dict(enumerate(each)), (*here, field), subject)
+                    steps += self._walk(each, (*here, field), about, depth)
         return steps
 
-    def _reference(self, node: dict[str, Any], value: Any, path: JsonPath, place: _Subject, depth: int) -> int:
-        if self._draft is Draft.DRAFT_7 and (ignored := node.keys() - ANNOTATIONS - ROOT_KEYWORDS - {"$ref"}):
-            text = f"draft-07 ignores {min(ignored)} next to $ref; put both in an allOf"
-            self._report(path, text)
+    def _reference(self, node: dict[str, Any], value: Any, path: JsonPath, subject: _Subject, depth: int) -> int:
+        ignored = node.keys() - _ANNOTATIONS - ROOT_KEYWORDS - {"$ref", MESSAGE}
+        if self._draft is Draft.DRAFT_7 and ignored:
+            self._report(path, f"draft-07 ignores {min(ignored)} next to $ref; put both in an allOf")
         if not isinstance(value, str):
             return 0
         if not value.startswith("#"):
             text = f"$ref {quote(value)} refers to another file, which is not supported; write #/$defs/NAME"
             self._report(path, text)
-            return 0
-        found = self._find(value[1:])
-        if found is None:
+        elif (found := _find(self._root, value[1:])) is not None:
+            return self._walk(found[1], found[0], subject, depth)
+        else:
             self._report(path, f"$ref {quote(value)} does not exist; write #/$defs/NAME with a name in $defs")
-            return 0
-        return self._walk(found[1], found[0], place, depth + 1)
+        return 0
 
-    def _find(self, fragment: str) -> tuple[JsonPath, Any] | None:
-        """Return the value that the fragment of a reference means, with its path; `None` when there is none.
+    def _fields(self, names: Mapping[str | int, Any], path: JsonPath, subject: _Subject) -> None:
+        """Check the fields that are named in some places of a path."""
+        for step, name in names.items():
+            if subject.fields is not None and isinstance(name, str) and name not in subject.fields:
+                guess = did_you_mean(name, subject.fields) or "."
+                text = f"{subject.name} has no field {quote(name)}{guess} The fields are {', '.join(subject.fields)}"
+                self._report((*path, step), text)
 
-        There is none either where a validator may find another one: what is percent-encoded, or within another `$id`.
-        """
-        if "%" in fragment:
-            return None
-        if not fragment or fragment.startswith("/"):
-            return _find(self._root, fragment)
-        if self._anchors is None:
-            self._anchors = _anchors(self._root)
-        return self._anchors.get(fragment)
-
-    def _field(self, name: Any, path: JsonPath, place: _Subject) -> None:
-        if place.fields is not None and isinstance(name, str) and name not in place.fields:
-            guess = did_you_mean(name, place.fields) or "."
-            text = f"{place.name} has no field {quote(name)}{guess} The fields are {', '.join(place.fields)}"
-            self._report(path, text)
-
-    def _unknown(self, name: str, *, is_root: bool) -> str:
+    def _unknown_text(self, name: str, *, is_root: bool) -> str:
         if name in ROOT_KEYWORDS:
             return f"{name} is allowed only at the root of a policy"
         if name in KEYWORDS:
-            other = next(iter(KEYWORDS[name].drafts)).value
+            other = next(iter(KEYWORDS[name][1])).value
             return f"{name} has no effect in {self._draft.value}, it is a keyword of {other}"
-        known = [each for each, row in KEYWORDS.items() if self._draft in row.drafts]
+        known = [each for each, (_, drafts) in KEYWORDS.items() if self._draft in drafts]
         guess = did_you_mean(name, [*known, *ROOT_KEYWORDS] if is_root else known)
         return f"unknown keyword {quote(name)}{guess or '; JSON Schema would ignore it'}"
 
@@ -241,34 +223,13 @@ class ShapeCheck:
             raise _ManyProblemsError
 
 
-def _schemas(holds: Holds, value: Any, place: _Subject) -> Iterator[tuple[Any, JsonPath, _Subject]]:
-    """Yield the schemas in the value of a keyword, with the way there and what each is about."""
-    if holds in {Holds.SAME, Holds.PART}:
-        about = place if holds is Holds.SAME else _ANY
-        if not isinstance(value, list):
-            yield value, (), about
-            return
-        for index, each in enumerate(value):
-            yield each, (index,), about
-    elif holds not in {Holds.NOTHING, Holds.FIELDS} and isinstance(value, dict):
-        for name, each in value.items():
-            inner = place.inner.get(name, _ANY) if holds is Holds.PART_BY_FIELD else _ANY
-            yield each, (name,), place if holds is Holds.SAME_BY_FIELD else inner
-
-
-def _field_names(holds: Holds, value: Any, path: JsonPath) -> Iterator[tuple[Any, JsonPath]]:
-    """Yield the fields that the value of a keyword names, with the place of each."""
-    if holds in {Holds.SAME_BY_FIELD, Holds.PART_BY_FIELD} and isinstance(value, dict):
-        for name, inner in value.items():
-            yield name, (*path, name)
-            if holds is Holds.SAME_BY_FIELD:
-                yield from _field_names(Holds.FIELDS, inner, (*path, name))
-    elif holds is Holds.FIELDS and isinstance(value, list):
-        yield from ((name, (*path, index)) for index, name in enumerate(value))
-
-
 def _find(root: Any, fragment: str) -> tuple[JsonPath, Any] | None:
-    """Return the value that a JSON pointer means, with its path; `None` when there is none."""
+    """Return the value that a JSON pointer means, with its path; `None` when there is none.
+
+    There is none either where a validator may find another one: what is percent-encoded, or within another `$id`.
+    """
+    if "%" in fragment or fragment[:1] not in {"", "/"}:
+        return None
     here = root
     path: list[str | int] = []
     for raw in fragment.split("/")[1:]:
@@ -276,30 +237,13 @@ def _find(root: Any, fragment: str) -> tuple[JsonPath, Any] | None:
         if path and isinstance(here, dict) and "$id" in here:
             return None
         if isinstance(here, dict) and step in here:
-            here = here[step]
             path.append(step)
         elif isinstance(here, list) and _INDEX(step) and int(step) < len(here):
-            here = here[int(step)]
             path.append(int(step))
         else:
             return None
+        here = here[path[-1]]
     return tuple(path), here
-
-
-def _anchors(root: Any) -> dict[str, tuple[JsonPath, Any] | None]:
-    """Return each anchor of a policy with the path of its schema, and the schema; `None` for one that is twice."""
-    found: dict[str, tuple[JsonPath, Any] | None] = {}
-    todo: list[tuple[JsonPath, Any]] = [((), root)]
-    while todo:
-        path, here = todo.pop()
-        if isinstance(here, dict):
-            for name in (here.get("$anchor"), here.get("$dynamicAnchor")):
-                if isinstance(name, str):
-                    found[name] = None if name in found else (path, here)
-            todo += [((*path, step), each) for step, each in here.items()]
-        elif isinstance(here, list):
-            todo += [((*path, step), each) for step, each in enumerate(here)]
-    return found
 
 
 def _count_values(node: Any) -> int:

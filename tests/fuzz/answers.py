@@ -45,8 +45,7 @@ from quotaform.model.server import Server
 from quotaform.model.text import Secret
 from quotaform.report.comment import read_marker
 from quotaform.review.comment import CommentMode, DesiredComment, Posted, plan_comment
-from quotaform.review.platform import Comments, Platform, PullRequest
-from quotaform.review.run import find_pull_request
+from quotaform.review.run import Comments, Platform, PullRequest, find_pull_request
 from tests.fake_broker import FakeBroker, decode
 from tests.fuzz.target import CANARY, Target, scratch
 from tests.http_server import HttpServer, Received, answer

@@ -18,8 +18,7 @@ from quotaform.model.errors import QuotaformError
 from quotaform.model.text import Secret
 from quotaform.report.comment import read_marker
 from quotaform.review.comment import CommentMode, CommentStep, DesiredComment
-from quotaform.review.platform import Comments, Platform
-from quotaform.review.run import find_pull_request, make_transport, post_comments
+from quotaform.review.run import Comments, Platform, find_pull_request, make_transport, post_comments
 from quotaform.system.clock import Clock
 from tests.golden.conftest import Golden
 from tests.golden.table import Text, check_told

@@ -66,8 +66,7 @@ from quotaform.resolve.request_file import RequestFile
 from quotaform.resolve.resolve import ResolveOptions
 from quotaform.resolve.run import ResolveRequest, ResolveRun
 from quotaform.review.comment import DesiredComment
-from quotaform.review.platform import Platform
-from quotaform.review.run import find_pull_request
+from quotaform.review.run import Platform, find_pull_request
 from quotaform.usage.bucket.bucket import RECORDED_LIMIT, bucket_rows
 from quotaform.usage.recommend.demand import busiest_day, use_of
 from quotaform.usage.recommend.recommendation import Advice, Recommendation, entry_reason

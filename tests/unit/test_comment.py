@@ -17,8 +17,7 @@ from quotaform.model.errors import HttpError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.plan.receipt import Receipt, Result
 from quotaform.report.comment import Marker, read_marker
-from quotaform.review.platform import Platform
-from quotaform.review.run import find_token, read_drafts
+from quotaform.review.run import Platform, find_token, read_drafts
 from tests.builder import PRODUCER, plan_of, result_of
 from tests.golden.test_comments import BODY, post
 from tests.http_server import HttpServer, Received, answer

@@ -29,19 +29,17 @@ def format_files(paths: Sequence[Path]) -> Iterator[tuple[FormattedFile, Path]]:
     """
     found: dict[Path, SourceFile | Finding] = {}
     for path in paths or (_HERE,):
-        for file, source in _read_folder(path) if is_folder(path) else (_read_file(path),):
-            found.setdefault(file, source)
+        if is_folder(path):
+            found |= {file: source for file, source in _read_folder(path) if file not in found}
+        elif not is_read(path.name.lstrip(".")) and os.path.lexists(path):
+            raise UsageError(f"{inert(str(path))} is not a YAML file; give .yaml and .yml files, or a directory")
+        else:
+            found.setdefault(path, SourceFile(shown_path(path), read_bytes(path, QUOTAS_LIMIT)))
     for path, source in found.items():
         if isinstance(source, Finding):
             yield FormattedFile(name=shown_path(path), before="", after="", problems=(source,)), path
         else:
             yield format_source(source), path
-
-
-def _read_file(path: Path) -> tuple[Path, SourceFile]:
-    if not is_read(path.name.lstrip(".")) and os.path.lexists(path):
-        raise UsageError(f"{inert(str(path))} is not a YAML file; give .yaml and .yml files, or a directory")
-    return path, SourceFile(shown_path(path), read_bytes(path, QUOTAS_LIMIT))
 
 
 def _read_folder(folder: Path) -> Iterator[tuple[Path, SourceFile | Finding]]:

@@ -81,8 +81,7 @@ def check_cluster(cluster: Cluster, *, clock: Clock = SYSTEM_CLOCK, progress: Pr
                 opened.enter_context(gateway)
                 used = used or gateway
         progress("Asking for rights", 0, 0)
-        for step in _RIGHTS:
-            steps.append(_check_right(step, used))
+        steps += [_check_right(step, used) for step in _RIGHTS]
         cluster_id = used.connection.cluster_id if used else None
     return _checkup(cluster, cluster_id, steps, clock)
 
@@ -114,9 +113,14 @@ def _connect(
         problem = str(error).removeprefix(f"Cannot connect to {cluster.label}: ")
     # A name may stand for several brokers (client.dns.lookup); the error is about the one that was got furthest with.
     broker, failure = max(attempts, key=lambda attempt: len(Stage) if attempt[1] is None else attempt[1].stage)
+    failed = None if failure is None else _STEPS[failure.stage]
+    if failure and isinstance(failure.cause, (gaierror, LookupTimeoutError, UnlistedError)):
+        failed = Step.RESOLVE
+    elif failure and failure.stage is Stage.API_VERSIONS and isinstance(failure.cause, SSLError):
+        failed = Step.TLS  # With TLS 1.3 a server refuses a client's certificate after the handshake.
     steps = []
     for step, facts in _facts(config, broker, gateway).items():
-        if failure and step is _failed_step(failure):
+        if step is failed:
             steps.append(CheckedStep(step=step, server=str(server), status=StepStatus.FAILED, problem=problem))
             status = StepStatus.NOT_REACHED
         else:
@@ -129,14 +133,6 @@ def _connect(
             gateway.close()
             return [*steps[:-1], structs.replace(steps[-1], status=StepStatus.FAILED, problem=str(error))], None
     return steps, gateway
-
-
-def _failed_step(failure: Failure) -> Step:
-    if isinstance(failure.cause, (gaierror, LookupTimeoutError, UnlistedError)):
-        return Step.RESOLVE
-    # With TLS 1.3 a server refuses a client's certificate after the handshake.
-    is_tls = failure.stage is Stage.API_VERSIONS and isinstance(failure.cause, SSLError)
-    return Step.TLS if is_tls else _STEPS[failure.stage]
 
 
 def _facts(

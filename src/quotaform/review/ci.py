@@ -15,6 +15,7 @@ what is no id and no name of a branch is no base.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from json import loads
 from pathlib import Path
 from re import compile as regex
@@ -25,12 +26,10 @@ from quotaform.model.text import MIB
 from quotaform.plan.base import REMOTE_REFS, BaseChoice
 from quotaform.system.files import read_bytes
 
-_EVENT_LIMIT: Final = 32 * MIB
 _is_commit: Final = regex(r"[0-9a-f]{40}|[0-9a-f]{64}").fullmatch
 _is_branch: Final = regex(
     r"(?!.*(?:\.\.|@\{|//))[^-\s~^:?*\[\\\x00-\x20\x7f][^\s~^:?*\[\\\x00-\x20\x7f]{0,254}"
 ).fullmatch
-_NO_COMMIT: Final = "0"
 
 
 def find_ci_base(environment: Mapping[str, str]) -> BaseChoice | None:
@@ -39,32 +38,25 @@ def find_ci_base(environment: Mapping[str, str]) -> BaseChoice | None:
     `environment` holds the variables of the environment.
     """
     if environment.get("GITHUB_ACTIONS") == "true":
-        return _github(environment)
-    if environment.get("GITLAB_CI") == "true":
-        return _gitlab(environment)
+        event: Any = None
+        with suppress(QuotaformError):
+            event = read_event(environment)
+        if branch := environment.get("GITHUB_BASE_REF"):
+            commit = _commit(at(event, "pull_request", "base", "sha"))
+            return _choice("GITHUB_BASE_REF", _branch(branch), commit, is_proposed=True)
+        if environment.get("GITHUB_EVENT_NAME") == "merge_group":
+            commit = _commit(at(event, "merge_group", "base_sha"))
+            return _choice("the merge group of GITHUB_EVENT_PATH", commit, is_proposed=True)
+        if environment.get("GITHUB_EVENT_NAME") == "push":
+            return _choice("the push of GITHUB_EVENT_PATH", _commit(at(event, "before")))
+    elif environment.get("GITLAB_CI") == "true":
+        commit = _commit(environment.get("CI_MERGE_REQUEST_DIFF_BASE_SHA"))
+        target = _branch(environment.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", ""))
+        if commit or target:
+            name = "CI_MERGE_REQUEST_DIFF_BASE_SHA" if commit else "CI_MERGE_REQUEST_TARGET_BRANCH_NAME"
+            return _choice(name, commit, target, is_proposed=True)
+        return _choice("CI_COMMIT_BEFORE_SHA", _commit(environment.get("CI_COMMIT_BEFORE_SHA")))
     return None
-
-
-def _github(environment: Mapping[str, str]) -> BaseChoice | None:
-    branch = environment.get("GITHUB_BASE_REF", "")
-    if branch:
-        commit = at(_event(environment), "pull_request", "base", "sha")
-        return _choice("GITHUB_BASE_REF", _branch(branch), _commit(commit), is_proposed=True)
-    if environment.get("GITHUB_EVENT_NAME") == "merge_group":
-        commit = at(_event(environment), "merge_group", "base_sha")
-        return _choice("the merge group of GITHUB_EVENT_PATH", _commit(commit), is_proposed=True)
-    if environment.get("GITHUB_EVENT_NAME") == "push":
-        return _choice("the push of GITHUB_EVENT_PATH", _commit(at(_event(environment), "before")))
-    return None
-
-
-def _gitlab(environment: Mapping[str, str]) -> BaseChoice | None:
-    commit = _commit(environment.get("CI_MERGE_REQUEST_DIFF_BASE_SHA"))
-    branch = _branch(environment.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", ""))
-    if commit or branch:
-        name = "CI_MERGE_REQUEST_DIFF_BASE_SHA" if commit else "CI_MERGE_REQUEST_TARGET_BRANCH_NAME"
-        return _choice(name, commit, branch, is_proposed=True)
-    return _choice("CI_COMMIT_BEFORE_SHA", _commit(environment.get("CI_COMMIT_BEFORE_SHA")))
 
 
 def _choice(found_in: str, *refs: str | None, is_proposed: bool = False) -> BaseChoice | None:
@@ -78,22 +70,15 @@ def _branch(name: str) -> str | None:
 
 def _commit(identity: object) -> str | None:
     """Return the id of a commit; zeros are none, as before the first push of a branch."""
-    is_commit = isinstance(identity, str) and _is_commit(identity) and identity.strip(_NO_COMMIT)
+    is_commit = isinstance(identity, str) and _is_commit(identity) and identity.strip("0")
     return str(identity) if is_commit else None
-
-
-def _event(environment: Mapping[str, str]) -> Any:
-    try:
-        return read_event(environment)
-    except QuotaformError:
-        return None
 
 
 def read_event(environment: Mapping[str, str]) -> Any:
     """Return the event that started a run of GitHub Actions; `None` when no variable names it."""
     path = environment.get("GITHUB_EVENT_PATH", "")
     try:
-        return loads(read_bytes(Path(path), _EVENT_LIMIT)) if path else None
+        return loads(read_bytes(Path(path), 32 * MIB)) if path else None
     except FileReadError as error:
         raise QuotaformError(f"the event of GITHUB_EVENT_PATH: {error}") from None
     except (ValueError, RecursionError):

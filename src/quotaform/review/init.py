@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib.resources import files
 from itertools import chain, count
@@ -53,8 +53,6 @@ CI_FILES: Final = {
 PROPERTIES_VARIABLE: Final = "QUOTAFORM_COMMAND_CONFIG"
 """The environment variable in which they give the path of the client properties."""
 
-_CLUSTERS: Final = "[prod-eu]"
-
 _ALL: Final = "imported"
 _WORD: Final = regex("[A-Za-z0-9]{1,60}").match
 """How much of a name becomes a file's; file systems allow 255 bytes."""
@@ -101,7 +99,10 @@ def import_cluster(
     if not groups and not layout.tree.has_files:
         groups = [(_ALL, {})]
     for stem, group in groups:
-        path = str(_free(folder, stem, files))
+        # The first name that no file has yet, nor a link to nowhere: what is there stays as it is.
+        names = chain([stem], (f"{stem}-{number}" for number in count(2)))
+        paths = (str(folder / f"{name}.yaml") for name in names)
+        path = next(path for path in paths if path not in files and not lexists(path))
         files[path], _ = render_quotas(group, schema=f"../{SCHEMA}" if is_own else SCHEMA)
         counts[path] = len(group)
     differing = [declared[entity] for entity in {change.entity for change in diff(declared, actual)}]
@@ -119,41 +120,32 @@ def import_cluster(
     )
 
 
-def _free(folder: Path, stem: str, taken: Collection[str]) -> Path:
-    """Return the first name that no file has yet, nor a link to nowhere: what is there stays as it is."""
-    names = chain([stem], (f"{stem}-{number}" for number in count(2)))
-    paths = (folder / f"{name}.yaml" for name in names)
-    return next(path for path in paths if str(path) not in taken and not lexists(path))
-
-
 def _groups(quotas: dict[Entity, Values], is_split: bool) -> Iterator[tuple[str, dict[Entity, Values]]]:
-    """Yield the stem of a file and what goes into it; one stem may come several times."""
+    """Yield the stem of a file and what goes into it; one stem may come several times.
+
+    It is the first word of a name, or what kind of default it is.
+    """
     groups: dict[str, dict[Entity, Values]] = {}
     for entity, values in quotas.items():
-        groups.setdefault(_stem(entity) if is_split else _ALL, {})[entity] = values
+        stem, name = _ALL, next((name for _, name in entity.parts if name is not None), None)
+        if is_split and name is None:
+            stem = "defaults"
+        elif is_split and entity.types == ("ip",):
+            stem = "ips"
+        elif is_split and name is not None:
+            word = _WORD(name)
+            stem = f"imported-{word[0].lower() if word else 'other'}"
+        groups.setdefault(stem, {})[entity] = values
     for stem, group in sorted(groups.items()):
         entities = sorted(group, key=lambda entity: entity.address)
         for begin in range(0, len(entities), _MAX_ENTITIES):
             yield stem, {entity: group[entity] for entity in entities[begin : begin + _MAX_ENTITIES]}
 
 
-def _stem(entity: Entity) -> str:
-    """Return the file that an entity belongs to: its name's first word, or what kind of default it is."""
-    name = next((name for _, name in entity.parts if name is not None), None)
-    if name is None:
-        return "defaults"
-    if entity.types == ("ip",):
-        return "ips"
-    word = _WORD(name)
-    return f"imported-{word[0].lower() if word else 'other'}"
-
-
 _IGNORE: Final = ".gitignore"
 _IGNORED: Final = (".quotaform/", "/plan.json", "/plan.md", "/plans/", "/revert.json", "/receipt.json", "/audit.jsonl")
 """Receipts, audit logs and plans show what clusters hold, and belong to one work tree."""
-_IGNORE_LIMIT: Final = 1 << 20
 _SCHEMAS: Final = {"config": config_schema, "quotas": quotas_schema}
-_EMPTY: Final = "quotas.yaml"
 _PROPERTIES_LINE: Final = f'command_config: "${{env:{PROPERTIES_VARIABLE}}}"'
 
 
@@ -215,8 +207,8 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
     has_ci, has_properties = request.ci != "none", request.command_config is not None
     environment: dict[str, str] = {}
     if has_ci and (has_properties or not is_further):
-        path = str(request.command_config or "path/to/client.properties")
-        environment = {PROPERTIES_VARIABLE: path, "QUOTAFORM_ENV": PROPERTIES_VARIABLE}
+        properties = str(request.command_config or "path/to/client.properties")
+        environment = {PROPERTIES_VARIABLE: properties, "QUOTAFORM_ENV": PROPERTIES_VARIABLE}
     top = find_work_tree(repository.directory)
     made = Initialization(
         files=imported.files if imported else {},
@@ -232,13 +224,18 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
         return structs.replace(made, cluster=cluster.name, added=tuple(added), matrices=tuple(workflows))
     contents = {CONFIG_NAME: config_text}
     if imported is None:
-        contents[f"{QUOTAS_NAME}/{_EMPTY}"] = render_quotas({})[0]
+        contents[f"{QUOTAS_NAME}/quotas.yaml"] = render_quotas({})[0]
     others = {f"schemas/{name}.schema.json": render_schema(build) for name, build in _SCHEMAS.items()}
-    others |= dict(_ci_files(request.ci, spell_scalar(cluster.name)))
-    missing = _missing_ignores(directory)
-    if not lexists(directory / _IGNORE):
-        others[_IGNORE] = "".join(f"{line}\n" for line in missing)
-        missing = ()
+    for template, path in CI_FILES[request.ci].items():
+        text = files(__package__).joinpath("template", template).read_text(encoding="utf-8")
+        others[path] = text.replace("[prod-eu]", f"[{spell_scalar(cluster.name)}]")
+    missing: tuple[str, ...] = ()
+    if lexists(directory / _IGNORE):
+        written = read_text(directory / _IGNORE, 1 << 20, within=directory).split("\n")
+        known_lines = {line.strip().strip("/") for line in written}
+        missing = tuple(line for line in _IGNORED if line.strip("/") not in known_lines)
+    else:
+        others[_IGNORE] = "".join(f"{line}\n" for line in _IGNORED)
 
     def inside(some: Mapping[str, str]) -> dict[str, str]:
         return {str(directory / path): text for path, text in some.items()}
@@ -292,32 +289,9 @@ def _config_text(request: InitRequest, cluster: Cluster, cluster_id: str | None)
         f"    bootstrap_servers: [{', '.join(map(spell_scalar, cluster.bootstrap_servers))}]",
     ]
     if request.command_config is not None:
-        by_variable = request.ci != "none"
-        lines.append(f"    {_PROPERTIES_LINE if by_variable else _path_line(request, request.command_config)}")
+        top, there = os.path.abspath(request.directory), os.path.abspath(request.command_config)  # noqa: PTH100
+        path = f"command_config: {spell_scalar(Path(os.path.relpath(there, top)).as_posix())}"
+        lines.append(f"    {path if request.ci == 'none' else _PROPERTIES_LINE}")
     if cluster_id is not None:
         lines.append(f"    cluster_id: {spell_scalar(cluster_id)}")
     return "".join(f"{line}\n" for line in lines)
-
-
-def _path_line(request: InitRequest, path: Path) -> str:
-    top, there = os.path.abspath(request.directory), os.path.abspath(path)  # noqa: PTH100
-    return f"command_config: {spell_scalar(Path(os.path.relpath(there, top)).as_posix())}"
-
-
-def _missing_ignores(directory: Path) -> tuple[str, ...]:
-    """Return the lines that `.gitignore` lacks."""
-    path = directory / _IGNORE
-    if not lexists(path):
-        return _IGNORED
-    known = {line.strip().strip("/") for line in read_text(path, _IGNORE_LIMIT, within=directory).split("\n")}
-    return tuple(line for line in _IGNORED if line.strip("/") not in known)
-
-
-def _ci_files(system: str, cluster: str) -> Iterator[tuple[str, str]]:
-    """Yield each file of a CI system: where it goes in a repository, and its content.
-
-    `system` is a key of `CI_FILES`. `cluster` is the name of the only cluster, as YAML spells it.
-    """
-    for template, path in CI_FILES[system].items():
-        text = files(__package__).joinpath("template", template).read_text(encoding="utf-8")
-        yield path, text.replace(_CLUSTERS, f"[{cluster}]")

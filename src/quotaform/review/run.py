@@ -1,16 +1,27 @@
-"""Comments on the pull request that a run is for: each draft becomes one comment, which the next run updates."""
+"""Comments on the pull request that a run is for: each draft becomes one comment, which the next run updates.
+
+Those of the token's own user are updated, no others: anybody may write a comment with the same marker. `GET /user` says
+who that is. To the token of a job of GitHub (`GITHUB_TOKEN`) and that of an app it answers 403, and GraphQL's `viewer`
+is asked; where that does not answer either, it is taken to be the token of a job. That of a job of GitLab
+(`CI_JOB_TOKEN`) may not write notes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from re import compile as regex
-from typing import Final
+from typing import Any, Final
+from urllib.parse import quote as quote_for_url
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from quotaform.http.api import Transport
-from quotaform.http.client import DEFAULT_LIMITS, Retry, Timeouts
+from quotaform.http.api import Api, Transport
+from quotaform.http.client import Retry
 from quotaform.http.message import Url
 from quotaform.model.errors import ArgumentError, HttpError, QuotaformError, StaleError, UsageError
 from quotaform.model.text import MIB, Secret, option_of, quote
@@ -18,13 +29,191 @@ from quotaform.model.variable import OwnSecret
 from quotaform.report.comment import Marker, read_marker
 from quotaform.review.ci import at, read_event
 from quotaform.review.comment import CommentAction, CommentMode, CommentStep, DesiredComment, Posted, plan_comment
-from quotaform.review.platform import SITES, Comments, Platform, PullRequest
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
 from quotaform.system.files import read_text
 
 _REF: Final = regex(r"refs/pull/([0-9]{1,18})/(?:merge|head)").fullmatch
 _COMMIT: Final = regex(r"[0-9a-f]{40}|[0-9a-f]{64}").fullmatch
 _NUMBER: Final = regex(r"[1-9][0-9]{0,17}").fullmatch
+
+
+class Platform(StrEnum):
+    """The platforms of pull requests."""
+
+    GITHUB = "github"
+    GITLAB = "gitlab"
+
+
+class Site(Struct, frozen=True, kw_only=True):
+    """What differs between platforms."""
+
+    name: str
+    longest: int  # The most characters of a comment
+    url: str  # The REST API, if neither the command line nor `url_variable` has another one
+    url_variable: str
+    running_variable: str  # It is `true` in a run of the CI system
+    repository_variables: tuple[str, ...]
+    is_repository: Callable[[str], object]
+    token_variable: OwnSecret
+    token_header: tuple[str, str]  # Its name, and what stands in front of the token
+    headers: Mapping[str, str]
+    remedies: Mapping[int, str]  # By the status of an answer
+    pull_request: str  # The path of the pull request
+    comments: str  # That of its comments
+    comment: str  # What the number of one of them follows
+    listed: str  # What a list is asked for with, the oldest first
+    update: str  # The method that replaces the text of a comment
+    commit: tuple[str, ...]  # Where a pull request has its newest commit
+    author: tuple[str, str]  # Where a comment has its author, and users their names
+
+
+SITES: Final = {
+    Platform.GITHUB: Site(
+        name="GitHub",
+        longest=65_536,
+        url="https://api.github.com",
+        url_variable="GITHUB_API_URL",
+        running_variable="GITHUB_ACTIONS",
+        repository_variables=("GITHUB_REPOSITORY",),
+        is_repository=regex(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+").fullmatch,
+        token_variable=OwnSecret.GITHUB_TOKEN,
+        token_header=("Authorization", "Bearer "),
+        headers={"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"},
+        remedies={
+            401: f"check the token in {OwnSecret.COMMENT_TOKEN} or {OwnSecret.GITHUB_TOKEN}",
+            403: "give the job `permissions: {pull-requests: write}`; the token of a pull request from a fork cannot "
+            "write",
+            404: "check repository and number, and that the token may read them",
+            410: "comments are turned off or the pull request is gone",
+        },
+        pull_request="/repos/{repository}/pulls/{number}",
+        comments="/repos/{repository}/issues/{number}/comments",
+        comment="/repos/{repository}/issues/comments",
+        listed="per_page=100",
+        update="PATCH",
+        commit=("head", "sha"),
+        author=("user", "login"),
+    ),
+    Platform.GITLAB: Site(
+        name="GitLab",
+        longest=1_000_000,
+        url="https://gitlab.com/api/v4",
+        url_variable="CI_API_V4_URL",
+        running_variable="GITLAB_CI",
+        repository_variables=("CI_MERGE_REQUEST_PROJECT_ID", "CI_PROJECT_ID"),
+        is_repository=regex(r"[0-9]{1,18}|[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)+").fullmatch,
+        token_variable=OwnSecret.GITLAB_TOKEN,
+        token_header=("PRIVATE-TOKEN", ""),
+        headers={"Accept": "application/json"},
+        remedies={
+            401: f"check the token in {OwnSecret.COMMENT_TOKEN} or {OwnSecret.GITLAB_TOKEN}; CI_JOB_TOKEN cannot "
+            "write notes",
+            403: "give the token the scope `api` and the role Reporter or higher",
+            404: "check project and number, and that the token may read them",
+        },
+        pull_request="/projects/{repository}/merge_requests/{number}",
+        comments="/projects/{repository}/merge_requests/{number}/notes",
+        comment="/projects/{repository}/merge_requests/{number}/notes",
+        listed="sort=asc&order_by=created_at&per_page=20",
+        update="PUT",
+        commit=("sha",),
+        author=("author", "username"),
+    ),
+}  # fmt: skip
+
+
+class PullRequest(Struct, frozen=True, kw_only=True):
+    """A pull request of GitHub, or a merge request of GitLab."""
+
+    platform: Platform
+    api: Url  # The URL of the REST API
+    repository: str  # `owner/name`, or the number or the path of a project of GitLab
+    number: int  # The number; GitLab calls it iid
+    commit: str | None = None  # The commit that the run is for; `None` where nothing says it
+
+
+class Comments:
+    """The comments of one pull request."""
+
+    def __init__(self, pull_request: PullRequest, token: Secret, transport: Transport) -> None:
+        """Nothing is asked yet."""
+        self.site = site = SITES[pull_request.platform]
+        safe = "/" if pull_request.platform is Platform.GITHUB else ""
+        self._place = {"repository": quote_for_url(pull_request.repository, safe=safe), "number": pull_request.number}
+        name, begin = site.token_header
+        self._api = Api(
+            base=pull_request.api,
+            token=token,
+            credentials={name: Secret(f"{begin}{token.reveal()}")},
+            headers=site.headers,
+            transport=transport,
+            remedies=site.remedies,
+        )
+
+    def head(self) -> str:
+        """Return the newest commit of the pull request."""
+        found = at(self._api.get(self._path(self.site.pull_request)), *self.site.commit)
+        if found is None:
+            raise self._api.malformed()
+        return str(found)
+
+    def comments(self) -> Iterator[Posted]:
+        """Yield all comments that people and programs wrote, the oldest first."""
+        own = self._own
+        for item in self._api.pages(f"{self._path(self.site.comments)}?{self.site.listed}"):
+            if at(item, "system") is not True:
+                yield self._posted(item, own)
+
+    def create(self, body: str) -> Posted:
+        """Write a comment."""
+        return self._posted(self._api.write("POST", self._path(self.site.comments), {"body": body}))
+
+    def update(self, number: int, body: str) -> Posted:
+        """Replace the text of a comment."""
+        path = f"{self._path(self.site.comment)}/{number}"
+        return self._posted(self._api.write(self.site.update, path, {"body": body}))
+
+    def _path(self, form: str) -> str:
+        return form.format(**self._place)
+
+    def _posted(self, item: Any, own: str | None = None) -> Posted:
+        """Read a comment; without who the token belongs to, it is one that was written just now."""
+        number, body, url = (at(item, name) for name in ("id", "body", "html_url"))
+        user, name = self.site.author
+        author = at(item, user, name) if at(item, user) else "ghost"  # Of an account that was deleted.
+        if not (isinstance(number, int) and isinstance(body or "", str) and isinstance(author, str)):
+            raise self._api.malformed()
+        is_own = own is None or author == own or (at(item, user, "type") == "Bot" and author == f"{own}[bot]")
+        url = url if isinstance(url, str) else None
+        return Posted(id=number, body=str(body or ""), author=author, is_own=is_own, url=url)
+
+    @cached_property
+    def _own(self) -> str:
+        """Who the token belongs to."""
+        try:
+            return self._name(self._api.get("/user"))
+        except HttpError as error:
+            is_other_token = error.status in (403, 404) and error.retry_after is None
+            if self.site is not SITES[Platform.GITHUB] or not is_other_token:
+                raise
+        base = self._api.base
+        root = base.target.rstrip("/")
+        graph = dataclasses.replace(base, target=f"{root.removesuffix('/v3')}/" if root else "/")
+        api = dataclasses.replace(self._api, base=graph)
+        try:
+            answer = api.write("POST", "/graphql", {"query": "query { viewer { login } }"})
+        except HttpError as error:
+            if error.status is None or error.status >= 500 or error.retry_after is not None:
+                raise
+            answer = None
+        viewer = at(answer, "data", "viewer")
+        return "github-actions[bot]" if viewer is None else self._name(viewer)
+
+    def _name(self, user: Any) -> str:
+        name = at(user, self.site.author[1])
+        if not isinstance(name, str) or not name:
+            raise self._api.malformed()
+        return name
 
 
 def find_pull_request(
@@ -41,7 +230,14 @@ def find_pull_request(
     What the command line does not say, the environment does. Raises `UsageError` if they do not say where pull requests
     are, and `QuotaformError` if the event of GitHub cannot be read.
     """
-    platform = platform or _detect(environ)
+    running = [each for each in Platform if environ.get(SITES[each].running_variable) == "true"]
+    if platform is None:
+        if len(running) != 1:
+            raise ArgumentError(
+                "this is neither GitHub Actions nor GitLab CI, so say where the comment goes: {platform}, {repository} "
+                "and {pull_request}"
+            )
+        platform = running[0]
     site = SITES[platform]
     asked = None if number is None else _number(number)
     if number is not None and asked is None:
@@ -50,8 +246,13 @@ def find_pull_request(
         raise ArgumentError("{commit} takes the whole id of a commit, not {}", quote(commit))
     variables = (environ.get(name) for name in site.repository_variables)
     repository = repository or next(filter(None, variables), "")
-    find = _github_number if platform is Platform.GITHUB else _gitlab_number
-    found, its_commit = (asked, None) if asked else find(environ)
+    found, its_commit = asked, None
+    if asked is None and platform is Platform.GITHUB:
+        found, its_commit = _github_number(environ)
+    elif asked is None:
+        found = _number(environ.get("CI_MERGE_REQUEST_IID"))
+        # The commit of its branch: that of a pipeline for merged results is another one.
+        its_commit = environ.get("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA") or environ.get("CI_COMMIT_SHA") or None
     if not site.is_repository(repository):
         what, given = "none is given", []
         if repository:
@@ -67,7 +268,7 @@ def find_pull_request(
     if found is not None:
         commit = commit or its_commit
         return PullRequest(platform=platform, api=api, repository=repository, number=found, commit=commit)
-    if not _is_running(platform, environ):
+    if platform not in running:
         raise ArgumentError("a pull request is needed: give {pull_request} NUMBER")
     return None
 
@@ -87,20 +288,6 @@ def find_token(platform: Platform, environ: Mapping[str, str]) -> Secret:
     raise QuotaformError(f"no token is in {OwnSecret.COMMENT_TOKEN} or {own}; set one of them{also}")
 
 
-def _detect(environ: Mapping[str, str]) -> Platform:
-    found = [platform for platform in Platform if _is_running(platform, environ)]
-    if len(found) != 1:
-        raise ArgumentError(
-            "this is neither GitHub Actions nor GitLab CI, so say where the comment goes: {platform}, {repository} and "
-            "{pull_request}"
-        )
-    return found[0]
-
-
-def _is_running(platform: Platform, environ: Mapping[str, str]) -> bool:
-    return environ.get(SITES[platform].running_variable) == "true"
-
-
 def _github_number(environ: Mapping[str, str]) -> tuple[int | None, str | None]:
     """Return the number of the pull request, from an event of it, a comment on it or a run for it, and its commit."""
     try:
@@ -116,25 +303,13 @@ def _github_number(environ: Mapping[str, str]) -> tuple[int | None, str | None]:
     return _number(found[1]) if found else None, None
 
 
-def _gitlab_number(environ: Mapping[str, str]) -> tuple[int | None, str | None]:
-    """Return the number of the merge request, and the commit of its branch.
-
-    That of a pipeline for merged results is another one.
-    """
-    commit = environ.get("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA") or environ.get("CI_COMMIT_SHA")
-    return _number(environ.get("CI_MERGE_REQUEST_IID")), commit or None
-
-
 def _number(value: object) -> int | None:
     text = str(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else ""
     return int(text) if _NUMBER(text) else None
 
 
-DRAFT_LIMIT: Final = 4 * MIB
+_DRAFT_LIMIT: Final = 4 * MIB
 """The most bytes of a file with a comment; a comment of GitLab has at most 1,000,000 characters."""
-_ATTEMPTS: Final = 3
-_PATIENCE: Final = 60.0
-"""Seconds: a job waits for a platform no longer."""
 
 
 def read_drafts(paths: Sequence[Path]) -> tuple[DesiredComment, ...]:
@@ -145,7 +320,7 @@ def read_drafts(paths: Sequence[Path]) -> tuple[DesiredComment, ...]:
     """
     drafts: dict[Marker, DesiredComment] = {}
     for path in paths:
-        body = read_text(path, DRAFT_LIMIT)
+        body = read_text(path, _DRAFT_LIMIT)
         marker = read_marker(body)
         if marker is None:
             markdown = path.with_suffix(".md")  # Never over a plan that was given by mistake.
@@ -161,15 +336,12 @@ def read_drafts(paths: Sequence[Path]) -> tuple[DesiredComment, ...]:
     return tuple(drafts.values())
 
 
-def make_transport(
-    ca_file: Path | None = None, limits: Timeouts = DEFAULT_LIMITS, clock: Clock = SYSTEM_CLOCK
-) -> Transport:
+def make_transport(ca_file: Path | None = None, clock: Clock = SYSTEM_CLOCK) -> Transport:
     """Return how requests are sent: again for at most a minute after a failure that may pass.
 
-    `ca_file` holds the certificates that are trusted, in PEM; `None` for those of the system. `limits` is how long a
-    request may take.
+    `ca_file` holds the certificates that are trusted, in PEM; `None` for those of the system.
     """
-    return Transport(retry=Retry(clock=clock, total=_PATIENCE), limits=limits, ca_file=ca_file)
+    return Transport(retry=Retry(clock=clock, total=60.0), ca_file=ca_file)
 
 
 def post_comments(
@@ -208,22 +380,19 @@ def _write(comments: Comments, step: CommentStep, posted: Sequence[Posted]) -> C
             f"{step.draft.name} has {len(body):,} characters, and a comment of {comments.site.name} at most "
             f"{comments.site.longest:,}; nothing was sent"
         )
-    if step.action is CommentAction.CREATE:
-        return replace(step, target=_create(comments, step.draft, {each.id for each in posted}))
     if step.action is CommentAction.UPDATE and step.target is not None:
         return replace(step, target=comments.update(step.target.id, body))
-    return step
-
-
-def _create(comments: Comments, draft: DesiredComment, known: set[int]) -> Posted:
-    """Write a comment once: after a failure it may be there all the same, so that it is looked for."""
-    for _ in range(_ATTEMPTS - 1):
+    if step.action is not CommentAction.CREATE:
+        return step
+    known = {each.id for each in posted}
+    for _ in range(2):
         try:
-            return comments.create(draft.body)
+            return replace(step, target=comments.create(body))
         except HttpError as error:
             if not error.may_have_arrived or (error.status is not None and error.status < 500):
                 raise
+        # It may be there all the same.
         for each in comments.comments():
-            if each.is_own and each.id not in known and read_marker(each.body) == draft.marker:
-                return each
-    return comments.create(draft.body)
+            if each.is_own and each.id not in known and read_marker(each.body) == step.draft.marker:
+                return replace(step, target=each)
+    return replace(step, target=comments.create(body))

@@ -60,8 +60,15 @@ def comment(
       quotaform comment plans/prod-eu.md plans/lab.md --mode changes-only
       quotaform comment plan.md --platform github --repository acme/quotas --pull-request 7 --dry-run
     """
-    from quotaform.review.platform import Comments, Platform
-    from quotaform.review.run import find_pull_request, find_token, make_transport, post_comments, read_drafts
+    from quotaform.review.run import (
+        Comments,
+        Platform,
+        find_pull_request,
+        find_token,
+        make_transport,
+        post_comments,
+        read_drafts,
+    )
 
     console = output.console
     drafts = read_drafts(files)

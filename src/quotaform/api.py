@@ -252,8 +252,7 @@ def apply(
     `NotApprovedError`.
     """
     from quotaform.apply.audit import AuditFile
-    from quotaform.apply.run import read_plans
-    from quotaform.plan.plan_file import read_plan_id
+    from quotaform.apply.run import read_plan_id, read_plans
 
     require_engine(engine)
     require_type(dry_run, bool, "dry_run", "True or False")

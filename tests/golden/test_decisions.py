@@ -26,6 +26,7 @@ from msgspec.structs import replace
 from quotaform.apply.alter import alter_entity
 from quotaform.apply.audit import read_run
 from quotaform.apply.freshness import as_if_applied
+from quotaform.apply.run import require_recent
 from quotaform.cluster.broker import AlteredEntity, BrokerRelease, service_hint, split_alterations
 from quotaform.cluster.gateway import BrokerConfig, read_actual, read_settled
 from quotaform.cluster.kafka import AlterClientQuotas, DescribeClientQuotas, KafkaGateway, refusal_of
@@ -52,7 +53,6 @@ from quotaform.model.scope import Pattern
 from quotaform.model.server import ALLOWED_HOSTS, Server
 from quotaform.model.settings import Ignore, parse_source
 from quotaform.plan.difference import diff, make_plan
-from quotaform.plan.plan_file import require_recent
 from quotaform.plan.receipt import RECEIPT_LISTS, load_receipt
 from quotaform.plan.records import PLAN_LISTS, load_plan
 from quotaform.plan.report import render_plan

@@ -20,6 +20,7 @@ import yaml
 from msgspec import structs
 
 from quotaform.apply.freshness import check_fresh, require_fresh
+from quotaform.apply.run import require_guards
 from quotaform.desired.config import Config
 from quotaform.desired.config_reader import read_config
 from quotaform.desired.policy.reader import Policy, read_policy
@@ -40,7 +41,6 @@ from quotaform.plan.check.facts import ClusterBase, Facts, safeguards_of
 from quotaform.plan.check.guard import GUARDS, Check
 from quotaform.plan.check.lint import LintFacts, check_lints, unused_ignores
 from quotaform.plan.plan import Plan, PlanOptions
-from quotaform.plan.plan_file import require_guards
 from quotaform.plan.records import load_plan
 from quotaform.report.comment import COMMENT_BYTES
 from quotaform.report.finding import approval_item

@@ -30,7 +30,7 @@ from jsonschema import Draft7Validator
 from msgspec import structs
 from pyarrow import parquet
 
-from quotaform.apply.lock import cluster_lock
+from quotaform.apply.ledger import cluster_lock
 from quotaform.cli.client_quotas import run as client_quotas
 from quotaform.desired.config_reader import LIMITS
 from quotaform.model.entity import Entity, parse_address
@@ -64,7 +64,7 @@ TOKEN = "T0K3N"
 TODAY = f"{datetime.now(UTC):%Y%m%d}"
 ALLOWED = "--allow=delete=9 --allow=to-unlimited --allow=change-factor --allow=update=9"
 MOMENTS = {
-    "receipt": "quotaform.apply.ledger.ClusterLedger.keep",
+    "receipt": "quotaform.apply.ledger.ReceiptKeeper.keep",
     "replace": "pathlib.Path.replace",
     "settle": "quotaform.apply.ledger.note_end",
 }
@@ -480,12 +480,12 @@ class Story:
     def last(self, cluster_id: str) -> Iterator[str]:
         """`last ID`: tell which receipt of a cluster is the newest, what was declared, and why others do not count."""
         found = last_receipt(self.place, cluster_id)
-        if found.last is None:
+        if found.path is None:
             yield f"last {cluster_id}: none"
         else:
-            declared = found.last.declared
+            declared = found.declared
             said = "not known" if declared is None else ", ".join(sorted(each.address for each in declared))
-            yield self.masked(f"last {cluster_id}: {found.last.path.name}; declared: {said}")
+            yield self.masked(f"last {cluster_id}: {found.path.name}; declared: {said}")
         yield from (self.masked(f"  passed over: {error}") for error in found.skipped)
 
     def edit(self, pattern: str, old: str, new: str) -> None:

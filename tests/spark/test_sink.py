@@ -86,7 +86,7 @@ def test_a_cluster_that_is_down_or_has_changed_or_is_locked_keeps_no_other_from_
 ) -> None:
     from pyspark.errors import PySparkException
 
-    from quotaform.apply.lock import cluster_lock
+    from quotaform.apply.ledger import cluster_lock
 
     rows = [
         row(cluster.id, ALICE, None, MIB),

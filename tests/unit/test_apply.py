@@ -18,9 +18,8 @@ from msgspec import structs
 
 from quotaform.api import apply, apply_clusters
 from quotaform.apply.audit import AuditFile
-from quotaform.apply.ledger import ClusterPlan, ReceiptKeeper
-from quotaform.apply.lock import cluster_lock, listed_receipts
-from quotaform.apply.run import apply_plan
+from quotaform.apply.ledger import ClusterPlan, ReceiptKeeper, cluster_lock, listed_receipts
+from quotaform.apply.run import apply_plan, require_plan_id
 from quotaform.desired.approval import read_approvals
 from quotaform.desired.tree import SourceFile
 from quotaform.model.alteration import AlterRow
@@ -38,9 +37,9 @@ from quotaform.model.finding import Approval
 from quotaform.model.outcome import Kept
 from quotaform.model.quotas import Quotas
 from quotaform.plan.plan import Plan
-from quotaform.plan.plan_file import load_plan_file, require_plan_id
 from quotaform.plan.receipt import Receipt, Result
 from quotaform.plan.receipt_file import load_receipt_file
+from quotaform.plan.records import load_plan_file
 from quotaform.repository.repository import Repository
 from quotaform.system.clock import today
 from tests.builder import PRODUCER, dumped_plan, guarded, plan_of
@@ -282,7 +281,7 @@ def test_what_is_not_approved_is_audited_and_not_applied(repository: Repository,
 def test_the_lock_of_a_killed_process_is_gone(tmp_path: Path) -> None:
     code = (
         "import os, pathlib\n"
-        "from quotaform.apply.lock import cluster_lock\n"
+        "from quotaform.apply.ledger import cluster_lock\n"
         "with cluster_lock(pathlib.Path(), 'lab', 'id-1'):\n"
         "    print('held', flush=True)\n"
         "    os.read(0, 1)\n"

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from quotaform.apply.run import require_guards
 from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.errors import SavedFileError, StaleError
@@ -24,7 +25,6 @@ from quotaform.plan.check.facts import Facts
 from quotaform.plan.check.guard import check_changes
 from quotaform.plan.difference import Pruned, make_plan, removals
 from quotaform.plan.plan import Plan, PlanOptions
-from quotaform.plan.plan_file import require_guards
 from quotaform.plan.records import load_plan
 from quotaform.report.finding import render_findings
 from quotaform.repository.repository import Repository

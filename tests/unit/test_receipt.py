@@ -92,7 +92,7 @@ def test_a_receipt_may_be_an_hour_ahead(tmp_path: Path, minute: int, expected: b
     path.parent.mkdir(parents=True)
     write_receipt(path, receipt_of(PLAN))
     clock = Mock(now=lambda: datetime(2026, 11, 20, 8, minute, tzinfo=UTC))
-    assert (last_receipt(repository, PLAN.header.cluster_id, clock=clock).last is not None) is expected
+    assert (last_receipt(repository, PLAN.header.cluster_id, clock=clock).path is not None) is expected
 
 
 def test_very_many_entities_that_are_done_have_no_line_each() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from quotaform.apply.freshness import describe_difference
 from quotaform.cluster.broker import with_alter_remedy
 from quotaform.cluster.gateway import SETTLE_SECONDS
-from quotaform.model.alteration import Alteration, Altered, AlterResult, Ops, Outcome, apply_ops
+from quotaform.model.alteration import Alteration, Altered, Ops, Outcome, apply_ops
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ArgumentError, AuthorizationError, ClusterError, PartialError, UsageError
 from quotaform.model.filter import EntityFilter
@@ -44,14 +44,21 @@ def alter_entity(
             before = _read(admin, entity)
         except AuthorizationError as error:
             raise with_alter_remedy(error) from None
-        _require_held(entity, ops, before)
+        # To remove an unknown key that the entity does not hold is most likely a typo.
+        for name, value in ops.items():
+            if value is None and name not in before and (hint := unknown_key_hint(name)):
+                raise ArgumentError("{delete}: {} does not have {}{}", entity.address, quote(name), hint)
         progress("Validating on the broker" if validate_only else "Applying", 0, 0)
         result = admin.alter([Alteration(entity, ops)], validate_only=validate_only)
     except ValueError as error:
         raise UsageError(str(error)) from error
     is_certain = not any(row.outcome is Outcome.UNKNOWN for row in result)
     if is_certain or validate_only:
-        _raise_refusal(result, ops)
+        try:
+            result.raise_for_errors()
+        except ClusterError as error:
+            hints = [unknown_key_hint(name) for name, value in ops.items() if value is not None]
+            raise error.with_more(f"; nothing was changed{''.join(hints)}") from error
     if validate_only:
         return Altered(entity=entity, ops=ops, before=before, after=apply_ops(before, ops), is_validation=True)
     progress("Reading back", 0, 0)
@@ -63,28 +70,12 @@ def alter_entity(
 
 
 def unknown_key_hint(name: str) -> str:
-    """Return what to add to a message about a quota key that this version does not know."""
-    return f"; {quote(name)} is not known to this version{did_you_mean(name, QUOTA_KEYS)}"
-
-
-def _require_held(entity: Entity, ops: Ops, before: Values) -> None:
-    """Refuse to remove an unknown key that the entity does not hold: most likely a typo."""
-    for name, value in ops.items():
-        if value is None and name not in QUOTA_KEYS and name not in before:
-            problem = "{delete}: {} does not have {}{}"
-            raise ArgumentError(problem, entity.address, quote(name), unknown_key_hint(name))
+    """Return what to add to a message about a quota key if this version does not know it."""
+    return "" if name in QUOTA_KEYS else f"; {quote(name)} is not known to this version{did_you_mean(name, QUOTA_KEYS)}"
 
 
 def _read(admin: QuotaAdmin, entity: Entity) -> Values:
     return admin.describe(EntityFilter.contains_only(entity.names)).get(entity, {})
-
-
-def _raise_refusal(result: AlterResult, ops: Ops) -> None:
-    try:
-        result.raise_for_errors()
-    except ClusterError as error:
-        hints = [unknown_key_hint(name) for name, value in ops.items() if value is not None and name not in QUOTA_KEYS]
-        raise error.with_more(f"; nothing was changed{''.join(hints)}") from error
 
 
 def _read_back(admin: QuotaAdmin, entity: Entity, before: Values, ops: Ops, status: str, clock: Clock) -> Values:

@@ -20,7 +20,7 @@ from enum import StrEnum
 from getpass import getuser
 from pathlib import Path
 from re import compile as regex
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Struct
 
@@ -51,45 +51,33 @@ class Applier(Struct, frozen=True):
     @classmethod
     def current(cls) -> Applier:
         """Return who runs this process."""
-        return cls(current_user(), read_run())
-
-
-def current_user() -> str:
-    """Return the user, as the operating system says."""
-    try:
-        return getuser()
-    except (KeyError, OSError):
-        return "unknown"
+        try:
+            name = getuser()
+        except (KeyError, OSError):
+            name = "unknown"
+        return cls(name, read_run())
 
 
 def read_run(variables: Mapping[str, str] = os.environ) -> Run | None:
     """Return the job that this process is part of; `None` outside of the known CI systems.
 
-    The variables are text that anybody may have set: they are cut, and what is no web address is left out.
+    The variables are text that anybody may have set: they are cut, and what is no web address, is too long or holds
+    credentials is left out.
 
     >>> read_run({"GITLAB_CI": "true", "CI_JOB_URL": "https://gitlab.example/a/-/jobs/7", "GITLAB_USER_LOGIN": "ann"})
     Run(system='gitlab', url='https://gitlab.example/a/-/jobs/7', actor='ann')
     """
     if variables.get("GITHUB_ACTIONS") == "true":
-        server, repository, number = (
-            variables.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID")
-        )
-        url = f"{server}/{repository}/actions/runs/{number}" if server and repository and number else ""
+        parts = [variables.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID")]
+        system, url = "github", "{}/{}/actions/runs/{}".format(*parts) if all(parts) else ""
         actor = variables.get("GITHUB_TRIGGERING_ACTOR") or variables.get("GITHUB_ACTOR", "")
-        return Run(system="github", url=_address(url), actor=_word(actor))
-    if variables.get("GITLAB_CI") == "true":
-        url, actor = variables.get("CI_JOB_URL", ""), variables.get("GITLAB_USER_LOGIN", "")
-        return Run(system="gitlab", url=_address(url), actor=_word(actor))
-    return None
-
-
-def _word(text: str) -> str | None:
-    return text[:_LONGEST_VARIABLE] or None
-
-
-def _address(text: str) -> str | None:
-    """Return a web address; one that is too long, or holds credentials, is none."""
-    return text if len(text) <= _LONGEST_VARIABLE and _ADDRESS(text) else None
+    elif variables.get("GITLAB_CI") == "true":
+        system, url = "gitlab", variables.get("CI_JOB_URL", "")
+        actor = variables.get("GITLAB_USER_LOGIN", "")
+    else:
+        return None
+    is_address = len(url) <= _LONGEST_VARIABLE and _ADDRESS(url)
+    return Run(system=system, url=url if is_address else None, actor=actor[:_LONGEST_VARIABLE] or None)
 
 
 _LONGEST_TEXT: Final = 1_000
@@ -195,8 +183,8 @@ class AuditFile:
             reason = str(error) if isinstance(error, QuotaformError) else f"interrupted by {signal_name(error)}"
             for plan in () if self._file is None else map(loaded, plans):
                 if plan.header.cluster_name not in self._ended:
-                    end = {"outcome": AuditOutcome.REFUSED, "reason": _cut(reason), "summary": None}
-                    self._end(plan, [("end", timestamp(self._clock), end)])
+                    fields = {"outcome": AuditOutcome.REFUSED, "reason": _cut(reason), "summary": None}
+                    self._end(plan, [self._record(plan, "end", timestamp(self._clock), **fields)])
             raise
 
     def start(self, given: Plan | Kept[Plan]) -> None:
@@ -207,94 +195,78 @@ class AuditFile:
         if self._file is None:
             return
         plan = loaded(given)
-        start = {"changes": len(plan.rows), "allowances": list(map(str, plan.allowances))}
+        allowances = list(map(str, plan.allowances))
         try:
-            self._append(plan, [("start", timestamp(self._clock), start)])
+            time = timestamp(self._clock)
+            self._append([self._record(plan, "start", time, changes=len(plan.rows), allowances=allowances)])
         except OSError as error:
             raise QuotaformError(f"{self._problem(error)}; nothing was written to the cluster") from error
 
     def finish(self, receipt: Receipt) -> QuotaformError | None:
         """Note what was done to each key, and the outcome; return why that could not be written: it stays done."""
-        return self._end(receipt.plan, _ended(receipt))
+        return self._end(receipt.plan, self._done(receipt))
 
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
             self._file.close()
 
-    def _end(self, plan: Plan, lines: Iterable[_Line]) -> QuotaformError | None:
+    def _done(self, receipt: Receipt) -> Iterator[AuditRecord]:
+        """Yield the lines about what was done: one for each key that the plan changes, and the outcome."""
+        plan, time = receipt.plan, receipt.finished_at
+        for item in receipt.results:
+            for row in item.rows:
+                yield self._record(
+                    plan,
+                    "change",
+                    time,
+                    address=item.entity.address,
+                    entity=item.entity.names,
+                    key=row.key,
+                    action=row.action,
+                    before=json_number(row.before),
+                    after=json_number(row.after),
+                    result=item.result,
+                    message=_cut(item.message or ""),
+                )
+        outcome = AuditOutcome.COMPLETE if receipt.is_complete else AuditOutcome.INCOMPLETE
+        reason = _cut(f"interrupted by {receipt.interruption}") if receipt.interruption else None
+        yield self._record(plan, "end", time, outcome=outcome, reason=reason, summary=counted_results(receipt.results))
+
+    def _record(self, plan: Plan, event: Literal["start", "change", "end"], time: str, **fields: Any) -> AuditRecord:
+        header = plan.header
+        return AuditRecord(
+            event=event,
+            time=time,
+            cluster=ClusterRecord(name=header.cluster_name, id=header.cluster_id),
+            plan_id=plan.plan_id,
+            commit=header.source.commit,
+            applied_by=self._applier.name,
+            run=self._applier.run,
+            **fields,
+        )
+
+    def _end(self, plan: Plan, records: Iterable[AuditRecord]) -> QuotaformError | None:
         self._ended.add(plan.header.cluster_name)
         try:
-            self._append(plan, lines)
+            self._append(records)
         except OSError as error:
             return QuotaformError(f"{self._problem(error)}; what was done is in the receipt")
         return None
 
-    def _append(self, plan: Plan, lines: Iterable[_Line]) -> None:
-        if self._file is None:
-            return
-        header = plan.header
-        records = (
-            AuditRecord(
-                event=event,
-                time=time,
-                cluster=ClusterRecord(name=header.cluster_name, id=header.cluster_id),
-                plan_id=plan.plan_id,
-                commit=header.source.commit,
-                applied_by=self._applier.name,
-                run=self._applier.run,
-                **fields,
-            )
-            for event, time, fields in lines
-        )
-        self._file.append(f"{json_line(record)}\n" for record in records)
+    def _append(self, records: Iterable[AuditRecord]) -> None:
+        if self._file is not None:
+            self._file.append(f"{json_line(record)}\n" for record in records)
 
     def _problem(self, error: OSError) -> str:
         return f"{self._path} cannot be written: {error.strerror or error}"
-
-
-_Line: TypeAlias = tuple[Literal["start", "change", "end"], str, dict[str, Any]]
-"""An event, its time and its own fields."""
-
-
-def _ended(receipt: Receipt) -> Iterator[_Line]:
-    """Yield the lines about what was done: one for each key that the plan changes, and the outcome."""
-    for item in receipt.saved().results:
-        for row in item.rows:
-            yield (
-                "change",
-                receipt.finished_at,
-                {
-                    "address": item.entity.address,
-                    "entity": item.entity.names,
-                    "key": row.key,
-                    "action": row.action,
-                    "before": json_number(row.before),
-                    "after": json_number(row.after),
-                    "result": item.result,
-                    "message": _cut(item.message or ""),
-                },
-            )
-    end = {
-        "outcome": AuditOutcome.COMPLETE if receipt.is_complete else AuditOutcome.INCOMPLETE,
-        "reason": _cut(f"interrupted by {receipt.interruption}") if receipt.interruption else None,
-        "summary": counted_results(receipt.results),
-    }
-    yield "end", receipt.finished_at, end
 
 
 def _cut(text: str) -> str | None:
     return text[:_LONGEST_TEXT] or None
 
 
-_FLAGS: Final = (
-    os.O_WRONLY
-    | os.O_APPEND
-    | os.O_CREAT
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOCTTY", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-)
+_FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class AppendedFile:

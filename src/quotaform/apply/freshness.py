@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -55,57 +54,53 @@ def describe_difference(desired: Values, actual: Values) -> str:
 
 
 def require_fresh(freshness: Freshness) -> None:
-    """Raise `StaleError` if somebody changed what a plan is about."""
+    """Raise `StaleError` if somebody changed what a plan is about: with what was found of each key that differs, what
+    the plan was made of, and what it wants.
+    """
+    lines = []
+    for change, actual in zip(freshness.stale, freshness.actual, strict=True):
+        before, after = change.before, change.after
+        for key in dict.fromkeys([*before, *actual]):
+            if same_value(before.get(key), actual.get(key)):
+                continue
+            aim = f"sets {value_text(key, after[key])}" if key in after else "removes it"
+            if same_value(before.get(key), after.get(key)):
+                aim = "does not change it"
+            lines.append(
+                f"{change.entity.address}: {inert(key)} is {value_text(key, actual.get(key))}; it was "
+                f"{value_text(key, before.get(key))} when the plan was made, which {aim}"
+            )
     if freshness.stale:
-        pairs = list(zip(freshness.stale, freshness.actual, strict=True))
         raise StaleError(
-            f"the cluster has changed since the plan was made, in {len(pairs):,} "
-            f"{'entity' if len(pairs) == 1 else 'entities'}, so nothing was written:",
-            *first_lines([line for change, actual in pairs for line in _moved(change, actual)]),
+            f"the cluster has changed since the plan was made, in {len(freshness.stale):,} "
+            f"{'entity' if len(freshness.stale) == 1 else 'entities'}, so nothing was written:",
+            *first_lines(lines),
             NEW_PLAN,
         )
 
 
-def _moved(change: EntityChange, actual: Values) -> list[str]:
-    """Return for each key that differs what was found, what the plan was made of, and what the plan wants."""
-    before, after = change.before, change.after
-    keys = [key for key in dict.fromkeys([*before, *actual]) if not same_value(before.get(key), actual.get(key))]
-    return [
-        f"{change.entity.address}: {inert(key)} is {value_text(key, actual.get(key))}; it was "
-        f"{value_text(key, before.get(key))} when the plan was made, which {_aim(key, before, after)}"
-        for key in keys
-    ]
-
-
-def _aim(key: str, before: Values, after: Values) -> str:
-    if same_value(before.get(key), after.get(key)):
-        return "does not change it"
-    return f"sets {value_text(key, after[key])}" if key in after else "removes it"
-
-
 def as_if_applied(plan: Plan) -> AssumedPlan:
     """Return what a plan makes of a cluster, for those who ask before it is applied."""
-    return AssumedPlan(plan.plan_id, plan.require_cluster, partial(_after, plan), partial(_problems, plan))
 
+    def after(actual: Quotas) -> Quotas:
+        return {
+            change.entity: apply_ops(actual.get(change.entity, NO_VALUES), change.alteration().ops)
+            for change in plan.changes
+        }
 
-def _after(plan: Plan, actual: Quotas) -> Quotas:
-    return {
-        change.entity: apply_ops(actual.get(change.entity, NO_VALUES), change.alteration().ops)
-        for change in plan.changes
-    }
-
-
-def _problems(plan: Plan, actual: Quotas) -> list[Finding]:
-    findings = []
-    if not plan.is_applyable:
-        rules = ", ".join(sorted({finding.rule for finding in plan.findings if finding.blocking}))
-        text = f"the plan is blocked ({rules}): it is resolved as if applied, but apply would refuse it"
-        findings.append(rule.PLAN_BLOCKED.finding(text))
-    if stale := [change.entity.address for change in check_fresh(plan.changes, actual).stale]:
-        findings.append(
-            rule.PLAN_STALE.finding(
-                f"the cluster has changed since the plan was made, in {listed(stale, _SHOWN)}: apply would refuse it; "
-                "make a new plan"
+    def problems(actual: Quotas) -> list[Finding]:
+        findings = []
+        if not plan.is_applyable:
+            rules = ", ".join(sorted({finding.rule for finding in plan.findings if finding.blocking}))
+            text = f"the plan is blocked ({rules}): it is resolved as if applied, but apply would refuse it"
+            findings.append(rule.PLAN_BLOCKED.finding(text))
+        if stale := [change.entity.address for change in check_fresh(plan.changes, actual).stale]:
+            findings.append(
+                rule.PLAN_STALE.finding(
+                    f"the cluster has changed since the plan was made, in {listed(stale, _SHOWN)}: apply would refuse "
+                    "it; make a new plan"
+                )
             )
-        )
-    return findings
+        return findings
+
+    return AssumedPlan(plan.plan_id, plan.require_cluster, after, problems)

@@ -1,28 +1,183 @@
-"""What is on record of applies: a lock while one runs, its receipt before and after it writes, and the audit log."""
+"""What is on record of applies: a lock while one runs, its receipt before and after it writes, and the audit log.
+
+One apply runs at a time: there is a lock per cluster, next to the receipts, for all who apply from one directory. It is
+advisory and local (`flock`), and the operating system releases it when a process ends, however it ends. It does not
+exclude applies from other machines or other checkouts; for those, let only one job apply to a cluster at a time. The
+lock file lists the started receipts of the cluster that no later apply has settled, wherever they are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct
 
 from quotaform.apply.audit import AuditFile
-from quotaform.apply.lock import HeldLock, cluster_lock, note_end, note_start, started_receipt
-from quotaform.model.errors import QuotaformError, UsageError
-from quotaform.model.outcome import digest_of
+from quotaform.git import GitError
+from quotaform.model.entity import spell_name
+from quotaform.model.errors import FileReadError, QuotaformError, UsageError
+from quotaform.model.outcome import ClusterOutcome, digest_of
+from quotaform.model.scope import Selection
+from quotaform.model.text import inert, option_of
 from quotaform.plan.digest import ClusterDigest, FleetStatus
-from quotaform.plan.receipt import Receipt
-from quotaform.plan.receipt_file import receipt_path, write_receipt
+from quotaform.plan.plan import PlanOptions
+from quotaform.plan.receipt import HEAD, Receipt, Result, is_started_head
+from quotaform.plan.receipt_file import committed_names, load_receipt_file, receipt_path, write_receipt
 from quotaform.repository.repository import Repository
-from quotaform.system.files import require_writable
+from quotaform.system.files import read_bytes, require_no_way_out, require_writable, take_lock
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
+    from quotaform.plan.receipt import SavedReceipt
+
+
+_FLAGS: Final = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_LIST_LIMIT: Final = 1 << 16
+_MOST_READ: Final = 20
+"""How many receipts of one cluster are read."""
+
+
+class HeldLock(Struct, frozen=True):
+    """The lock of a cluster; without a descriptor nothing is locked."""
+
+    descriptor: int | None
+
+    def write(self, receipts: Iterable[Path]) -> None:
+        """List receipts, the newest first, in the place of what was listed; only so many as are read."""
+        with suppress(OSError):
+            lines = (os.path.abspath(path).encode(errors="surrogateescape") for path in dict.fromkeys(receipts))  # noqa: PTH100
+            content = b"".join(line + b"\n" for line in lines)
+            whole = content[: content.rfind(b"\n", 0, _LIST_LIMIT) + 1]
+            if self.descriptor is not None:
+                os.lseek(self.descriptor, 0, os.SEEK_SET)
+                os.ftruncate(self.descriptor, os.write(self.descriptor, whole))
+
+
+@contextmanager
+def cluster_lock(folder: Path, cluster: str, cluster_id: str, *, is_made: bool = True) -> Iterator[HeldLock]:
+    """Hold the lock of a cluster; where no lock file can be made, nothing is locked.
+
+    `folder`: the folder of quotaform.yaml. `cluster`: what messages call the cluster. `is_made`: whether a lock file is
+    made where there is none; without one, no apply is running.
+
+    Raises `QuotaformError` if another process holds it.
+    """
+    descriptor = _open(_path(folder, cluster_id), is_made=is_made)
+    try:
+        if descriptor is not None and not take_lock(descriptor):
+            raise QuotaformError(
+                f"another apply to cluster {cluster} is running in this directory, so nothing was written; wait until "
+                "it ends, then make a new plan"
+            )
+        yield HeldLock(descriptor)
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def listed_receipts(folder: Path, cluster_id: str) -> list[Path]:
+    """Return the receipts that `HeldLock.write` has listed, the newest first.
+
+    Not all of them need exist, or be started ones: an apply may end before it writes anything, and complete its own.
+    """
+    with suppress(FileReadError):
+        content = read_bytes(_path(folder, cluster_id), _LIST_LIMIT, within=folder)
+        return [Path(line) for line in content.decode(errors="surrogateescape").splitlines()]
+    return []
+
+
+def _path(folder: Path, cluster_id: str) -> Path:
+    return folder / ".quotaform" / "locks" / f"{sha256(cluster_id.encode()).hexdigest()[:16]}.lock"
+
+
+def _open(path: Path, *, is_made: bool) -> int | None:
+    with suppress(OSError):
+        require_no_way_out(path)
+        if is_made:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, _FLAGS | (os.O_CREAT if is_made else 0), 0o600)
+    return None
+
+
+def started_receipt(repository: Repository, cluster: str, cluster_id: str) -> tuple[Path, SavedReceipt] | None:
+    """Return the newest started receipt of a cluster that no later apply has settled, unless an apply is running.
+
+    As in `last_receipt`, one that is committed to git does not count. `cluster` is what messages call the cluster.
+    """
+    folder = repository.config_path.parent
+    for path, receipt in _started(folder, cluster_id)[0]:
+        with suppress(QuotaformError, GitError):
+            if path.name not in committed_names(path.parent):
+                with cluster_lock(folder, cluster, cluster_id):  # Held by an apply that runs.
+                    return path, receipt
+    return None
+
+
+def note_start(lock: HeldLock, repository: Repository, cluster_id: str, receipt: Path) -> None:
+    """Note where the started receipt of an apply will be, before those that are not settled."""
+    started, unread = _started(repository.config_path.parent, cluster_id)
+    lock.write([receipt, *(path for path, _ in started), *unread])
+
+
+def note_end(lock: HeldLock, repository: Repository, cluster_id: str, options: PlanOptions) -> None:
+    """Note that a plan with these options is in effect: the started receipts whose entities it covers are settled."""
+    selection = Selection(options.select, options.exclude)
+
+    def is_settled(receipt: SavedReceipt) -> bool:
+        if options.is_revert and options.revert not in (receipt.plan_id, receipt.options.revert):
+            return False
+        return all(selection.contains(item.entity) for item in receipt.results if item.result is Result.UNKNOWN)
+
+    started, unread = _started(repository.config_path.parent, cluster_id)
+    lock.write([*(path for path, receipt in started if not is_settled(receipt)), *unread])
+
+
+def _started(folder: Path, cluster_id: str) -> tuple[list[tuple[Path, SavedReceipt]], list[Path]]:
+    """Return the listed receipts that are started ones of a cluster, the newest first, and those that were not read.
+
+    A bounded number is read. The list lies in the repository: what it names must be a regular file, and not a link to
+    somewhere else.
+    """
+    found = []
+    listed = list(dict.fromkeys(listed_receipts(folder, cluster_id)))
+    for read, path in enumerate(listed, 1):
+        with suppress(QuotaformError):
+            if is_started_head(read_bytes(path, HEAD, within=path.parent, is_start=True)):
+                receipt = load_receipt_file(path, within=path.parent)
+                if receipt.is_started and receipt.cluster.id == cluster_id:
+                    found.append((path, receipt))
+        if len(found) == _MOST_READ:
+            return found, listed[read:]
+    return found, []
+
+
+def started_warnings(
+    repository: Repository, found: Iterable[ClusterOutcome[Any]], reverted: SavedReceipt | None = None
+) -> Iterator[str]:
+    """Yield what to do about applies from this directory that were killed and left a started receipt.
+
+    `found` has the digest of each cluster. An apply that is being reverted is left out.
+    """
+    for outcome in found:
+        started = started_receipt(repository, outcome.cluster, outcome.require().cluster_id)
+        if started is None or started[1] == reverted:
+            continue
+        path, receipt = started
+        with suppress(ValueError):
+            path = path.relative_to(Path.cwd())
+        yield (
+            f"the apply to cluster {spell_name(outcome.cluster)} of {receipt.started_at} did not finish. Keep its "
+            f"receipt. Apply again to complete it, or undo what it changed: quotaform plan {option_of('revert')} "
+            f"{inert(str(path))}"
+        )
+
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -55,18 +210,34 @@ class Applied(Struct, Generic[R], frozen=True):
     late: tuple[QuotaformError, ...] = ()  # What failed when all was done: noting it in the audit log, disconnecting
 
 
+def show_nothing(*arguments: object) -> None:
+    """Do nothing with what was applied."""
+
+
 @dataclass(slots=True)
 class ReceiptKeeper:
-    """Keeps the receipt of one apply: in a file of its own, started before the first change is sent."""
+    """Keeps on record what is done to one cluster: its receipt, in a file of its own, which is started before the first
+    change is sent; and in a repository what the lock file and the audit log say of it.
+    """
 
-    path: Path | None  # Where it is wanted; `None` if it is not to be kept
+    path: Path | None  # Where the receipt is wanted; `None` if it is not to be kept
+    repository: Repository | None = None
+    audit: AuditFile | None = None
+    show_applied: Callable[[Applied[Receipt]], None] = show_nothing
+    lock: HeldLock = field(default_factory=lambda: HeldLock(None))
     started: Path | None = None  # Where the started receipt is, which that of what was done replaces
     receipt: Receipt | None = None  # That of what was done, once it is known
     saved: Path | None = None  # Where it is
     unsaved: QuotaformError | None = None  # Why it could not be written
+    late: tuple[QuotaformError, ...] = ()  # What failed when all was done
+
+    def applied(self, receipt: R, problem: QuotaformError | None = None) -> Applied[R]:
+        """Return what was done, once it is; `problem` is what failed when that was on record."""
+        late = self.late if problem is None else (*self.late, problem)
+        return Applied(receipt, self.saved, self.unsaved, late)
 
     def start(self, receipt: Receipt) -> None:
-        """Write the started receipt; raises `QuotaformError` if it cannot be written.
+        """Write the started receipt, and note where it is; raises `QuotaformError` if it cannot be written.
 
         A path that is no regular file (a pipe) takes only the receipt of what was done.
         """
@@ -79,57 +250,24 @@ class ReceiptKeeper:
             raise QuotaformError(
                 f"{path} cannot be written: {error.strerror or error}; nothing was written to the cluster"
             ) from error
-
-    def keep(self, receipt: Receipt) -> None:
-        """Write the receipt of what was done, if anything was; raise nothing, as it stays done."""
-        self.receipt = receipt
-        path = self.started or self.path
-        if path is None or self.saved is not None or not receipt.results:
-            return
-        try:
-            self.saved = write_receipt(path, receipt, is_started=self.started is not None)
-        except OSError as error:
-            self.unsaved = QuotaformError(f"{path} cannot be written: {error.strerror or error}")
-        except QuotaformError as error:
-            self.unsaved = error
-
-    def show(self) -> None:
-        """Show what was done."""
-
-
-def show_nothing(*arguments: object) -> None:
-    """Do nothing with what was applied."""
-
-
-@dataclass(slots=True)
-class ClusterLedger(ReceiptKeeper):
-    """Keeps on record what is done to one cluster."""
-
-    path: Path
-    repository: Repository = field(kw_only=True)
-    audit: AuditFile = field(kw_only=True)
-    show_applied: Callable[[Applied[Receipt]], None] = show_nothing
-    lock: HeldLock = field(default_factory=lambda: HeldLock(None))
-    late: tuple[QuotaformError, ...] = ()
-
-    def applied(self, receipt: R, problem: QuotaformError | None = None) -> Applied[R]:
-        """Return what was done, once it is; `problem` is what failed when that was on record."""
-        late = self.late if problem is None else (*self.late, problem)
-        return Applied(receipt, self.saved, self.unsaved, late)
-
-    def start(self, receipt: Receipt) -> None:
-        """Write the started receipt, and note where it is."""
-        ReceiptKeeper.start(self, receipt)
-        if self.started is not None and self.started != self.path:
+        if self.repository is not None and self.started != path:
             note_start(self.lock, self.repository, receipt.plan.header.cluster_id, self.started)
 
     def keep(self, receipt: Receipt) -> None:
-        """Write the receipt of what was done, and to the audit log that it has ended; raise nothing."""
-        ReceiptKeeper.keep(self, receipt)
+        """Write the receipt of what was done, if anything was, and that it has ended; raise nothing: it stays done."""
+        self.receipt = receipt
+        path = self.started or self.path
+        if path is not None and self.saved is None and receipt.results:
+            try:
+                self.saved = write_receipt(path, receipt, is_started=self.started is not None)
+            except OSError as error:
+                self.unsaved = QuotaformError(f"{path} cannot be written: {error.strerror or error}")
+            except QuotaformError as error:
+                self.unsaved = error
         header = receipt.plan.header
-        if self.unsaved is None and receipt.is_complete:
+        if self.repository is not None and self.unsaved is None and receipt.is_complete:
             note_end(self.lock, self.repository, header.cluster_id, header.options)
-        if (unaudited := self.audit.finish(receipt)) is not None:
+        if self.audit is not None and (unaudited := self.audit.finish(receipt)) is not None:
             self.late = (unaudited,)
 
     def show(self) -> None:
@@ -161,12 +299,13 @@ class Ledger:
         """
         self.audit = AuditFile(None) if audit is None else audit
         self._repository = repository
-        self._records: dict[str, ClusterLedger] = {}
+        self.paths: dict[str, Path] = {}
+        self._records: dict[str, ReceiptKeeper] = {}
         for each in plans:
             name = each.cluster.name
             path = receipt_path(each.digest, repository) if receipts is None else receipts[name]
-            shown = partial(show, each.cluster)
-            self._records[name] = ClusterLedger(path, repository=repository, audit=self.audit, show_applied=shown)
+            self.paths[name] = path
+            self._records[name] = ReceiptKeeper(path, repository, self.audit, partial(show, each.cluster))
             if not each.is_written:
                 continue
             require_writable(path, makes_folder=makes_folders)
@@ -176,7 +315,7 @@ class Ledger:
                     "give another name"
                 )
 
-    def of(self, cluster: Cluster) -> ClusterLedger:
+    def of(self, cluster: Cluster) -> ReceiptKeeper:
         """Return what is on record of one cluster."""
         return self._records[cluster.name]
 
@@ -196,6 +335,6 @@ class Ledger:
         lock = cluster_lock(folder, cluster.name, plan.cluster_id) if is_locked else nothing
         with self.audit.refusals([each.plan]), lock as record.lock:
             if each.is_written:
-                note_start(record.lock, self._repository, plan.cluster_id, record.path)
+                note_start(record.lock, self._repository, plan.cluster_id, self.paths[cluster.name])
             self.audit.start(each.plan)
             yield

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from quotaform.apply.freshness import Freshness
-from quotaform.model.finding import Finding
 from quotaform.model.outcome import ClusterOutcome, values_of
 from quotaform.model.quotas import Action
 from quotaform.model.rule import FindingRule
@@ -49,17 +48,6 @@ def render_receipt(receipt: Receipt, style: Style = PLAIN) -> str:
     return "\n".join(_lines(receipt, style)) + "\n"
 
 
-def _done_lines(receipt: Receipt) -> Iterator[str]:
-    """Yield a line for each entity that holds what the plan says."""
-    if len(receipt.results) > _MOST_LINES:
-        return
-    for item in receipt.results:
-        if item.result is Result.APPLIED:
-            yield f"{item.entity.address}: {_DONE[item.action]}"
-        elif item.result is Result.ALREADY_APPLIED:
-            yield f"{item.entity.address}: Already applied"
-
-
 def result_words(receipt: Receipt) -> dict[Result, str]:
     """Return what became of entities that do not hold what the plan says, in words, by result."""
     return {**_RESULT_WORDS, Result.UNCONFIRMED: _NOT_CONFIRMED} if receipt.interruption else _RESULT_WORDS
@@ -78,19 +66,18 @@ def effect_words(receipt: Receipt) -> str:
     return "not all changes are in effect"
 
 
-def _failures(receipt: Receipt) -> Iterator[tuple[str, dict[str, list[str]]]]:
-    """Yield what became of entities that do not hold what the plan says, and which they are, by reason."""
+def _lines(receipt: Receipt, style: Style) -> Iterator[str]:
+    if len(receipt.results) <= _MOST_LINES:
+        for item in receipt.results:
+            if item.result is Result.APPLIED:
+                yield f"{item.entity.address}: {_DONE[item.action]}"
+            elif item.result is Result.ALREADY_APPLIED:
+                yield f"{item.entity.address}: Already applied"
     for result, text in result_words(receipt).items():
         reasons: dict[str, list[str]] = {}
         for item in receipt.results:
             if item.result is result:
                 reasons.setdefault(item.message or "", []).append(item.entity.address)
-        yield text, reasons
-
-
-def _lines(receipt: Receipt, style: Style) -> Iterator[str]:
-    yield from _done_lines(receipt)
-    for text, reasons in _failures(receipt):
         for message, addresses in reasons.items():
             why = f": {inert(message)}" if message else ""
             yield style.paint(f"{counted(len(addresses), 'entity', 'entities')} {text}{why}", "red")
@@ -164,6 +151,14 @@ def receipt_report(receipt: Receipt) -> Report:
         state = "partly applied" if done.wrote_anything else "not applied"
     what = effect_words(receipt)
     commit = f", commit {inert(header.source.commit[:7])}" if header.source.commit else ""
+    texts = result_words(receipt)
+    failed = (
+        FindingRule("", "", each.result.value, is_blocking=True).finding(
+            ": ".join(filter(None, (texts[each.result], inert(each.message or "")))), address=each.entity.address
+        )
+        for each in receipt.results
+        if not each.result.holds
+    )
     results = {each.entity: each.result.value.replace("-", " ") for each in receipt.results}
     return Report(
         title="Kafka quota plan for",
@@ -174,7 +169,7 @@ def receipt_report(receipt: Receipt) -> Report:
             f"to {receipt.finished_at}",
             *([f"Interrupted by {receipt.interruption}."] if receipt.interruption else []),
         ),
-        findings=tuple(_failed(receipt)),
+        findings=tuple(failed),
         caution=f"{what[0].upper()}{what[1:]}. Nothing is rolled back.",
         sections=tuple(change_sections(receipt.plan.changes, results)),
         nothing="There was nothing to apply.",
@@ -186,12 +181,3 @@ def receipt_report(receipt: Receipt) -> Report:
             None if receipt.interruption else len(receipt.results),
         ),
     )
-
-
-def _failed(receipt: Receipt) -> Iterator[Finding]:
-    """Yield each entity that does not hold what the plan says."""
-    texts = result_words(receipt)
-    for each in receipt.results:
-        if not each.result.holds:
-            message = ": ".join(filter(None, (texts[each.result], inert(each.message or ""))))
-            yield FindingRule("", "", each.result.value, is_blocking=True).finding(message, address=each.entity.address)

@@ -10,18 +10,19 @@ overwritten, and cannot be detected. One that comes later is found when the chan
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import date, timedelta
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from re import compile as regex
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
 from quotaform.apply.audit import Applier, AuditFile
 from quotaform.apply.freshness import Freshness, check_fresh, require_fresh
-from quotaform.apply.ledger import Applied, ClusterPlan, Ledger, ReceiptKeeper, show_nothing
-from quotaform.apply.lock import cluster_lock
+from quotaform.apply.ledger import Applied, ClusterPlan, Ledger, ReceiptKeeper, cluster_lock, show_nothing
 from quotaform.apply.write import ChangeWriter
 from quotaform.cluster.broker import with_alter_remedy
 from quotaform.cluster.gateway import SETTLE_SECONDS, Gateway, is_same
@@ -29,6 +30,7 @@ from quotaform.model import rule
 from quotaform.model.alteration import CLUSTER_AUTHORIZATION_FAILED, Outcome
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import (
+    NEW_PLAN,
     ArgumentError,
     AuthorizationError,
     BlockedError,
@@ -36,18 +38,21 @@ from quotaform.model.errors import (
     NotApprovedError,
     NotReadError,
     PlanBlockedError,
+    PlanIdError,
     QuotaformError,
+    StaleError,
     UsageError,
     first_lines,
 )
-from quotaform.model.finding import MOST_DAYS
+from quotaform.model.finding import APPROVALS_NAME, MOST_DAYS, Allowance
+from quotaform.model.moment import duration_text
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, loaded, no_progress
-from quotaform.model.quotas import Action
-from quotaform.model.text import require_items
+from quotaform.model.quotas import Action, Cause
+from quotaform.model.text import listed, quote, require_items
 from quotaform.plan.change import EntityChange
 from quotaform.plan.plan import Plan
-from quotaform.plan.plan_file import load_plan_file, require_guards, require_plan_id, require_recent
 from quotaform.plan.receipt import Receipt
+from quotaform.plan.records import load_plan_file
 from quotaform.repository.cluster_work import Connect
 from quotaform.repository.gateway import open_gateway, require_pinned
 from quotaform.repository.repository import Repository
@@ -58,6 +63,10 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
 
 _SETTLE_PAUSE = 0.25
+_SHOWN: Final = 5
+_SKEW: Final = timedelta(minutes=5)
+"""By how much the clocks of two machines may differ."""
+_ID: Final = regex(r"(?:sha256:)?[0-9a-f]{64}").fullmatch
 
 
 def read_plans(
@@ -82,7 +91,15 @@ def read_plans(
         plan = load_plan_file(given) if isinstance(given, Path) else given
         name = plan.header.cluster_name
         if choose is None or not isinstance(given, Path):
-            cluster: Cluster | None = _applyable_cluster(repository, name)
+            cluster = repository.config().clusters.get(name)
+            if cluster is None:
+                raise UsageError(
+                    f"{repository.config_path} has no cluster {spell_name(name)}, for which a plan is; add it, with its"
+                    " bootstrap_servers"
+                )
+            if cluster.snapshot is not None:
+                problem = "is a snapshot file, which can be planned but not applied"
+                raise UsageError(f"cluster {spell_name(name)} {problem}")
         else:
             cluster = choose(given, name)
         if cluster is None:
@@ -100,16 +117,75 @@ def read_plans(
     return list(found.values()), problems
 
 
-def _applyable_cluster(repository: Repository, name: str) -> Cluster:
-    cluster = repository.config().clusters.get(name)
-    if cluster is None:
-        raise UsageError(
-            f"{repository.config_path} has no cluster {spell_name(name)}, for which a plan is; add it, with its"
-            " bootstrap_servers"
+def read_plan_id(text: str) -> str:
+    """Return the id of a plan; an empty one, of a variable that is not set, is refused. Raises `UsageError`."""
+    if not _ID(text):
+        problem = "{expect_plan_id}: {} is not a plan id; write sha256: and 64 hexadecimal digits"
+        raise ArgumentError(problem, quote(text))
+    return text
+
+
+def require_plan_id(plan_id: str, expected: str | None) -> None:
+    """Raise `PlanIdError` unless the id of a plan is that of the one which was approved elsewhere."""
+    if expected is not None and plan_id.removeprefix("sha256:") != expected.removeprefix("sha256:"):
+        raise PlanIdError(expected=expected, found=plan_id)
+
+
+def require_guards(plan: Plan, repository: Repository, clock: Clock = SYSTEM_CLOCK) -> None:
+    """Make sure that a repository with a quotaform.yaml permits a plan: guards, approvals, scope and pruning.
+
+    A plan file holds what it was made with, and its digests can be computed by anybody who writes one.
+
+    Raises `StaleError` or `InvalidFilesError`.
+    """
+    if not os.path.lexists(repository.config_path):
+        return
+    config = repository.config()
+    options = plan.header.options
+    problems = [f"of the plan, {each}" for each in options.limits.looser_than(config.guard_limits)]
+    if plan.approvals:
+        held = repository.approvals(today(clock))
+        problems.extend(
+            f"{APPROVALS_NAME} does not hold the approval of {each.rule} for {each.target} ({each})"
+            for each in plan.approvals
+            if each not in held
         )
-    if cluster.snapshot is not None:
-        raise UsageError(f"cluster {spell_name(name)} is a snapshot file, which can be planned but not applied")
-    return cluster
+    outside = [change.entity.address for change in plan.changes if not config.scope.contains(change.entity)]
+    if outside and Allowance(rule.REVERT_UNMANAGED.id) not in plan.allowances:
+        problems.append(f"the plan changes {listed(outside, _SHOWN)}, out of scope")
+    undeclared = sum(change.cause is Cause.UNDECLARED for change in plan.changes)
+    if undeclared and options.prune.deletes_more_than(config.prune) and not options.is_prune_given:
+        deleted = f"{undeclared:,} undeclared {'entity' if undeclared == 1 else 'entities'}"
+        problems.append(f"the plan deletes {deleted}: its prune is {options.prune}, not {config.prune}")
+    if problems:
+        raise StaleError(
+            "the plan was checked with other guards than those of this repository, so nothing was written:",
+            *first_lines(problems),
+            NEW_PLAN,
+        )
+
+
+def require_recent(plan: Plan, longest: timedelta | None, clock: Clock = SYSTEM_CLOCK) -> None:
+    """Make sure that a plan is not older than allowed.
+
+    `longest` is how old it may be; `None` for any age. Raises `StaleError` if it is older, or was made more than five
+    minutes in the future, so that its age is not known.
+    """
+    if longest is None:
+        return
+    created_at = plan.header.created_at
+    age: timedelta | None = None
+    with suppress(ValueError):
+        age = clock.now() - datetime.strptime(created_at, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    if age is None:
+        problem = "which is not a time"
+    elif age < -_SKEW:
+        problem = f"which is {duration_text(-age)} in the future: check the clocks"
+    elif age > longest:
+        problem = f"{duration_text(age)} ago, and may be {duration_text(longest)} old at most"
+    else:
+        return
+    raise StaleError(f"the plan was made at {created_at}, {problem}; nothing was written: make a new plan")
 
 
 @contextmanager
@@ -328,7 +404,18 @@ def check_plan(
     could not be read or did not answer the dry run.
     """
     require_applyable(plan)
-    _require_valid_approvals(plan, today(clock))
+    day = today(clock)
+    # A plan file may be old, or edited.
+    expired = [
+        rule.EXPIRED_APPROVAL.finding(
+            f"the plan depends on an approval of {each.rule} for {each.target} that expires on {each.expires}, "
+            f"and today is {day} (at most {MOST_DAYS} days ahead); ask for a new one, and make a new plan"
+        )
+        for each in plan.approvals
+        if not day < each.expires <= day + timedelta(MOST_DAYS)
+    ]
+    if expired:
+        raise PlanBlockedError(expired)
     plan.require_cluster(gateway.cluster_id())
     require_pinned(plan.header.cluster_name, pinned_id, gateway.cluster_id())
     progress(f"Reading quotas of {spell_name(gateway.name)}", 0, 0)
@@ -348,23 +435,6 @@ def require_applyable(plan: Plan) -> None:
     blocking = [finding for finding in plan.findings if finding.blocking]
     if blocking:
         raise PlanBlockedError(blocking, approvable=rule.APPROVABLE)
-
-
-def _require_valid_approvals(plan: Plan, today: date) -> None:
-    """Make sure that the approvals which a plan depends on are valid today; a plan file may be old, or edited.
-
-    Raises `PlanBlockedError` if one has expired, or could not have been given.
-    """
-    expired = [
-        rule.EXPIRED_APPROVAL.finding(
-            f"the plan depends on an approval of {each.rule} for {each.target} that expires on {each.expires}, "
-            f"and today is {today} (at most {MOST_DAYS} days ahead); ask for a new one, and make a new plan"
-        )
-        for each in plan.approvals
-        if not today < each.expires <= today + timedelta(MOST_DAYS)
-    ]
-    if expired:
-        raise PlanBlockedError(expired)
 
 
 def _read_fresh(changes: tuple[EntityChange, ...], gateway: Gateway, clock: Clock) -> Freshness:
@@ -396,8 +466,7 @@ def _require_accepted(changes: tuple[EntityChange, ...], gateway: Gateway, progr
     result = gateway.alter([change.alteration() for change in changes], validate_only=True, progress=progress)
     refused = [row for row in result if row.outcome is Outcome.REFUSED]
     if refused:
-        codes = {row.code for row in refused}
-        if codes == {CLUSTER_AUTHORIZATION_FAILED}:
+        if {row.code for row in refused} == {CLUSTER_AUTHORIZATION_FAILED}:
             result.raise_for_errors()
         raise BlockedError(
             f"the broker would reject {len(refused):,} of {len(changes):,} entities, so nothing was written:",

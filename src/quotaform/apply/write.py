@@ -43,11 +43,8 @@ _RESULTS = {
 _Known: TypeAlias = tuple[Result, str]
 """What is known of an entity: the result, and the words that go with it."""
 
-_APPLIED: Final[_Known] = (Result.APPLIED, "")
 _ALREADY_APPLIED: Final[_Known] = (Result.ALREADY_APPLIED, "")
-_UNCONFIRMED: Final[_Known] = (Result.UNCONFIRMED, "")
 _NOT_ATTEMPTED: Final[_Known] = (Result.NOT_ATTEMPTED, "")
-_CUT_SHORT: Final[_Known] = (Result.UNKNOWN, "interrupted before the response of the broker was recorded")
 
 
 class ChangeWriter:
@@ -115,7 +112,8 @@ class ChangeWriter:
             actual = self._converge(changes)
             if is_certain or actual is None or attempt == _ATTEMPTS - 1:
                 return
-            open_changes = check_fresh(tuple(change for change in changes if self._is_open(change)), actual)
+            is_open = (Result.UNKNOWN, Result.NOT_ATTEMPTED)
+            open_changes = check_fresh(tuple(each for each in changes if self._result(each) in is_open), actual)
             self._results.update({change.entity: _ALREADY_APPLIED for change in open_changes.applied})
             todo = list(open_changes.pending)
             if not todo:
@@ -126,9 +124,10 @@ class ChangeWriter:
 
         A broker shows an acknowledged change late, so that one read alone may show a state that is gone.
         """
+        cut_short = (Result.UNKNOWN, "interrupted before the response of the broker was recorded")
         for alteration in self._in_flight:
             if self._results.get(alteration.entity, _NOT_ATTEMPTED)[0] is Result.NOT_ATTEMPTED:
-                self._results[alteration.entity] = _CUT_SHORT
+                self._results[alteration.entity] = cut_short
         waiting = {change.entity: change for change in changes if self._is_awaited(change)}
         deadline = None
         with suppress(KeyboardInterrupt, Exception):
@@ -142,9 +141,6 @@ class ChangeWriter:
                 if now >= deadline:
                     return
                 self._sleep(_LAST_PAUSE)
-
-    def _is_open(self, change: EntityChange) -> bool:
-        return self._result(change) in (Result.UNKNOWN, Result.NOT_ATTEMPTED)
 
     def _is_awaited(self, change: EntityChange) -> bool:
         return self._result(change) in (Result.UNCONFIRMED, Result.UNKNOWN)
@@ -162,14 +158,17 @@ class ChangeWriter:
                     rows = next(chunks, ())
             except ClusterError as error:
                 self._in_flight = ()
-                self._note(changes, str(error))
+                for change in changes:
+                    result, reason = self._results[change.entity]
+                    if result is Result.NOT_ATTEMPTED:
+                        self._results[change.entity] = (result, reason or str(error))
                 return False
             if not rows:
                 return is_certain
             for row in rows:
                 self._take(row)
             self._in_flight = ()
-            is_certain = is_certain and not any(_is_uncertain(row) for row in rows)
+            is_certain = is_certain and not any(row.outcome in (Outcome.UNKNOWN, Outcome.NOT_SENT) for row in rows)
             done += len(rows)
             self._report_progress("Applying", done, total)
 
@@ -183,15 +182,9 @@ class ChangeWriter:
             message = f"refused when it was sent again ({row.reason}); the first request may have taken effect"
             self._results[row.entity] = (Result.UNKNOWN, message)
         elif row.outcome is Outcome.OK and not row.message:
-            self._results[row.entity] = _UNCONFIRMED
+            self._results[row.entity] = (Result.UNCONFIRMED, "")
         elif not is_unknown or row.outcome is not Outcome.NOT_SENT:
             self._results[row.entity] = (_RESULTS[row.outcome], row.message)
-
-    def _note(self, changes: list[EntityChange], message: str) -> None:
-        for change in changes:
-            result, reason = self._results[change.entity]
-            if result is Result.NOT_ATTEMPTED:
-                self._results[change.entity] = (result, reason or message)
 
     def _converge(self, changes: list[EntityChange]) -> Quotas | None:
         """Read until everything that was sent shows, or time is up.
@@ -283,7 +276,7 @@ class ChangeWriter:
     def _confirm(self, waiting: dict[Entity, EntityChange], actual: Quotas) -> None:
         for entity, change in list(waiting.items()):
             if same_values(actual.get(entity, NO_VALUES), change.after):
-                self._results[entity] = _APPLIED
+                self._results[entity] = (Result.APPLIED, "")
                 del waiting[entity]
 
     def _note_others(self, changes: Iterable[EntityChange], actual: Quotas) -> None:
@@ -292,7 +285,3 @@ class ChangeWriter:
         self._other_values = {
             change.entity: describe_difference(change.after, actual.get(change.entity, NO_VALUES)) for change in stale
         }
-
-
-def _is_uncertain(row: AlterRow) -> bool:
-    return row.outcome in (Outcome.UNKNOWN, Outcome.NOT_SENT)

@@ -376,7 +376,7 @@ def warn_of_started(
     console: Console, repository: Repository, found: Iterable[ClusterOutcome[Any]], reverted: SavedReceipt | None = None
 ) -> None:
     """Print which applies to clusters that were read were killed; not the one that is being reverted."""
-    from quotaform.apply.lock import started_warnings
+    from quotaform.apply.ledger import started_warnings
 
     for text in started_warnings(repository, found, reverted):
         console.warn_of(text)

@@ -31,7 +31,7 @@ from msgspec import Struct
 
 from quotaform.apply.audit import Applier, AuditFile
 from quotaform.apply.ledger import Applied, ClusterPlan, Ledger, ReceiptKeeper, show_nothing
-from quotaform.apply.run import apply_cluster, require_applyable
+from quotaform.apply.run import apply_cluster, require_applyable, require_plan_id
 from quotaform.fleet.job import Bundle, ShippedJob, opened_bundle, run_job, ship_job
 from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
 from quotaform.fleet.session import spark_session
@@ -39,7 +39,6 @@ from quotaform.model.errors import ApplyLostError, ClusterError, EngineError, Qu
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, loaded, no_progress
 from quotaform.plan.digest import ClusterDigest, FleetStatus
 from quotaform.plan.plan import Plan
-from quotaform.plan.plan_file import require_plan_id
 from quotaform.plan.receipt import Receipt
 from quotaform.repository.repository import Repository
 from quotaform.resolve.spark import packed, unpacked
@@ -132,7 +131,7 @@ def apply_plans(
                 each.cluster.name: PlanToApply(
                     file=bundle.add(packed(loaded(each.plan))),
                     plan_id=each.digest.plan_id,
-                    receipt=ledger.of(each.cluster).path,
+                    receipt=ledger.paths[each.cluster.name],
                 )
                 for each in plans
             },
@@ -203,7 +202,7 @@ def _applied(
         except KeyboardInterrupt as came:
             interrupt, why = came, "the run was interrupted while executors were at work"
         for place in entered:
-            path = ledger.of(plans[place].cluster).path
+            path = ledger.paths[plans[place].cluster.name]
             lost = ApplyLostError(why, str(path) if path.is_file() else None)
             outcomes[place] = ClusterOutcome(plans[place].cluster.name, error=lost)
     try:

@@ -49,8 +49,7 @@ from pyspark.sql.datasource import (
 )
 
 from quotaform.apply.audit import Applier
-from quotaform.apply.ledger import ClusterPlan, ReceiptKeeper
-from quotaform.apply.lock import cluster_lock
+from quotaform.apply.ledger import ClusterPlan, ReceiptKeeper, cluster_lock
 from quotaform.apply.run import apply_cluster
 from quotaform.desired.config import Cluster
 from quotaform.fleet.job import DriverContext

@@ -32,10 +32,11 @@ from quotaform.model.quotas import Base, DeclaredBase, Desired, Entry, Quotas
 from quotaform.plan.base import Bases
 from quotaform.plan.check.facts import ClusterBase
 from quotaform.plan.plan import PlanSource
-from quotaform.plan.run import PlanRequest, with_claims
+from quotaform.plan.run import PlanRequest
 from quotaform.plan.source import Source
 from quotaform.repository.gateway import open_gateway
 from quotaform.repository.policy import NO_POLICIES
+from quotaform.repository.repository import read_claims
 from quotaform.resolve.spark import held_quotas, packed, unpacked
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 
@@ -66,7 +67,8 @@ def check_drift_against(
     """
     # A history is not written by hand, so policies and lints have no author to advise.
     request = replace(request, policies=NO_POLICIES, has_lints=False)
-    source = with_claims(Source(PlanSource(directory=past.location)), request, today(clock))
+    claims = read_claims(request.repository, request.config, today(clock))
+    source = Source(PlanSource(directory=past.location), claims=claims)
     with opened_bundle(session, progress) as (spark, bundle):
         table = open_history(spark, past.location)
         history = history_of(table.readings())

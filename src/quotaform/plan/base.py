@@ -8,10 +8,10 @@ names must be readable; one that a CI system names need not be, see `quotaform.r
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import date
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -24,7 +24,7 @@ from quotaform.model import rule
 from quotaform.model.errors import ArgumentError, BaseError, InvalidFilesError, UsageError
 from quotaform.model.finding import Approval, Finding, Severity
 from quotaform.model.quotas import Base, Cause, DeclaredBase
-from quotaform.model.text import inert, nearest, option_of, quote
+from quotaform.model.text import inert, option_of, quote
 from quotaform.plan.check.facts import ClusterBase, safeguards_of
 from quotaform.plan.receipt_file import is_receipt, read_receipt_base
 from quotaform.repository.policy import policy_digests
@@ -75,7 +75,24 @@ def _declared_bases(
         found = ClusterBase(findings=(rule.BASE_INVALID.finding(text),), safeguards_problem=text)
         return Bases(partial(_same_base, found))
     files = LoadedFiles(repository.layout(earlier), earlier.profiles, today, earlier.scope, similar=similar)
-    declared = _Declared(
+    removed = []
+    for name in earlier.clusters:
+        if name in config.clusters:
+            continue
+        try:
+            number = sum(entry.cause is Cause.ENTRY for entry in files.desired(name).values())
+            declared = f"{number:,} {'entity' if number == 1 else 'entities'}"
+        except InvalidFilesError:
+            declared = "invalid entries"
+        text = (
+            f"cluster {inert(name)} is not in quotaform.yaml any more; the base {base.ref} declares {declared} for it, "
+            "and its quotas stay as they are"
+        )
+        removed.append(rule.CLUSTER_REMOVED.finding(text))
+    approvals: frozenset[Approval] = frozenset()
+    with suppress(InvalidFilesError):  # A file that is invalid approves nothing.
+        approvals = frozenset(repository.approvals(today))
+    of = _Declared(
         base=base,
         files=files,
         directory=shown_path(repository.directory),
@@ -83,10 +100,10 @@ def _declared_bases(
         clusters=frozenset(config.clusters),
         earlier=earlier,
         digests=dict(policy_digests(folder, earlier.policies)),
-        approvals=_approvals(repository, today),
-        removed=tuple(_removed_clusters(config, earlier, files, base)),
+        approvals=approvals,
+        removed=tuple(removed),
     )
-    return Bases(declared, (files,))
+    return Bases(of, (files,))
 
 
 class _Declared(Struct, frozen=True, kw_only=True):
@@ -122,30 +139,6 @@ class _Declared(Struct, frozen=True, kw_only=True):
             return _invalid(self.base, error)
 
 
-def _removed_clusters(config: Config, earlier: Config, files: LoadedFiles, base: Base) -> Iterator[Finding]:
-    """Yield a finding for each cluster of the base that quotaform.yaml does not have."""
-    for name in earlier.clusters:
-        if name in config.clusters:
-            continue
-        try:
-            number = sum(entry.cause is Cause.ENTRY for entry in files.desired(name).values())
-            declared = f"{number:,} {'entity' if number == 1 else 'entities'}"
-        except InvalidFilesError:
-            declared = "invalid entries"
-        yield rule.CLUSTER_REMOVED.finding(
-            f"cluster {inert(name)} is not in quotaform.yaml any more; the base {base.ref} declares {declared} for it, "
-            "and its quotas stay as they are"
-        )
-
-
-def _approvals(repository: Repository, today: date) -> frozenset[Approval]:
-    """Return what a base approves; a file that is invalid approves nothing."""
-    try:
-        return frozenset(repository.approvals(today))
-    except InvalidFilesError:
-        return frozenset()
-
-
 def _empty(base: Base, why: str) -> ClusterBase:
     text = f"the base {base.ref} declares nothing for this cluster: {why}; everything counts as new"
     return ClusterBase(declared=DeclaredBase(base, {}), findings=(rule.BASE_EMPTY.finding(text),))
@@ -168,8 +161,6 @@ _MOST_SECONDS: Final = 30.0
 _LONGEST_REF: Final = 1000
 REMOTE_REFS: Final = "refs/remotes/"
 """Where git keeps the branches of remotes; a name without it may be that of a tag."""
-_USUAL_REFS: Final = ("origin/main", "origin/master", "main", "master")
-_FETCH: Final = "fetch it (actions/checkout: fetch-depth: 0; git fetch --unshallow), or give another one"
 
 
 class BaseChoice(Struct, frozen=True, kw_only=True):
@@ -184,8 +175,8 @@ class BaseChoice(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
-        return _ref_name(self.refs[0])
+        """What messages call it: a branch at a remote has its usual name."""
+        return self.refs[0].removeprefix(REMOTE_REFS)
 
 
 def choose_base(ref: str | os.PathLike[str], argument: str = "base") -> BaseChoice:
@@ -246,7 +237,8 @@ def read_base(
     limits = TimeLeft(_MOST_SECONDS, most_seconds=_MOST_SECONDS, most_bytes=MOST_BYTES)
     try:
         with open_objects(top, limits) as objects:
-            ref, commit = _require_commit(objects, choice.refs, top)
+            ref, commit = _require_commit(objects, choice)
+            name = ref.removeprefix(REMOTE_REFS)
 
             def declared_at(at: Commit) -> Bases:
                 revision = GitRevision(
@@ -258,14 +250,19 @@ def read_base(
                 )
                 at_base = replace(repository, revision=revision, needs_config=False)
                 files = revision.folder(folder) or DiskFolder(folder)
-                return _declared_bases(at_base, config, Base(ref=_ref_name(ref), commit=at.id), today, similar, files)
+                return _declared_bases(at_base, config, Base(ref=name, commit=at.id), today, similar, files)
 
             folder = repository.config_path.parent
             found = declared_at(commit)
-            fork = None if choice.is_exact else _fork(objects, commit)
-            if fork is None:
+            head = None if choice.is_exact else objects.commit("HEAD")
+            fork = None if head is None else merge_base(objects, head, commit)
+            if fork is None or fork.id == commit.id:  # HEAD contains the base, or it is not known where both parted.
                 return found
-            behind = _not_contained(inert(_ref_name(ref)), commit, fork)
+            behind = rule.BASE_NOT_CONTAINED.finding(
+                f"the commit that is checked out does not contain {inert(name)} ({commit.id[:7]}), so the files are "
+                f"compared with {fork.id[:7]}, where both parted; merge or rebase before this is applied, since what "
+                f"was merged into {inert(name)} meanwhile is missing here"
+            )
             at_fork = declared_at(fork)
             return Bases(partial(_forked, behind, at_fork, found), at_fork.files + found.files)
     except GitError as error:
@@ -326,54 +323,20 @@ def _completed(receipt: ClusterBase, at_commit: Bases, is_commit: bool, name: st
     return replace(base, declared=valued)
 
 
-def _require_commit(objects: GitObjects, refs: Sequence[str], top: Path) -> tuple[str, Commit]:
+def _require_commit(objects: GitObjects, choice: BaseChoice) -> tuple[str, Commit]:
     """Return the first revision that exists, and its commit.
 
     Raises `BaseError` if none does, and `GitError` if git does not answer, or a limit is reached.
     """
-    for ref in refs:
-        commit = _commit(objects, ref)
+    for ref in choice.refs:
+        commit = objects.commit(f"{ref}^{{commit}}")
         if commit is not None:
             return ref, commit
-    name = inert(_ref_name(refs[0]))
-    guesses = [f"origin/{refs[0]}", *_USUAL_REFS]
-    guess = next((each for each in guesses if each not in refs and _commit(objects, each) is not None), None)
     problem = objects.error_message()
     if problem is not None and not problem.startswith("git failed: "):  # It says in its own words what is no commit.
         raise GitError(problem)
-    if _is_shallow(top):
-        raise BaseError(name, f"git knows no commit of this name, and this is a shallow clone; {_FETCH}")
-    hint = "fetch it, or give another one"
-    if guess:
-        is_near = guess == guesses[0] or nearest(refs[0], [guess]) is not None
-        hint = f"did you mean {guess}?" if is_near else f"{hint}, such as {guess}"
-    raise BaseError(name, f"git knows no commit of this name; {hint}")
-
-
-def _fork(objects: GitObjects, base: Commit) -> Commit | None:
-    """Return where HEAD and a base parted; `None` if HEAD contains the base, or it is not known."""
-    head = objects.commit("HEAD")
-    common = None if head is None else merge_base(objects, head, base)
-    return None if common is None or common.id == base.id else common
-
-
-def _not_contained(ref: str, base: Commit, fork: Commit) -> Finding:
-    return rule.BASE_NOT_CONTAINED.finding(
-        f"the commit that is checked out does not contain {ref} ({base.id[:7]}), so the files are compared with "
-        f"{fork.id[:7]}, where both parted; merge or rebase before this is applied, since what was merged into {ref} "
-        "meanwhile is missing here"
+    raise BaseError(
+        inert(choice.name),
+        "git knows no commit of this name; fetch it (all history of a shallow clone: git fetch --unshallow, or "
+        "fetch-depth: 0 of actions/checkout), or give another one",
     )
-
-
-def _ref_name(ref: str) -> str:
-    """Return what messages call a revision: a branch at a remote has its usual name."""
-    return ref.removeprefix(REMOTE_REFS)
-
-
-def _commit(objects: GitObjects, ref: str) -> Commit | None:
-    return objects.commit(f"{ref}^{{commit}}")
-
-
-def _is_shallow(top: Path) -> bool:
-    """Whether the clone was made without its history; of a linked work tree that is not known."""
-    return os.path.lexists(top / ".git" / "shallow")

@@ -360,13 +360,13 @@ def _checked(receipt: SavedReceipt) -> SavedReceipt:
         checked_options(receipt.options)
         if receipt.declared_addresses != dump_declared(receipt.declared):
             raise ShapeError("declared", "is not a sorted list of addresses")
-        if problem := saved_receipt_problem(receipt):
-            raise ShapeError(*problem)
+        for name, problem in _problems(receipt):
+            raise ShapeError(name, problem)
     return receipt
 
 
-def saved_receipt_problem(receipt: SavedReceipt) -> Problem | None:
-    """Return the first thing that a receipt holds and no apply notes; `None` if there is none.
+def _problems(receipt: SavedReceipt) -> Iterator[Problem]:
+    """Yield what a receipt holds and no apply notes.
 
     | what | must be |
     | --- | --- |
@@ -377,10 +377,6 @@ def saved_receipt_problem(receipt: SavedReceipt) -> Problem | None:
     | the rows of a creation | without a value before |
     | the rows of a deletion | without a value after |
     """
-    return next(_problems(receipt), None)
-
-
-def _problems(receipt: SavedReceipt) -> Iterator[Problem]:
     seen = set()
     for index, item in enumerate(receipt.results):
         if item.entity in seen:

@@ -6,7 +6,7 @@ A started receipt is written before the first change is sent, and replaced when 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from datetime import timedelta
 from itertools import islice
 from json import dumps
@@ -22,7 +22,7 @@ from msgspec import Struct
 from quotaform.git import GitError, TimeLeft, find_work_tree, open_objects
 from quotaform.model.entity import Entity
 from quotaform.model.errors import BaseError, FileReadError, QuotaformError, SavedFileChangedError, SavedFileError
-from quotaform.model.quotas import Action, Base, DeclaredBase, Desired, Entry
+from quotaform.model.quotas import Action, Base, DeclaredBase, Entry
 from quotaform.model.text import inert, option_of
 from quotaform.plan.check.facts import ClusterBase
 from quotaform.plan.receipt import Receipt, ReceiptSource, SavedReceipt, load_receipt, receipt_lines
@@ -49,7 +49,7 @@ def receipt_folder(repository: Repository) -> Path:
 
 
 def receipt_path(plan: ClusterDigest, repository: Repository, clock: Clock = SYSTEM_CLOCK) -> Path:
-    """Return where the receipt of an apply goes by default; see `numbered_paths`."""
+    """Return where the receipt of an apply goes by default; see `write_receipt`."""
     return receipt_folder(repository) / receipt_name(plan, clock)
 
 
@@ -59,29 +59,6 @@ def receipt_name(plan: ClusterDigest, clock: Clock = SYSTEM_CLOCK) -> str:
     name = plan.row.cluster[:_LONGEST_CLUSTER]
     cluster = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "_" for letter in name)
     return f"{second}-{cluster}-{plan.plan_id.removeprefix('sha256:')[:8]}.json"
-
-
-def numbered_paths(path: Path) -> Iterator[Path]:
-    """Yield the paths that a receipt can have, the wanted one first: a file that is there is never written over.
-
-    Of the receipts of a cluster that are written in one second each gets a higher number than those before it, whatever
-    plan it is of, so that the names tell which is the newest.
-    """
-    number = _highest_number(path) + 1
-    while True:
-        yield path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
-        number += 1
-
-
-def _highest_number(path: Path) -> int:
-    """Return the highest number of the receipts of the same cluster and second; 0 if there are none."""
-    own = _NAME(path.name)
-    if own is None:
-        return 0
-    same = (
-        each for each in _names(path.parent) if each["second"] == own["second"] and each["cluster"] == own["cluster"]
-    )
-    return max((int(each["number"] or 1) for each in same), default=0)
 
 
 def receipts_by_name(folder: Path) -> list[Path]:
@@ -121,7 +98,7 @@ def load_receipt_file(path: Path, *, within: Path | None = None) -> SavedReceipt
 
 
 def write_receipt(path: Path, receipt: Receipt, *, is_started: bool = False) -> Path:
-    """Write a receipt, and never over another file: see `numbered_paths`.
+    """Write a receipt, and return where it is: a file that is there is never written over, but gets a number.
 
     `path`: where it is to be; what is no regular file (a pipe, `/dev/stdout`) is written to as it is. `is_started`:
     whether the started receipt is at this path, which is replaced. Raises `OSError` if it cannot be
@@ -130,13 +107,22 @@ def write_receipt(path: Path, receipt: Receipt, *, is_started: bool = False) -> 
     if is_started or (path.exists() and not path.is_file()):
         write_text_atomically(path, receipt_lines(receipt))
         return path
-    for candidate in numbered_paths(path):
+    # Of the receipts of a cluster that are written in one second each gets a higher number than those before it,
+    # whatever plan it is of, so that the names tell which is the newest.
+    number = 1
+    if (own := _NAME(path.name)) is not None:
+        same = (
+            each for each in _names(path.parent) if each.group("second", "cluster") == own.group("second", "cluster")
+        )
+        number = max((int(each["number"] or 1) + 1 for each in same), default=1)
+    while True:
+        candidate = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
         try:
             write_new_text(candidate, receipt_lines(receipt))
         except FileExistsError:
-            continue
-        return candidate
-    raise AssertionError("too many files with this name exist")
+            number += 1
+        else:
+            return candidate
 
 
 def is_receipt(ref: str) -> bool:
@@ -166,7 +152,14 @@ def read_receipt_base(path: str) -> tuple[ClusterBase, ReceiptSource]:
     declared = receipt.declared
     if declared is None:
         raise BaseError(inert(path), "it is of an apply of rows, without files; give a git revision")
-    desired = _desired(receipt, declared)
+    # The entries whose values a receipt holds whole are those of the entities that it created.
+    desired = {
+        item.entity: Entry(
+            entity=item.entity, values={row.key: row.after for row in item.rows if row.after is not None}
+        )
+        for item in receipt.results
+        if item.action is Action.CREATE and item.result.holds and item.entity in declared
+    }
     base = Base(ref=path, commit=receipt.source.commit, is_receipt=True)
     found = DeclaredBase(base, desired, declared - desired.keys())
     return ClusterBase(declared=found, cluster_id=receipt.cluster.id), receipt.source
@@ -181,33 +174,22 @@ def last_receipt_base(
     """
     found = last_receipt(repository, cluster_id, clock, other_names=other_names)
     ignored = tuple(str(error) for error in found.ignored)
-    if found.last is None:
+    if found.path is None:
         why = "there is no base and no receipt of this cluster"
         if found.skipped:
             why += f" that can be used ({found.skipped[0]})"
-    elif found.last.declared is None:
-        why = f"there is no base, and the receipts up to {found.last.path} do not say it for the whole cluster"
+    elif found.declared is None:
+        why = f"there is no base, and the receipts up to {found.path} do not say it for the whole cluster"
     elif found.skipped:
-        why = f"there is no base, and a newer receipt than {found.last.path} cannot be used ({found.skipped[0]})"
+        why = f"there is no base, and a newer receipt than {found.path} cannot be used ({found.skipped[0]})"
     else:
-        base = Base(ref=str(found.last.path), commit=found.last.commit, is_receipt=True)
-        return DeclaredBase(base, {}, found.last.declared), "", ignored
+        base = Base(ref=str(found.path), commit=found.commit, is_receipt=True)
+        return DeclaredBase(base, {}, found.declared), "", ignored
     remedy = f"give the git revision that was applied last: {option_of('base')} REF"
     if find_work_tree(repository.directory) is None:
         receipt = f"give the receipt of the last apply ({option_of('base')} RECEIPT)"
         remedy = f"{receipt}, or plan with {option_of('prune')} report"
     return None, f"{why}; {remedy}", ignored
-
-
-def _desired(receipt: SavedReceipt, declared: Collection[Entity]) -> Desired:
-    """Return the entries whose values a receipt holds whole: those of the entities that it created."""
-    return {
-        item.entity: Entry(
-            entity=item.entity, values={row.key: row.after for row in item.rows if row.after is not None}
-        )
-        for item in receipt.results
-        if item.action is Action.CREATE and item.result.holds and item.entity in declared
-    }
 
 
 _MOST_STARTS: Final = 10_000
@@ -225,21 +207,14 @@ _START: Final = 4096
 """A receipt names its cluster within this many bytes."""
 
 
-class LastReceipt(Struct, frozen=True):
+class LastReceipt(Struct, frozen=True, kw_only=True):
     """The newest receipt of a cluster, and what the files declared when the cluster last held all of it."""
 
-    path: Path  # That of a revert only if no other apply is known
-    receipt: SavedReceipt
+    path: Path | None = None  # `None` if there is no valid one; that of a revert only if no other apply is known
     # What the files declared at the last apply of a whole plan that was completed, and at any later one; `None` if
     # there was none, or too many receipts would have to be read.
-    declared: frozenset[Entity] | None
+    declared: frozenset[Entity] | None = None
     commit: str | None = None  # The commit of that last apply of a whole plan, if it is known
-
-
-class ReceiptSearch(Struct, frozen=True):
-    """What was found in the folder of receipts."""
-
-    last: LastReceipt | None  # The newest valid receipt of the cluster, if there is one
     # Why newer files were passed over: they could not be read, or are no valid receipts, or started ones.
     skipped: tuple[QuotaformError, ...] = ()
     # Why receipts were passed over that no apply of this folder can have written.
@@ -248,7 +223,7 @@ class ReceiptSearch(Struct, frozen=True):
 
 def last_receipt(
     repository: Repository, cluster_id: str, clock: Clock = SYSTEM_CLOCK, *, other_names: Collection[str] = ()
-) -> ReceiptSearch:
+) -> LastReceipt:
     """Look for the newest valid receipt of a cluster in the folder of a repository.
 
     The folder belongs to a repository, so what it holds is read with suspicion: regular files within it, a bounded
@@ -260,7 +235,8 @@ def last_receipt(
     skipped: list[QuotaformError] = []
     ignored: list[SavedFileError] = []
     folder = receipt_folder(repository)
-    newest: tuple[Path, SavedReceipt] | None = None
+    newest: Path | None = None
+    is_revert = False  # Whether the newest is that of a revert
     declared: frozenset[Entity] = frozenset()
     whole: SavedReceipt | None = None
     within = repository.config_path.parent
@@ -269,7 +245,7 @@ def last_receipt(
         committed = committed_names(folder) if paths else frozenset[str]()
     except GitError as error:
         text = f"may be committed to git, which cannot be read: {error.reason}"
-        return ReceiptSearch(None, (SavedFileError(str(paths[0]), text),))
+        return LastReceipt(skipped=(SavedFileError(str(paths[0]), text),))
     ignored += [SavedFileError(str(path), _COMMITTED) for path in paths if path.name in committed]
     latest = (clock.now() + _MOST_AHEAD).strftime(_TIME)
     for path in islice((path for path in paths if path.name not in committed), _MOST_READ):
@@ -286,8 +262,8 @@ def last_receipt(
         if receipt.is_started:
             skipped.append(SavedFileError(str(path), STARTED))
             continue
-        if newest is None or newest[1].is_revert:
-            newest = path, receipt
+        if newest is None or is_revert:
+            newest, is_revert = path, receipt.is_revert
         if receipt.is_revert:
             continue
         if receipt.declared is None:  # It wrote rows, of which no files are known.
@@ -296,9 +272,13 @@ def last_receipt(
         if receipt.is_whole:
             whole = receipt
             break
-    known = (None, None) if whole is None else (declared, whole.source.commit)
-    last = None if newest is None else LastReceipt(*newest, *known)
-    return ReceiptSearch(last, tuple(skipped), tuple(ignored))
+    return LastReceipt(
+        path=newest,
+        declared=None if whole is None else declared,
+        commit=None if whole is None else whole.source.commit,
+        skipped=tuple(skipped),
+        ignored=tuple(ignored),
+    )
 
 
 def _paths_of(folder: Path, within: Path, cluster_id: str) -> list[Path]:

@@ -12,14 +12,13 @@ one whose change was refused or never sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 from msgspec import Struct, structs
 
 from quotaform.model.entity import Entity
-from quotaform.model.errors import OtherClusterError, StaleError, first_lines
+from quotaform.model.errors import StaleError, first_lines
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import NO_VALUES, Cause, Change, Quotas, same_value
 from quotaform.model.scope import Selection
@@ -98,36 +97,28 @@ def find_revert(receipt: SavedReceipt, actual: Quotas, selection: Selection) -> 
     )
 
 
-def require_receipt_cluster(receipt: SavedReceipt, cluster_id: str) -> None:
-    """Raise `OtherClusterError` unless a receipt is of this cluster."""
-    if receipt.cluster.id != cluster_id:
-        raise OtherClusterError("receipt", expected=receipt.cluster.id, found=cluster_id)
-
-
 def require_revertible(revert: Revert) -> None:
     """Make sure that everything can be put back.
 
     Raises `StaleError` if something has moved on, or was a value that cannot be written.
     """
-    if revert.problems:
-        raise StaleError(
-            "the apply cannot be reverted, so nothing is planned:",
-            *first_lines(list(_problems(revert))),
-            f"Leave these entities out with {option_of('exclude')}, or declare the values that they are to have.",
-        )
-
-
-def _problems(revert: Revert) -> Iterator[str]:
+    problems = []
     for moved in revert.moved:
         row = moved.row
-        yield (
+        problems.append(
             f"{row.entity.address}: {row.key} is {value_text(row.key, moved.live)}; the apply changed it from "
             f"{value_text(row.key, row.before)} to {value_text(row.key, row.after)}, and somebody else has changed it "
             "since"
         )
     for row in revert.unwritable:
         was = value_text(row.key, row.before)
-        yield f"{row.entity.address}: {row.key} was {was} before the apply, which cannot be written"
+        problems.append(f"{row.entity.address}: {row.key} was {was} before the apply, which cannot be written")
+    if problems:
+        raise StaleError(
+            "the apply cannot be reverted, so nothing is planned:",
+            *first_lines(problems),
+            f"Leave these entities out with {option_of('exclude')}, or declare the values that they are to have.",
+        )
 
 
 def as_revert(plan: Plan, revert: Revert) -> Plan:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
-from datetime import date
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -25,7 +23,7 @@ from quotaform.model.text import option_of
 from quotaform.plan.blast_radius import make_blast_radius
 from quotaform.plan.check.approval import is_of_cluster
 from quotaform.plan.check.check import CHECKS, with_findings
-from quotaform.plan.check.facts import ClusterBase, Facts, Safeguards, safeguards_of
+from quotaform.plan.check.facts import ClusterBase, Facts, RemovalSearch, safeguards_of
 from quotaform.plan.check.guard import GUARDS, check_second_plan
 from quotaform.plan.difference import Pruning, diff, make_plan, prune, removable_entities, removals
 from quotaform.plan.digest import ClusterDigest, FleetStatus
@@ -109,11 +107,11 @@ def make_cluster_plan(
     """
     if problems := check_claims([Claim(cluster.name, reading.cluster_id, desired)], source.claims):
         raise InvalidFilesError(problems)
-    claimed = _claimed(source, cluster, reading.cluster_id)
+    claimed = _claimed(source.claims, cluster, reading.cluster_id)
     base = ClusterBase() if source.bases is None else source.bases.of(cluster.name)
     if base.cluster_id not in (None, reading.cluster_id):
         raise OtherClusterError("receipt", base.cluster_id or "", reading.cluster_id)
-    pruning = make_pruning(request, cluster.name, reading, desired, base, claimed, clock=clock)
+    pruning = _make_pruning(request, cluster.name, reading, desired, base, claimed, clock=clock)
     made = make_plan(
         chain(rows, removals(pruning.pruned, reading.quotas)),
         desired,
@@ -138,9 +136,13 @@ def make_cluster_plan(
 
         made = as_revert(made, revert)
     undeclared = [item.entity for item in made.unmanaged if item.in_scope]
+    removed = RemovalSearch()
+    if source.history is not None and undeclared:
+        applied = pruning.receipt.commit if pruning.receipt else None
+        removed = source.history.find(cluster.name, undeclared, applied)
     facts = structs.replace(
         _facts(request, cluster, reading, desired, source, clock),
-        removed=source.removed(cluster.name, undeclared, pruning.receipt.commit if pruning.receipt else None),
+        removed=removed,
         base=base,
         pruning=pruning,
         revert=revert,
@@ -157,11 +159,9 @@ def make_cluster_plan(
     return replace(made, blast_radius=radius, limit_changes=limit_changes)
 
 
-def _claimed(source: Source, cluster: Cluster, cluster_id: str) -> frozenset[Entity]:
+def _claimed(claims: Iterable[Claim], cluster: Cluster, cluster_id: str) -> frozenset[Entity]:
     """Return what other quota repositories declare for a cluster."""
-    return frozenset(
-        entity for claim in source.claims if claim.is_of(cluster.name, cluster_id) for entity in claim.desired
-    )
+    return frozenset(entity for claim in claims if claim.is_of(cluster.name, cluster_id) for entity in claim.desired)
 
 
 def _options(request: PlanRequest, cluster: Cluster, revert: Revert | None) -> PlanOptions:
@@ -180,45 +180,36 @@ def _facts(
     request: PlanRequest, cluster: Cluster, reading: ActualState, desired: Desired, source: Source, clock: Clock
 ) -> Facts:
     """Return what checks need to know that was known before the plan was made."""
-    day = today(clock)
+    config = request.config
+    pins = config.pins.get(reading.cluster_id, ()) if cluster.name in config.clusters else ()
     return Facts(
         desired=desired,
         actual=reading.quotas,
         pinned_id=cluster.cluster_id,
-        other_pin=_other_pin(request.config, cluster, reading.cluster_id),
+        other_pin=next((name for name in reversed(pins) if name != cluster.name), None),
         selection=request.selection,
         source_problem=source.problem,
         policies=request.policies.policies,
-        lints=request.config.lints if request.has_lints else None,
+        lints=config.lints if request.has_lints else None,
         capacity=cluster.capacity,
-        safeguards=safeguards_of(request.config, cluster, request.policies.digests),
+        safeguards=safeguards_of(config, cluster, request.policies.digests),
         approvals=tuple(each for each in request.approvals if is_of_cluster(each, cluster.name)),
-        today=day,
+        today=today(clock),
         missing=source.missing,
     )
 
 
-def _other_pin(config: Config, cluster: Cluster, cluster_id: str) -> str | None:
-    """Return the name of another live cluster that quotaform.yaml pins to the id of this one."""
-    if cluster.name not in config.clusters:
-        return None
-    return next((name for name in reversed(config.pins.get(cluster_id, ())) if name != cluster.name), None)
-
-
-def make_pruning(
+def _make_pruning(
     request: PlanRequest,
     cluster_name: str,
     reading: ActualState,
     desired: Desired,
     base: ClusterBase,
-    claimed: Collection[Entity] = (),
+    claimed: Collection[Entity],
     *,
-    clock: Clock = SYSTEM_CLOCK,
+    clock: Clock,
 ) -> Pruning:
-    """Return what to delete of the entities that no file declares.
-
-    `base` is what they are compared with. `claimed` is what other quota repositories declare for it.
-    """
+    """Return what to delete of the entities that no file declares; what other quota repositories claim stays."""
     mode = request.prune_mode
     if mode is PruneMode.REPORT:
         return Pruning()
@@ -236,22 +227,22 @@ def make_pruning(
         receipt = None if declared is None else declared.base
     elif declared is None and mode is PruneMode.REMOVED:
         problem = f"the base cannot be used, see above; give another one with {option_of('base')}"
+    safeguards = base.safeguards
+
+    def was_pruned(entity: Entity) -> bool:
+        """Whether it would be deleted with the settings of the base; what is not known has not changed."""
+        if safeguards is None:
+            return True
+        return (request.prune or safeguards.prune) is PruneMode.SCOPE and safeguards.scope.contains(entity)
+
     return Pruning(
         mode=mode,
-        pruned=prune(candidates, mode, declared, partial(_was_pruned, request.prune, base.safeguards)),
+        pruned=prune(candidates, mode, declared, was_pruned),
         candidates=len(candidates),
         problem=problem if declared is None else None,
         ignored=ignored,
         receipt=receipt,
     )
-
-
-def _was_pruned(option: PruneMode | None, base: Safeguards | None, entity: Entity) -> bool:
-    """Whether an undeclared entity would be deleted with the settings of the base; what is not known has not changed.
-
-    `option` is the mode of the command line, which is that of both. `base` holds the settings of the base.
-    """
-    return base is None or ((option or base.prune) is PruneMode.SCOPE and base.scope.contains(entity))
 
 
 def plan_cluster(
@@ -321,7 +312,11 @@ def with_same_clusters(outcomes: Iterable[ClusterOutcome[Any]]) -> Iterator[Clus
     earlier: dict[str, Plan | Kept[Plan]] = {}
     for outcome in outcomes:
         made = outcome.value
-        live_id = None if made is None else _live_id(made)
+        live_id: str | None = None  # A snapshot is no live cluster.
+        if isinstance(made, Kept):
+            live_id = None if made.digest.row.is_snapshot else str(made.digest.cluster_id)
+        elif made is not None:
+            live_id = None if made.header.snapshot is not None else made.header.cluster_id
         if made is None or live_id is None or (first := earlier.setdefault(live_id, made)) is made:
             yield outcome
             continue
@@ -331,38 +326,23 @@ def with_same_clusters(outcomes: Iterable[ClusterOutcome[Any]]) -> Iterator[Clus
         yield ClusterOutcome(outcome.cluster, replace(second, findings=findings))
 
 
-def _live_id(made: Plan | Kept[Plan]) -> str | None:
-    """Return the id of the cluster that a plan is for; `None` for a snapshot."""
-    if isinstance(made, Kept):
-        return None if made.digest.row.is_snapshot else str(made.digest.cluster_id)
-    return None if made.header.snapshot is not None else made.header.cluster_id
-
-
 def read_plan_source(request: PlanRequest, tree: Tree, clock: Clock, files: LoadedFiles | None = None) -> Source:
     """Return where the files of a plan come from, and what its base declares.
 
     Raises `BaseError` or `InvalidFilesError`.
     """
     day = today(clock)
-    source = structs.replace(read_source(request.repository, request.config, tree, day), missing=tree.missing)
-    source = with_claims(source, request, day)
+    source = structs.replace(
+        read_source(request.repository, request.config, tree, day),
+        missing=tree.missing,
+        claims=read_claims(request.repository, request.config, day),
+    )
     if request.base is None:
         return source
     from quotaform.plan.base import read_chosen_base
 
     bases = read_chosen_base(request.repository, request.config, request.base, day, similar=files)
     return structs.replace(source, bases=bases)
-
-
-def with_claims(source: Source, request: PlanRequest, today: date) -> Source:
-    """Return a source with what the other quota repositories declare that quotaform.yaml lists.
-
-    Raises `InvalidFilesError` if one of them is invalid.
-    """
-    if not request.config.roots:
-        return source
-
-    return structs.replace(source, claims=read_claims(request.repository, request.config, today))
 
 
 def bulk_of_plan(made: Plan, actual: Quotas) -> int:
@@ -384,24 +364,44 @@ def plan_revert(
     `request.revert` is the receipt, and the only cluster is that of the receipt. The error of its outcome may be a
     `OtherClusterError` or another `StaleError`.
     """
-    from quotaform.plan.revert import require_receipt_cluster, require_revertible
+    from quotaform.plan.revert import find_revert, require_revertible
 
     receipt = request.revert
     if receipt is None:
         raise ValueError("no receipt to revert")
     request = structs.replace(request, base=None, prune=PruneMode.REPORT)
+    repository, day = request.repository, today(clock)
     invalid = "invalid (quotaform validate shows the problems)"
-    desired, source, files_problem = _read_files(request, clock, f"the files are {invalid}")
-    claims, claims_problem = Source(source.plan_source), None
+    desired: Desired = {}
+    claims: tuple[Claim, ...] = ()
+    source = Source(PlanSource(directory=repository.directory.as_posix()))
+    files_problem, claims_problem = None, None
     try:
-        claims = with_claims(claims, request, today(clock))
+        files = repository.load(request.config, day)
+        source = read_source(repository, request.config, files.layout.tree, day)
+        desired = files.desired(request.clusters[0].name)
+    except InvalidFilesError:  # That is no reason to leave a bad change where it is.
+        files_problem = f"the files are {invalid}"
+    try:
+        claims = read_claims(repository, request.config, day)
     except InvalidFilesError:  # It blocks until that is allowed.
         claims_problem = f"files in roots are {invalid}"
 
+    def bulk(made: tuple[Quotas, Revert], actual: Quotas) -> int:
+        # What has moved on counts only in two equal reads.
+        return made[1].problems or bulk_of(len(made[1].rows), len(actual))
+
     def work(cluster: Cluster, gateway: Gateway, progress: Progress) -> Plan:
         cluster_id = gateway.cluster_id()
-        require_receipt_cluster(receipt, cluster_id)
-        actual, revert = _settle(receipt, request.selection, gateway, clock, progress)
+        if receipt.cluster.id != cluster_id:
+            raise OtherClusterError("receipt", expected=receipt.cluster.id, found=cluster_id)
+        actual, revert = read_settled(
+            gateway,
+            lambda actual: (actual, find_revert(receipt, actual, request.selection)),
+            bulk,
+            clock=clock,
+            progress=progress,
+        )
         require_revertible(revert)
         return make_cluster_plan(
             request,
@@ -421,30 +421,3 @@ def plan_revert(
         )
 
     yield from work_on(request.clusters, work, connect, progress)
-
-
-def _settle(
-    receipt: SavedReceipt, selection: Selection, gateway: Gateway, clock: Clock, progress: Progress
-) -> tuple[Quotas, Revert]:
-    """Read a cluster and find out what there is to put back; what has moved on counts only in two equal reads."""
-    from quotaform.plan.revert import find_revert
-
-    def make(actual: Quotas) -> tuple[Quotas, Revert]:
-        return actual, find_revert(receipt, actual, selection)
-
-    def bulk(made: tuple[Quotas, Revert], actual: Quotas) -> int:
-        return made[1].problems or bulk_of(len(made[1].rows), len(actual))
-
-    return read_settled(gateway, make, bulk, clock=clock, progress=progress)
-
-
-def _read_files(request: PlanRequest, clock: Clock, problem: str) -> tuple[Desired, Source, str | None]:
-    """Read what the files declare; that they are invalid is no reason to leave a bad change where it is."""
-    repository, day = request.repository, today(clock)
-    source = Source(PlanSource(directory=repository.directory.as_posix()))
-    try:
-        files = repository.load(request.config, day)
-        source = read_source(repository, request.config, files.layout.tree, day)
-        return files.desired(request.clusters[0].name), source, None
-    except InvalidFilesError:
-        return {}, source, problem

@@ -57,16 +57,6 @@ class Source(Struct, frozen=True):
     claims: tuple[Claim, ...] = ()
     missing: str | None = None  # Why there are no files, if there are none
 
-    def removed(self, cluster: str, entities: Collection[Entity], applied: str | None = None) -> RemovalSearch:
-        """Look for entities that the files of a cluster declared before.
-
-        `entities` are entities that the files do not declare now. `applied` is the commit of the last apply, if it is
-        known.
-        """
-        if self.history is None or not entities:
-            return RemovalSearch()
-        return self.history.find(cluster, entities, applied)
-
 
 def read_source(repository: Repository, config: Config, tree: Tree, today: date) -> Source:
     """Return where the files of a plan come from.
@@ -89,8 +79,15 @@ def read_source(repository: Repository, config: Config, tree: Tree, today: date)
                 # Before the first commit there is none, and git reports no error.
                 return Source(PlanSource(directory=name), problem=objects.error_message())
             committed = list_files(objects, commit.tree, folder)
-            dirty = not is_as_committed(tree, committed) or _settings_differ(
-                repository, config, objects, commit.tree, top
+            here = repository.config_path.parent
+            dirty = (
+                tree.files.keys() != committed.keys()
+                or not all(is_blob(content, committed[path]) for path, content in tree.files.items())
+                or any(
+                    _file_differs(repository, file, objects, commit.tree, top)
+                    for file in (repository.config_path, here / APPROVALS_NAME)
+                )
+                or (bool(config.policies) and _policies_differ(here, config, objects, commit.tree, top))
             )
     except GitError as error:
         return Source(PlanSource(directory=name), problem=error.reason)
@@ -121,26 +118,11 @@ def list_files(objects: GitObjects, root: str, folder: str) -> dict[str, str]:
     return files
 
 
-def is_as_committed(tree: Tree, committed: Mapping[str, str]) -> bool:
-    """Whether the files of a quotas directory are those of a commit; see `list_files`."""
-    return tree.files.keys() == committed.keys() and all(
-        is_blob(content, committed[path]) for path, content in tree.files.items()
-    )
-
-
 def is_blob(content: bytes, committed: str) -> bool:
     """Whether the content of a file is that of a blob, whatever its line ends are."""
     return blob_id(content, committed) == committed or (
         b"\r\n" in content and blob_id(content.replace(b"\r\n", b"\n"), committed) == committed
     )
-
-
-def _settings_differ(repository: Repository, config: Config, objects: GitObjects, root: str, top: Path) -> bool:
-    """Whether quotaform.yaml, approvals.yaml or the policies are not those of the commit."""
-    path = repository.config_path
-    return any(
-        _file_differs(repository, each, objects, root, top) for each in (path, path.with_name(APPROVALS_NAME))
-    ) or (bool(config.policies) and _policies_differ(path.parent, config, objects, root, top))
 
 
 def _file_differs(repository: Repository, file: Path, objects: GitObjects, root: str, top: Path) -> bool:
@@ -246,7 +228,9 @@ class Removals:
         `entities` are entities that the files do not declare now. `applied` is the commit of the last apply, if it is
         known.
         """
-        search = _Search(cluster, applied, set(entities))
+        names = (DEFAULT_WORD if name is None else name for entity in entities for _, name in entity.parts)
+        words = frozenset(word for name in names for word in _WORDS(name)[:1])
+        search = _Search(cluster, applied, set(entities), words)
         not_searched: list[NotSearched] = []
         with self._lock:
             try:
@@ -267,31 +251,33 @@ class Removals:
         Raises `GitError` if git does not answer, a limit is reached, or the clone does not hold a commit.
         """
         yield from self._steps
-        while (commit := self._next_commit(objects)) is not None:
+        while True:
+            if self._last is None:
+                commit = self._head
+            elif not self._last.parents:
+                return
+            elif len(self._steps) >= MAX_COMMITS:
+                raise GitError(f"at most {MAX_COMMITS} commits are searched")
+            elif (parent := objects.commit(self._last.parents[0])) is None:
+                raise GitError("the commit before it is not in this clone; fetch the history")
+            else:
+                commit = parent
             folder = objects.entry(commit.tree, self._folder)
             listed = None if folder is None else folder.id
             replaced: tuple[Replaced, ...] = ()
             if self._last is None or listed != self._listed:
                 before = list_files(objects, commit.tree, self._folder)
                 pairs = ((path, identity, self._now.get(path)) for path, identity in before.items())
-                replaced = tuple(Replaced(*each) for each in pairs if not _is_same(each[2], each[1]))
+                replaced = tuple(
+                    Replaced(path, identity, now)
+                    for path, identity, now in pairs
+                    if not (is_blob(now, identity) if isinstance(now, bytes) else now == identity)
+                )
                 self._now = before
             step = CommitStep(commit.id, None if self._last is None else self._last.id, replaced)
             self._last, self._listed = commit, listed
             self._steps.append(step)
             yield step
-
-    def _next_commit(self, objects: GitObjects) -> Commit | None:
-        if self._last is None:
-            return self._head
-        if not self._last.parents:
-            return None
-        if len(self._steps) >= MAX_COMMITS:
-            raise GitError(f"at most {MAX_COMMITS} commits are searched")
-        commit = objects.commit(self._last.parents[0])
-        if commit is None:
-            raise GitError("the commit before it is not in this clone; fetch the history")
-        return commit
 
     def _search(self, search: _Search, objects: GitObjects, step: CommitStep) -> None:
         """Search the files that a step replaced. Raises `GitError` if git does not answer, or a limit is reached."""
@@ -324,7 +310,7 @@ class Removals:
         if before is None:
             search.skipped.append(NotSearched(reason, step.before, name))
             return ()
-        if not _may_name(before, _after(objects, replaced), search.words):
+        if not _may_name(objects, before, replaced.after, search.words):
             return ()
         search.parsable -= len(before)
         if search.parsable < 0:
@@ -347,36 +333,26 @@ class _Search:
     cluster: str
     applied: str | None  # The commit of the last apply, if it is known
     wanted: set[Entity]  # Those that were not found yet
-    words: frozenset[str] = field(init=False)  # By which a line may name one of them
+    words: frozenset[str]  # By which a line may name one of them
     parsable: int = field(default_factory=lambda: MAX_PARSED_BYTES)
     is_applied: bool = False
     searched: str | None = None  # The oldest commit whose files were searched
     skipped: list[NotSearched] = field(default_factory=list)
     found: dict[Entity, Removal] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        names = (DEFAULT_WORD if name is None else name for entity in self.wanted for _, name in entity.parts)
-        self.words = frozenset(word for name in names for word in _WORDS(name)[:1])
 
+def _may_name(objects: GitObjects, before: bytes, after: str | bytes | None, words: Collection[str]) -> bool:
+    """Whether a line was removed that may name one of the entities: parsing takes a hundred times as long.
 
-def _is_same(now: str | bytes | None, identity: str) -> bool:
-    return is_blob(now, identity) if isinstance(now, bytes) else now == identity
-
-
-def _after(objects: GitObjects, replaced: Replaced) -> bytes:
-    """Return the content in the next step; empty when it is gone or too large, so that all lines were removed."""
-    after = replaced.after
+    `after` is as in `Replaced`; of a file that is gone or too large in the next step, all lines were removed.
+    """
     if isinstance(after, str):
         try:
             after = objects.blob(after, MAX_FILE_BYTES)
         except ObjectTooLargeError:
             after = None
-    return after if after is not None and len(after) <= MAX_FILE_BYTES else b""
-
-
-def _may_name(before: bytes, after: bytes, words: Collection[str]) -> bool:
-    """Whether a line was removed that may name one of the entities: parsing takes a hundred times as long."""
-    removed = Counter(before.splitlines()) - Counter(after.splitlines())
+    kept = after if after is not None and len(after) <= MAX_FILE_BYTES else b""
+    removed = Counter(before.splitlines()) - Counter(kept.splitlines())
     text = b"\n".join(removed).decode(errors="replace")
     # An alias or an escape stands for a name that is written elsewhere, or in another way.
     return "*" in text or "\\" in text or not set(words).isdisjoint(_WORDS(text))

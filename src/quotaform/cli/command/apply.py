@@ -86,8 +86,7 @@ def apply(
     console = output.console
     console.keep_code()
     from quotaform.apply.audit import AuditFile
-    from quotaform.apply.run import noting_nothing_written
-    from quotaform.plan.plan_file import read_plan_id
+    from quotaform.apply.run import noting_nothing_written, read_plan_id
 
     given = sources or []
     is_saved = bool(given) and not any(map(is_folder, given))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from itertools import chain, starmap
+from itertools import chain
 from typing import Final
 
 from msgspec import Struct, structs
@@ -51,37 +51,35 @@ def lift(
     findings = list(findings)
     deletion = Allowance(rule.DELETE.id, len(deleted))
     is_over = any(finding.rule == rule.DELETE.id for finding in findings)
-    used: set[Approval | Allowance] = set()
-    lifted: dict[Approval, list[Finding]] = defaultdict(list)
+    lifted: dict[Approval | Allowance, list[Finding]] = defaultdict(list)
     result: list[Finding] = []
     for finding in findings:
-        by = None
-        if finding.blocking:
-            about = chain(valid.get((finding.rule, finding.address), ()), valid.get((finding.rule, None), ()))
-            is_deleted = finding.address in deleted
-            fitting = (each for each in about if is_about(each, finding, is_deleted=is_deleted))
-            approval = next((each for each in fitting if _is_for_value(each, finding)), None)
-            follows = follows_deletion(finding, deleted)
-            by = _lifter(finding, allowances, approval, deletion if follows else None)
-            if follows and is_over and by is None:  # One allowance is enough for a deletion over the limit.
-                finding = structs.replace(finding, override=deletion.option, allowance=deletion)
+        if not finding.blocking:
+            result.append(finding)
+            continue
+        about = chain(valid.get((finding.rule, finding.address), ()), valid.get((finding.rule, None), ()))
+        is_deleted = finding.address in deleted
+        by: Approval | Allowance | None = next(
+            (each for each in about if is_about(each, finding, is_deleted=is_deleted) and _is_for_value(each, finding)),
+            None,
+        )
+        row = rule.RULES.get(finding.rule)
+        follows = follows_deletion(finding, deleted)
+        if by is None or row is None or not row.is_approvable:
+            needed = [each for each in (deletion if follows else None, finding.allowance) if each is not None]
+            by = next((each for some in needed for each in allowances if each.covers(some)), None)
+        if follows and is_over and by is None:  # One allowance is enough for a deletion over the limit.
+            finding = structs.replace(finding, override=deletion.option, allowance=deletion)
         if by is not None:
-            used.add(by)
-            if isinstance(by, Approval):
-                lifted[by].append(finding)
+            lifted[by].append(finding)
             text = by.option if isinstance(by, Allowance) else str(by)
             finding = structs.replace(finding, blocking=False, severity=Severity.WARNING, allowed_by=text)
         result.append(finding)
     taken = sorted(
-        (replace(each, is_new=earlier is not None and each not in earlier) for each in approvals if each in used),
+        (replace(each, is_new=earlier is not None and each not in earlier) for each in approvals if each in lifted),
         key=lambda each: (each.rule, each.entity.address, each.cluster or "", each.action, each.to),
     )
-    notes = [
-        *_unused(allowances, approvals, used, today),
-        *(_new(each) for each in taken if each.is_new),
-        *chain.from_iterable(starmap(_used, lifted.items())),
-    ]
-    return Lifted(result, notes, tuple(taken))
+    return Lifted(result, list(_notes(allowances, approvals, lifted, taken, today)), tuple(taken))
 
 
 def is_pattern(approval: Approval) -> bool:
@@ -136,44 +134,6 @@ def follows_deletion(finding: Finding, deleted: Collection[str]) -> bool:
     return entity is not None and any(name is not None for _, name in entity.parts)
 
 
-def _lifter(
-    finding: Finding, allowances: Sequence[Allowance], approval: Approval | None, deletion: Allowance | None
-) -> Allowance | Approval | None:
-    row = rule.RULES.get(finding.rule)
-    if approval is not None and row is not None and row.is_approvable:
-        return approval
-    needed = [each for each in (deletion, finding.allowance) if each is not None]
-    return next((each for some in needed for each in allowances if each.covers(some)), None)
-
-
-def _new(approval: Approval) -> Finding:
-    """Return a note about an approval that the base does not have."""
-    return rule.NEW_APPROVAL.finding(
-        f"the approval of {approval.rule} by {inert(approval.approver)} is new or changed in this change",
-        address=approval.entity.address,
-        location=approval.location,
-    )
-
-
-def _used(approval: Approval, lifted: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield what a pattern matched, and a warning about an approval that would lift any other value as well."""
-    address, location = approval.entity.address, approval.location
-    if is_pattern(approval) or is_glob(approval.cluster):
-        matched = listed(dict.fromkeys(inert(each.address or "") for each in lifted), _MOST_MATCHED)
-        text = f"the approval of {approval.rule} for {approval.target} lifts it for {matched}"
-        yield rule.APPROVAL_PATTERN.finding(text, address=address, location=location)
-    of_keys = [each for each in lifted if each.key is not None]
-    if approval.is_for_any_value and of_keys:
-        values = bound_values(of_keys)
-        remedy = f"; for this one only, add to: {values}" if values else ""
-        yield rule.UNBOUND_APPROVAL.finding(
-            f"the approval of {approval.rule} in {APPROVALS_NAME} is for any value of any key until {approval.expires}"
-            f"{remedy}",
-            address=address,
-            location=location,
-        )
-
-
 def expired_approval(approval: Approval) -> Finding:
     """Return the finding that says that an approval has expired."""
     return rule.EXPIRED_APPROVAL.finding(
@@ -184,24 +144,53 @@ def expired_approval(approval: Approval) -> Finding:
     )
 
 
-def _unused(
-    allowances: Iterable[Allowance], approvals: Iterable[Approval], used: set[Approval | Allowance], today: date
+def _notes(
+    allowances: Iterable[Allowance],
+    approvals: Iterable[Approval],
+    lifted: Mapping[Approval | Allowance, Sequence[Finding]],
+    taken: Iterable[Approval],
+    today: date,
 ) -> Iterator[Finding]:
+    """Yield what there is to know of allowances and approvals: what lifts nothing, what is new, what lifts more."""
     for allowance in allowances:
-        if allowance not in used:
+        if allowance not in lifted:
             yield rule.UNUSED_ALLOWANCE.finding(f"{allowance.option} was not needed")
     for approval in approvals:
-        about = f"the approval of {approval.rule} in {APPROVALS_NAME}"
-        address, location = approval.entity.address, approval.location
         if approval.expires <= today:
             yield expired_approval(approval)
-        elif approval not in used:
-            text = f"{about} lifts nothing: no finding is about this rule and entity{_bound(approval)}"
-            yield rule.UNUSED_APPROVAL.finding(text, address=address, location=location)
-
-
-def _bound(approval: Approval) -> str:
-    """Return what an approval depends on apart from its rule and entity."""
-    if approval.to:
-        return " with a value that its `to` names"
-    return ", which is to be deleted" if approval.action == DELETE else "; a deletion takes action: delete"
+        elif approval not in lifted:
+            bound = "; a deletion takes action: delete"
+            if approval.to:
+                bound = " with a value that its `to` names"
+            elif approval.action == DELETE:
+                bound = ", which is to be deleted"
+            yield rule.UNUSED_APPROVAL.finding(
+                f"the approval of {approval.rule} in {APPROVALS_NAME} lifts nothing: no finding is about this rule and "
+                f"entity{bound}",
+                address=approval.entity.address,
+                location=approval.location,
+            )
+    for approval in taken:
+        if approval.is_new:
+            yield rule.NEW_APPROVAL.finding(
+                f"the approval of {approval.rule} by {inert(approval.approver)} is new or changed in this change",
+                address=approval.entity.address,
+                location=approval.location,
+            )
+    for by, findings in lifted.items():
+        if isinstance(by, Allowance):
+            continue
+        address, location = by.entity.address, by.location
+        if is_pattern(by) or is_glob(by.cluster):
+            matched = listed(dict.fromkeys(inert(each.address or "") for each in findings), _MOST_MATCHED)
+            text = f"the approval of {by.rule} for {by.target} lifts it for {matched}"
+            yield rule.APPROVAL_PATTERN.finding(text, address=address, location=location)
+        of_keys = [each for each in findings if each.key is not None]
+        if by.is_for_any_value and of_keys:
+            values = bound_values(of_keys)
+            remedy = f"; for this one only, add to: {values}" if values else ""
+            yield rule.UNBOUND_APPROVAL.finding(
+                f"the approval of {by.rule} in {APPROVALS_NAME} is for any value of any key until {by.expires}{remedy}",
+                address=address,
+                location=location,
+            )

@@ -94,22 +94,20 @@ def check_revert(plan: Plan, facts: Facts) -> Iterator[Finding]:
             "plan may change the values again"
         )
         return
-    differing = [change.entity.address for change in plan.changes if _differs(change, facts.desired)]
+    differing = []
+    for change in plan.changes:
+        entry = facts.desired.get(change.entity)
+        if entry is None:  # What the files do not mention, the next plan leaves as it is.
+            continue
+        values = entry.values if entry.cause is Cause.ENTRY else {}
+        if any(not same_value(values.get(row.key), row.after) for row in change.changes):
+            differing.append(change.entity.address)
     if differing:
         yield rule.REVERT_DIFFERS.finding(
             f"the files declare other values for {listed(differing, _SHOWN)}, so the next plan would undo this revert: "
             "revert the commit that changed these entries or, if the values of this plan were set on the cluster by "
             "hand, declare them in the files"
         )
-
-
-def _differs(change: EntityChange, desired: Desired) -> bool:
-    """Whether the files declare another value for a key that is put back, or none; of what they do not mention, not."""
-    entry = desired.get(change.entity)
-    if entry is None:
-        return False
-    values = entry.values if entry.cause is Cause.ENTRY else {}
-    return any(not same_value(values.get(row.key), row.after) for row in change.changes)
 
 
 def check_unmanaged_revert(plan: Plan, facts: Facts) -> Iterator[Finding]:
@@ -185,23 +183,22 @@ def check_prune(plan: Plan, facts: Facts) -> Iterator[Finding]:
             f"prune=removed, and no file declares {undeclared}; it is not known whether the files did before: "
             f"{pruning.problem}"
         )
-    elif pruning.receipt is not None and (forgotten := list(_removed_since(plan, facts))):
-        yield rule.PRUNE_UNKNOWN.finding(
-            f"prune=removed, but the last receipt ({inert(pruning.receipt.ref)}) does not declare "
-            f"{listed(forgotten, _SHOWN)}, removed from the files since; give the git revision that was applied last: "
-            f"{option_of('base')} REF"
-        )
-
-
-def _removed_since(plan: Plan, facts: Facts) -> Iterator[str]:
-    """Yield the address of what could be pruned and was declared and removed again after the last apply.
-
-    An apply without changes writes no receipt, so receipts alone do not know of an entity that was live as declared.
-    """
-    for item in plan.unmanaged:
-        removal = facts.removed.removals.get(item.entity) if item.in_scope else None
-        if removal is not None and not removal.is_applied and is_removable(item.entity, item.values):
-            yield item.entity.address
+    elif pruning.receipt is not None:
+        # An apply without changes writes no receipt, so receipts do not know of an entity that was live as declared.
+        forgotten = [
+            item.entity.address
+            for item in plan.unmanaged
+            if item.in_scope
+            and (removal := facts.removed.removals.get(item.entity)) is not None
+            and not removal.is_applied
+            and is_removable(item.entity, item.values)
+        ]
+        if forgotten:
+            yield rule.PRUNE_UNKNOWN.finding(
+                f"prune=removed, but the last receipt ({inert(pruning.receipt.ref)}) does not declare "
+                f"{listed(forgotten, _SHOWN)}, removed from the files since; give the git revision that was applied "
+                f"last: {option_of('base')} REF"
+            )
 
 
 def check_plan_lints(plan: Plan, facts: Facts) -> tuple[Finding, ...]:

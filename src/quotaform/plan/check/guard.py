@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import chain
 from math import inf, isfinite
 from typing import Final, TypeAlias
 
@@ -139,8 +139,15 @@ def check_protected(plan: Plan, facts: Facts) -> Iterator[Finding]:
         return
     own = {(row.entity, row.key) for change in plan.changes for row in change.changes}
     gone = {change.entity for change in plan.changes if change.action is Action.DELETE}
+    known = dict.fromkeys(chain(facts.actual, facts.desired))
+    protected = list(filter(facts.safeguards.limits.protects, known))
+    for pattern in facts.safeguards.limits.protect:
+        if all(glob is not None and not is_glob(glob) for _, glob in pattern.parts):
+            entity = Entity(dict(pattern.parts))
+            if entity not in known:
+                protected.append(entity)
     limits = ChangedLimits(facts.actual, changed_values(plan.changes))
-    for entity in _protected(facts):
+    for entity in protected:
         request = representative(entity)
         if request is None or entity in gone:
             continue
@@ -149,17 +156,6 @@ def check_protected(plan: Plan, facts: Facts) -> Iterator[Finding]:
             if (entity, limit.key) not in own and is_halved(limit.key, effect):
                 source = effect.after.source
                 yield _halved(entity, limit.key, effect, f" by {source.address}" if source is not None else "")
-
-
-def _protected(facts: Facts) -> Iterator[Entity]:
-    limits = facts.safeguards.limits
-    known = dict.fromkeys(chain(facts.actual, facts.desired))
-    yield from (entity for entity in known if limits.protects(entity))
-    for pattern in limits.protect:
-        if all(glob is not None and not is_glob(glob) for _, glob in pattern.parts):
-            entity = Entity(dict(pattern.parts))
-            if entity not in known:
-                yield entity
 
 
 @change_guard
@@ -184,36 +180,30 @@ def check_new_values(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
 
     Small and large clients are declared against a default every day, so that it blocks nothing.
     """
-    found = (
-        finding
-        for change in plan.changes
-        if change.cause is Cause.ENTRY
-        for row, effect in zip(change.changes, change.effects, strict=True)
-        if row.before is None
-        and effect.before.value is not None
-        and (finding := _new_value(change, row, effect, limits.change_factor)) is not None
-    )
-    yield from islice(found, MAX_PROBLEMS)
-    if more := sum(1 for _ in found):
+    number = 0
+    for change in plan.changes:
+        for row, effect in zip(change.changes, change.effects, strict=True):
+            now, then, known = effect.before.value, effect.after.value, QUOTA_KEYS.get(row.key)
+            if change.cause is not Cause.ENTRY or row.before is not None or now is None or then is None:
+                continue
+            if is_unlimited(known, now) or effect.after.source != change.entity or min(now, then) <= 0:
+                continue
+            if not is_leap(row.key, now, then, limits.change_factor):
+                continue
+            number += 1
+            if number <= MAX_PROBLEMS:
+                times = f"{_times(now, then)} times" if then > now else f"1/{_times(now, then)} of"
+                yield rule.NEW_VALUE_FACTOR.finding(
+                    f"{row.key} would be {shown_limit(row.key, then)}, {times} the "
+                    f"{_from(change, row.key, effect.before)} that applies now; check the unit",
+                    address=change.entity.address,
+                    key=row.key,
+                    value=then,
+                )
+    if (more := number - MAX_PROBLEMS) > 0:
         yield rule.MORE_WARNINGS.finding(
             f"and {more:,} more {'value' if more == 1 else 'values'} of {rule.NEW_VALUE_FACTOR.id}"
         )
-
-
-def _new_value(change: EntityChange, row: Change, effect: Effect, factor: int) -> Finding | None:
-    now, then, known = effect.before.value, effect.after.value, QUOTA_KEYS.get(row.key)
-    if now is None or then is None or is_unlimited(known, now) or effect.after.source != change.entity:
-        return None
-    if min(now, then) <= 0 or not is_leap(row.key, now, then, factor):
-        return None
-    times = _times(now, then)
-    return rule.NEW_VALUE_FACTOR.finding(
-        f"{row.key} would be {shown_limit(row.key, then)}, {f'{times} times' if then > now else f'1/{times} of'} the "
-        f"{_from(change, row.key, effect.before)} that applies now; check the unit",
-        address=change.entity.address,
-        key=row.key,
-        value=then,
-    )
 
 
 @change_guard
@@ -268,14 +258,18 @@ def check_values(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
 
 def _check_row(change: EntityChange, row: Change, effect: Effect, limits: GuardLimits) -> Iterator[Finding]:
     key = row.key
-    # What a removed value leaves to the clients is the next entry that they meet.
-    is_removed = row.after is None
-    before, after = (effect.before.value, effect.after.value) if is_removed else (row.before, row.after)
+    what, fallback, before, after = key, "", row.before, row.after
+    if after is None:  # What a removed value leaves to the clients is the next entry that they meet.
+        what, before, after = f"the effective {key}", effect.before.value, effect.after.value
+        fallback = "" if effect.after.source is None else f" by {effect.after.source.address}"
     if before is not None and after is not None and is_leap(key, before, after, limits.change_factor):
-        what, fallback = (f"the effective {key}", _fallback(effect)) if is_removed else (key, "")
+        factor = ""
+        if isfinite(before) and min(before, after) > 0 and not is_unlimited(QUOTA_KEYS.get(key), before):
+            low, high = sorted((before, after))
+            factor = f", by a factor of {plain_fraction(round(Fraction(high) / Fraction(low), 1))}"
         yield rule.CHANGE_FACTOR.finding(
-            f"{what} would change from {shown_limit(key, before)} to {shown_limit(key, after)}{fallback}"
-            f"{_factor_text(key, before, after)} (limit: less than a factor of {limits.change_factor:,})",
+            f"{what} would change from {shown_limit(key, before)} to {shown_limit(key, after)}{fallback}{factor} "
+            f"(limit: less than a factor of {limits.change_factor:,})",
             address=change.entity.address,
             key=key,
             value=after,
@@ -336,19 +330,6 @@ def shown_limit(key: str, value: float | None) -> str:
 def _from(change: EntityChange, key: str, limit: Effective) -> str:
     source = "" if limit.source is None or limit.source == change.entity else f" from {limit.source.address}"
     return f"{shown_limit(key, limit.value)}{source}"
-
-
-def _fallback(effect: Effect) -> str:
-    source = effect.after.source
-    return "" if source is None else f" by {source.address}"
-
-
-def _factor_text(key: str, before: float, after: float) -> str:
-    if not isfinite(before) or min(before, after) <= 0 or is_unlimited(QUOTA_KEYS.get(key), before):
-        return ""
-    low, high = sorted((before, after))
-    factor = round(Fraction(high) / Fraction(low), 1)
-    return f", by a factor of {plain_fraction(factor)}"
 
 
 def _times(before: float, after: float) -> str:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from re import compile as regex
 from typing import Final, NamedTuple, TypeAlias
 
@@ -19,7 +19,7 @@ from quotaform.model import rule
 from quotaform.model.entity import CLIENT_ID, USER, Entity, spell_name
 from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.finding_list import MAX_PROBLEMS
-from quotaform.model.precedence import LEVELS, Match, level_of
+from quotaform.model.precedence import level_of
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Cause, Desired, Entry, Quotas, Values
 from quotaform.model.rule import FindingRule
@@ -66,11 +66,6 @@ class LintFacts:
             }
         )
 
-    def concerns(self, found: Found) -> bool:
-        """Whether a finding is wanted."""
-        wanted = self.concerned
-        return wanted is None or found.entity is None or found.entity in wanted or not wanted.isdisjoint(found.causes)
-
 
 class Found(NamedTuple):
     """Something that a lint finds."""
@@ -107,7 +102,8 @@ def shadowed_keys(facts: LintFacts, entity: Entity, keys: Iterable[str]) -> Mapp
 
     `facts` is what the cluster holds. `keys` are quota keys of it.
     """
-    level = level_of(entity) if entity.parts[0][0] in _shadowed_types() else None
+    # Every other entry wins for the barest request that it matches.
+    level = level_of(entity) if entity.parts[0][0] == CLIENT_ID else None
     if level is None:
         return _NOT_SHADOWED
     entries = facts.index.entries(barest(entity))
@@ -117,24 +113,6 @@ def shadowed_keys(facts: LintFacts, entity: Entity, keys: Iterable[str]) -> Mapp
         for key, winner in found
         if winner.source is not None and winner.level is not None and winner.level.is_stronger(level)
     }
-
-
-@lru_cache(maxsize=1)
-def _shadowed_types() -> frozenset[str]:
-    """Return the first types of levels whose entries can be shadowed: such an entry loses when each level has an entry.
-
-    Nearly all entities begin with another type, and need no look at what the cluster holds.
-    """
-    entities = [
-        Entity.of([(kind, "any" if match is Match.EXACT else None) for kind, match in level.matches])
-        for level in LEVELS
-    ]
-    index = QuotaIndex({entity: {"any": 1.0} for entity in entities})
-    return frozenset(
-        level.matches[0][0]
-        for level, entity in zip(LEVELS, entities, strict=True)
-        if effective(index.entries(barest(entity)), "any").source != entity
-    )
 
 
 _ROLE: Final = regex(r"arn:aws[a-z-]*:(?:iam::[0-9]+:role/[^*]+|sts::[0-9]+:assumed-role/[^/*]+)").fullmatch
@@ -218,25 +196,21 @@ def check_capacity(facts: LintFacts) -> Iterator[Found]:
                 counts[key][kind] += number
     for key, most in facts.capacity.values.items():
         if totals[key] > most:
-            text = _over_capacity(key, most, totals[key], counts[key])
+            row, counted, notes = QUOTA_KEYS[key], counts[key], []
+            if counted["default"]:
+                notes.append(
+                    f"{counted['default']:,} of them for each user, client-id or address without its own, counted once"
+                )
+            if counted["unlimited"]:
+                notes.append(f"{counted['unlimited']:,} unlimited not counted")
+            entries = counted["named"] + counted["default"]
+            text = (
+                f"the {key} of {entries:,} {'entry' if entries == 1 else 'entries'} adds up to "
+                f"{render_value(row, totals[key])} per {row.per}, above the declared capacity of "
+                f"{render_value(row, most)}{f' ({listed(notes)})' if notes else ''}; "
+                "lower some, or correct the capacity"
+            )
             yield Found(None, text, facts.capacity.places.get(key), key)
-
-
-def _over_capacity(key: str, most: float, total: float, counted: Counter[str]) -> str:
-    row = QUOTA_KEYS[key]
-    notes = []
-    if counted["default"]:
-        notes.append(
-            f"{counted['default']:,} of them for each user, client-id or address without its own, counted once"
-        )
-    if counted["unlimited"]:
-        notes.append(f"{counted['unlimited']:,} unlimited not counted")
-    entries = counted["named"] + counted["default"]
-    return (
-        f"the {key} of {entries:,} {'entry' if entries == 1 else 'entries'} adds up to {render_value(row, total)} per "
-        f"{row.per}, above the declared capacity of {render_value(row, most)}{f' ({listed(notes)})' if notes else ''}; "
-        "lower some, or correct the capacity"
-    )
 
 
 def check_shadowed(facts: LintFacts) -> Iterator[Found]:
@@ -265,22 +239,19 @@ def check_renamable(facts: LintFacts) -> Iterator[Found]:
         others = renamed.get(user)
         if others is None:
             others = renamed[user] = facts.index.entries((user, UNMENTIONED))
-        looser = [
-            (key, value, other)
-            for key, value in entry.values.items()
-            if not is_unlimited(QUOTA_KEYS[key], value) and _is_looser(key, other := effective(others, key), value)
-        ]
+        looser = []
+        for key, value in entry.values.items():
+            row, other = QUOTA_KEYS[key], effective(others, key)
+            is_looser = is_unlimited(row, other.value) or (other.value is not None and other.value > value)
+            if is_looser and not is_unlimited(row, value):
+                looser.append((key, value, other))
         if looser:
             own = facts.index.entries(request)
             looser = [each for each in looser if effective(own, each[0]).source == entity]
         if looser:
             causes = tuple(other.source for _, _, other in looser if other.source is not None)
-            key = looser[0][0] if len(looser) == 1 else None
-            yield Found(entity, partial(_renamable, entity, looser), entry.location, key, causes)
-
-
-def _is_looser(key: str, other: Effective, value: float) -> bool:
-    return is_unlimited(QUOTA_KEYS[key], other.value) or (other.value is not None and other.value > value)
+            only = looser[0][0] if len(looser) == 1 else None
+            yield Found(entity, partial(_renamable, entity, looser), entry.location, only, causes)
 
 
 def _renamable(entity: Entity, looser: list[tuple[str, float, Effective]]) -> str:
@@ -355,6 +326,7 @@ def check_lints(facts: LintFacts) -> Linted:
     findings: list[Finding] = []
     used: set[Ignore] = set()
     others: Counter[Severity] = Counter()
+    wanted = facts.concerned
     for row, lint in LINTS:
         ignores = [each for each in active if each.rule == row.id]
         shown = 0
@@ -365,7 +337,7 @@ def check_lints(facts: LintFacts) -> Linted:
             ignore = next((each for each in ignores if each.covers(entity)), None)
             if ignore is not None:
                 used.add(ignore)
-            elif not facts.concerns(found):
+            elif not (wanted is None or entity is None or entity in wanted or not wanted.isdisjoint(found.causes)):
                 others[found.severity] += 1
             elif shown < MAX_PROBLEMS:
                 findings.append(found.finding(row))
@@ -374,7 +346,11 @@ def check_lints(facts: LintFacts) -> Linted:
                 text = f"and more: only the first {MAX_PROBLEMS} findings of {row.id} are shown"
                 findings.append(rule.MORE_WARNINGS.finding(text))
                 break
-    findings += _expired_ignores(facts.settings.ignores, facts.today)
+    for each in facts.settings.ignores:
+        if not each.is_active(facts.today):
+            reason = quote(each.reason)
+            text = f"this ignore of {each.rule} ({reason}) expired {each.expires}; remove it, or set a later date"
+            findings.append(rule.LINT_IGNORE_EXPIRED.finding(text, location=each.location))
     return Linted(findings=tuple(findings), used=frozenset(used), others=others)
 
 
@@ -385,14 +361,6 @@ def unused_ignores(ignores: Iterable[Ignore], used: Iterable[Ignore], today: dat
         if each not in known and each.is_active(today):
             text = f"this ignore of {each.rule} ({quote(each.reason)}) ignores nothing in the files; remove it"
             yield rule.LINT_IGNORE_UNUSED.finding(text, location=each.location)
-
-
-def _expired_ignores(ignores: Iterable[Ignore], today: date) -> Iterator[Finding]:
-    for each in ignores:
-        if not each.is_active(today):
-            reason = quote(each.reason)
-            text = f"this ignore of {each.rule} ({reason}) expired {each.expires}; remove it, or set a later date"
-            yield rule.LINT_IGNORE_EXPIRED.finding(text, location=each.location)
 
 
 def with_address(finding: Finding) -> Finding:

@@ -24,8 +24,8 @@ Problem: TypeAlias = tuple[str, str]
 """The path of a field of the plan file, and what is wrong with it."""
 
 
-def saved_plan_problem(plan: Plan) -> Problem | None:
-    """Return the first thing that a plan holds and planning never makes; `None` if there is none.
+def saved_plan_problems(plan: Plan) -> Iterator[Problem]:
+    """Yield what a plan holds and planning never makes.
 
     | what | must be |
     | --- | --- |
@@ -42,10 +42,6 @@ def saved_plan_problem(plan: Plan) -> Problem | None:
     | `findings` | those of the guards that follow from the changes, see `quotaform.plan.check.guard` |
     | `approvals` | such as lift a finding |
     """
-    return next(_problems(plan), None)
-
-
-def _problems(plan: Plan) -> Iterator[Problem]:
     seen = set()
     is_revert = plan.header.options.is_revert
     declared = plan.declared or frozenset()
@@ -171,23 +167,23 @@ def value_problem(types: tuple[str, ...], key: str, value: float | None) -> Prob
 
 
 def _is_blocking_right(finding: Finding, plan: Plan) -> bool:
-    """Whether a finding blocks as its rule says; that of a rule which only a newer version knows may or may not."""
+    """Whether a finding blocks as its rule says, or is allowed or approved; whether that suffices is found elsewhere.
+
+    That of a rule which only a newer version knows may block or not.
+    """
     known = RULES.get(finding.rule)
     if known is None:
         return True
-    if not known.is_blocking:
-        return not finding.blocking
-    return finding.blocking or (finding.allowed_by is not None and _is_allowed(finding, plan))
-
-
-def _is_allowed(finding: Finding, plan: Plan) -> bool:
-    """Whether an allowance or an approval of the plan lifts a finding; whether it suffices is found with the guards."""
+    if not known.is_blocking or finding.blocking:
+        return known.is_blocking or not finding.blocking
+    if finding.allowed_by is None:
+        return False
     if any(_is_approved(finding, plan, each) for each in plan.approvals):
         return True
     if follows_deletion(finding, plan.deleted) and any(each.rule == rule.DELETE.id for each in plan.allowances):
         return True
     needed = finding.allowance
-    if needed is None or needed.rule != finding.rule or not RULES[finding.rule].is_allowable:
+    if needed is None or needed.rule != finding.rule or not known.is_allowable:
         return False
     return any(each.covers(needed) for each in plan.allowances)
 

@@ -96,7 +96,8 @@ def _plans(
 
 
 def _saved(path: Path, target: ManyClusters, snapshot: Path | None) -> ClusterOutcome[Plan]:
-    from quotaform.plan.plan_file import load_plan_file, with_actual
+    from quotaform.plan.records import load_plan_file
+    from quotaform.repository.gateway import open_pinned_gateway
 
     saved = load_plan_file(path)
     name = saved.header.cluster_name
@@ -106,4 +107,8 @@ def _saved(path: Path, target: ManyClusters, snapshot: Path | None) -> ClusterOu
         [cluster] = chosen.choose(snapshot=snapshot)
     else:
         cluster = target.choose_for_plan(target.repository(), path, name)
-    return ClusterOutcome(cluster.name, value=with_actual(saved, cluster))
+    with open_pinned_gateway(cluster) as gateway:
+        saved.require_cluster(gateway.cluster_id())
+        header = structs.replace(saved.header, cluster_name=cluster.name)
+        # Plan files do not have what the cluster holds.
+        return ClusterOutcome(cluster.name, value=replace(saved, header=header, actual=gateway.describe()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -52,7 +52,7 @@ def plan_report(plan: Plan) -> Report:
     """Return what the checks found, who would notice, a row for each value that changes, and what stays."""
     header, summary = plan.header, plan.summary
     if plan.changes:
-        state, total = counts_text({action: summary[action.value] for action in Action}), effect_line(plan)
+        state, total = counts_text(summary), effect_line(plan)
     elif plan.is_applyable:
         state, total = "no changes", no_changes(plan)
     else:
@@ -82,11 +82,8 @@ def plan_report(plan: Plan) -> Report:
     )
 
 
-class _ChangedRows(NamedTuple):
-    """An entity, with those of its rows that a table is about."""
-
-    change: EntityChange
-    rows: Sequence[tuple[Change, Effect]]
+_ChangedRows: TypeAlias = tuple[EntityChange, Sequence[tuple[Change, Effect]]]
+"""An entity, with those of its rows that a table is about."""
 
 
 def change_sections(changes: Iterable[EntityChange], results: Mapping[Entity, str] | None = None) -> Iterator[Section]:
@@ -103,7 +100,7 @@ def change_sections(changes: Iterable[EntityChange], results: Mapping[Entity, st
         rest = [each for each in rows if each not in drift] if drift else rows
         for part, some in ((ChangeOrigin.DRIFT, drift), (change.action, rest)):
             if some:
-                parts[part].append(_ChangedRows(change, some))
+                parts[part].append((change, some))
     for part, title in _TITLES.items():
         if entities := parts[part]:
             yield Section(_change_table(title, entities, results, part))
@@ -112,42 +109,35 @@ def change_sections(changes: Iterable[EntityChange], results: Mapping[Entity, st
 def _change_table(
     title: str, entities: Sequence[_ChangedRows], results: Mapping[Entity, str] | None, part: Action | ChangeOrigin
 ) -> Table:
-    rows = tuple(
-        (
-            change.entity.address, change.action.value, spell_name(row.key), value_cell(row.key, row.before),
-            value_cell(row.key, row.after), *([] if results is None else [results.get(change.entity, "-")]),
-            value_bar(row), _limit_notes(change, row, effect) or "-", _direction(row, effect),
-            str(change.origin_of(row) or "-"), inert(change.owner or "-"), inert(change.reason or "-"),
-            str(change.location or "-"),
-        )
-        for change, changed in entities
-        for row, effect in changed
-    )  # fmt: skip
+    rows = []
+    for change, changed in entities:
+        for row, effect in changed:
+            notes = [effect_text(row, effect)[1:-1]]
+            if row.after is None and effect.shadowed_by(row.entity, None) is None:
+                notes.insert(0, fallback_text(row.key, effect.after)[1:-1])
+            origin = change.origin_of(row)
+            if origin is ChangeOrigin.BOTH and change.base is not None:
+                declared = cell_text(value_cell(row.key, change.base.get(row.key)))
+                notes.append(f"conflict: the base declares {declared}")
+            elif origin is ChangeOrigin.DRIFT and change.action is Action.DELETE:
+                notes.append(f"drift: {drift_reason(change)}")
+            direction = DIRECTIONS[effect.direction(row.key)]
+            if effect.becomes_unlimited(row.key):
+                direction += " to unlimited"
+            rows.append((
+                change.entity.address, change.action.value, spell_name(row.key), value_cell(row.key, row.before),
+                value_cell(row.key, row.after), *([] if results is None else [results.get(change.entity, "-")]),
+                value_bar(row), "; ".join(filter(None, notes)) or "-", direction, str(origin or "-"),
+                inert(change.owner or "-"), inert(change.reason or "-"), str(change.location or "-"),
+            ))  # fmt: skip
     return Table(
         f"{title}: {counted(len(entities), 'entity', 'entities')}",
         _COLUMNS if results is None else (*_COLUMNS[:3], "before", "after", "result", *_COLUMNS[5:]),
-        rows,
+        tuple(rows),
         is_folded=part is ChangeOrigin.DRIFT or results is not None,
         is_kept=part is Action.DELETE,
         counted="direction",
     )
-
-
-def _direction(row: Change, effect: Effect) -> str:
-    return f"{DIRECTIONS[effect.direction(row.key)]}{' to unlimited' if effect.becomes_unlimited(row.key) else ''}"
-
-
-def _limit_notes(change: EntityChange, row: Change, effect: Effect) -> str:
-    """Return what becomes of the effective limit, and what else the origin of a change has to say."""
-    notes = [effect_text(row, effect)[1:-1]]
-    if row.after is None and effect.shadowed_by(row.entity, None) is None:
-        notes.insert(0, fallback_text(row.key, effect.after)[1:-1])
-    origin = change.origin_of(row)
-    if origin is ChangeOrigin.BOTH and change.base is not None:
-        notes.append(f"conflict: the base declares {cell_text(value_cell(row.key, change.base.get(row.key)))}")
-    elif origin is ChangeOrigin.DRIFT and change.action is Action.DELETE:
-        notes.append(f"drift: {drift_reason(change)}")
-    return "; ".join(filter(None, notes))
 
 
 def value_cell(key: str, value: float | None) -> Cell:

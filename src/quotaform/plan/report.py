@@ -18,7 +18,7 @@ from quotaform.model.entity import Entity, spell_name
 from quotaform.model.finding import Severity
 from quotaform.model.outcome import ClusterOutcome, values_of
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
-from quotaform.model.quotas import Action, Base, Cause, Change
+from quotaform.model.quotas import Action, Cause, Change
 from quotaform.model.text import inert, option_of
 from quotaform.model.units import UNLIMITED, is_unlimited
 from quotaform.plan.backtest import backtest_section
@@ -142,11 +142,6 @@ DRIFTED: Final = (ChangeOrigin.DRIFT, ChangeOrigin.BOTH)
 _MOST_ADDRESSES: Final = 20
 
 
-def base_text(base: Base) -> str:
-    """Return a base as the header of a plan shows it."""
-    return inert(base.ref) if base.commit is None else f"{inert(base.ref)} @ {inert(base.commit[:7])}"
-
-
 def origin_text(change: EntityChange) -> str | None:
     """Return what the changes of an entity are due to; `None` without a base, and when its reason says it."""
     match change.origin:
@@ -200,20 +195,16 @@ def render_reverted_drift(plan: Plan, style: Style = PLAIN) -> Iterator[str]:
         return
     yield drift_text(len(reverted))
     for change in reverted[:_MOST_ADDRESSES]:
-        yield f"    {style.action(change.action.glyph, change.action)} {change.entity.address}{_note(change)}"
+        note = "   (the entry has expired)" if change.cause is Cause.EXPIRED else ""
+        if change.origin is ChangeOrigin.BOTH:
+            note = "   (the files change it, too)"
+        yield f"    {style.action(change.action.glyph, change.action)} {change.entity.address}{note}"
     if len(reverted) > _MOST_ADDRESSES:
         yield f"    ... and {len(reverted) - _MOST_ADDRESSES:,} more"
     yield ""
 
 
-def _note(change: EntityChange) -> str:
-    if change.origin is ChangeOrigin.BOTH:
-        return "   (the files change it, too)"
-    return "   (the entry has expired)" if change.cause is Cause.EXPIRED else ""
-
-
 NO_CHANGES: Final = "No changes. Your infrastructure matches the configuration."
-NOTHING_TO_REVERT: Final = "Nothing is left to put back."
 NOTHING_SELECTED: Final = f"Nothing was compared: {option_of('select')} and {option_of('exclude')} leave no entity."
 _HEADLINES: Final = {
     Action.CREATE: "will be created",
@@ -227,24 +218,27 @@ def render_plan(
     plan: Plan, style: Style = PLAIN, *, shows_unchanged: bool = False, shows_unmanaged: bool = False
 ) -> Iterator[str]:
     """Yield the whole plan as text, line by line, ending with the line that says how much there is to do."""
-    yield from _ended(header_lines(plan, style))
+    return (f"{line}\n" for line in _plan_lines(plan, style, shows_unchanged, shows_unmanaged))
+
+
+def _plan_lines(plan: Plan, style: Style, shows_unchanged: bool, shows_unmanaged: bool) -> Iterator[str]:
+    yield from header_lines(plan, style)
     for change in plan.changes:
-        yield "\n" + "\n".join(_entity_lines(change, style, shows_unchanged)) + "\n"
-    yield "\n"
-    yield from _ended(render_reverted_drift(plan, style))
-    yield from _ended(render_removed(plan.findings, style))
-    yield from _ended(_unmanaged_lines(plan.unmanaged, shows_unmanaged))
-    yield from _ended(_described_lines(plan, style))
-    yield from _ended(_end_lines(plan, style))
-
-
-def _ended(lines: Iterable[str]) -> Iterator[str]:
-    return (f"{line}\n" for line in lines)
-
-
-def _end_lines(plan: Plan, style: Style) -> Iterator[str]:
-    findings = list(render_findings(plan.findings, style, most_others=FEW))
-    if findings:
+        yield "\n" + "\n".join(_entity_lines(change, style, shows_unchanged))
+    yield ""
+    yield from render_reverted_drift(plan, style)
+    yield from render_removed(plan.findings, style)
+    if plan.unmanaged:
+        hint = "" if shows_unmanaged else f" (list: {option_of('show_unmanaged')})"
+        yield f"{unmanaged_text(plan.unmanaged)}{hint}."
+        for item in plan.unmanaged if shows_unmanaged else ():
+            values = ", ".join(
+                f"{spell_name(key)} = {value_text(key, item.values[key])}" for key in sorted(item.values, key=key_order)
+            )
+            yield f"    {item.entity.address}: {values}{'' if item.in_scope else '   (out of scope)'}"
+        yield ""
+    yield from _described_lines(plan, style)
+    if findings := list(render_findings(plan.findings, style, most_others=FEW)):
         yield from findings
         yield ""
     yield from _last_lines(plan, style)
@@ -256,7 +250,7 @@ def _last_lines(plan: Plan, style: Style) -> Iterator[str]:
         yield style.paint(no_changes(plan), "bold")
         return
     yield f"{effect_line(plan)} Plan id {plan.plan_id}"
-    yield style.paint(summary_line(plan), "bold")
+    yield style.paint(plan_line(plan.summary), "bold")
 
 
 def no_changes(plan: Plan) -> str:
@@ -268,7 +262,7 @@ def no_changes(plan: Plan) -> str:
     if not plan.has_entities:
         return NOTHING_SELECTED
     if plan.header.options.is_revert:
-        return NOTHING_TO_REVERT
+        return "Nothing is left to put back."
     return no_changes_line(sum(item.in_scope for item in plan.unmanaged))
 
 
@@ -287,8 +281,10 @@ def header_lines(plan: Plan, style: Style) -> Iterator[str]:
     if header.source.commit:
         source += f" @ {inert(header.source.commit[:7])}{' (dirty)' if header.source.dirty else ''}"
     cluster = cluster_text(header.cluster_name, header.cluster_id, header.options.bootstrap_server, style)
-    base = f"   Base {base_text(header.source.base)}" if header.source.base else ""
-    yield f"Cluster  {cluster}   Source {source}{base}"
+    base = header.source.base
+    at = f" @ {inert(base.commit[:7])}" if base is not None and base.commit is not None else ""
+    shown_base = "" if base is None else f"   Base {inert(base.ref)}{at}"
+    yield f"Cluster  {cluster}   Source {source}{shown_base}"
     options = header.options
     partial = "".join(
         f", --{name} {' '.join(spell_name(glob) for glob in globs)}"
@@ -376,20 +372,6 @@ def _unchanged_lines(change: EntityChange, width: int, shows_unchanged: bool) ->
         yield f"        # ({counted(len(unchanged), 'unchanged key')} hidden)"
 
 
-def _unmanaged_lines(unmanaged: tuple[Unmanaged, ...], shows_unmanaged: bool) -> Iterator[str]:
-    if not unmanaged:
-        return
-    hint = "" if shows_unmanaged else f" (list: {option_of('show_unmanaged')})"
-    yield f"{unmanaged_text(unmanaged)}{hint}."
-    if shows_unmanaged:
-        for item in unmanaged:
-            values = ", ".join(
-                f"{spell_name(key)} = {value_text(key, item.values[key])}" for key in sorted(item.values, key=key_order)
-            )
-            yield f"    {item.entity.address}: {values}{'' if item.in_scope else '   (out of scope)'}"
-    yield ""
-
-
 def unmanaged_text(unmanaged: Sequence[Unmanaged]) -> str:
     """Return how many entities the plan leaves as they are."""
     inside = sum(item.in_scope for item in unmanaged)
@@ -421,29 +403,20 @@ def effect_line(plan: Plan) -> str:
     )
 
 
-def summary_line(plan: Plan) -> str:
-    """Return the last line of a plan, in Terraform's words."""
-    return plan_line({action: plan.summary[action.value] for action in Action})
-
-
-def plan_line(counts: Mapping[Action, int]) -> str:
+def plan_line(counts: Mapping[str, int]) -> str:
     """Return how many entities are created, updated and deleted, in Terraform's words."""
     return f"Plan: {counts_text(counts)}."
 
 
-def counts_text(counts: Mapping[Action, int]) -> str:
-    """Return how many entities are created, updated and deleted."""
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Return how many entities are created, updated and deleted, of a number by action."""
     return f"{counts[Action.CREATE]} to add, {counts[Action.UPDATE]} to change, {counts[Action.DELETE]} to destroy"
 
 
-MOST_GROUPS: Final = 10
-"""How many owners, files and rules are listed; the others are counted."""
-MOST_LARGEST: Final = 10
-"""How many of the largest changes are listed."""
-MOST_DELETES: Final = 500
-"""How many deleted entities are listed."""
-MOST_BLOCKS: Final = 5
-"""How many lines about what a rule blocks are listed."""
+MOST_GROUPS: Final = 10  # How many owners, files and rules are listed; the others are counted
+MOST_LARGEST: Final = 10  # How many of the largest changes are listed
+MOST_DELETES: Final = 500  # How many deleted entities are listed
+MOST_BLOCKS: Final = 5  # How many lines about what a rule blocks are listed
 
 
 def render_plan_summary(plan: Plan, style: Style = PLAIN) -> Iterator[str]:
@@ -455,35 +428,42 @@ def _lines(plan: Plan, style: Style) -> Iterator[str]:
     yield from header_lines(plan, style)
     yield ""
     if plan.changes:
-        yield from _groups(plan)
+        yield from _groups(plan.changes)
         yield from _largest(plan, style)
-        yield from _deletes(plan, style)
+        # What is deleted, in the words of the plan, which tools look for.
+        deleted = [change for change in plan.changes if change.action is Action.DELETE]
+        for change in deleted[:MOST_DELETES]:
+            yield f"  # {style.paint(change.entity.address, 'bold')} will be destroyed"
+        if len(deleted) > MOST_DELETES:
+            yield f"  # and {len(deleted) - MOST_DELETES:,} more entities (list: without {option_of('summary')})"
+        if deleted:
+            yield ""
     yield from _described_lines(plan, style)
     yield from _blocks(plan, style)
     yield from _last_lines(plan, style)
 
 
-def _groups(plan: Plan) -> Iterator[str]:
-    changes = plan.changes
-    yield from _group("Action", (change.action.value for change in changes))
-    yield from _group("Direction", (DIRECTIONS[change.direction] for change in changes))
-    if any(change.origin is not None for change in changes):
-        yield from _group("Origin", (change.origin.value if change.origin else "none" for change in changes))
-    yield from _group("Owner", (inert(change.owner) if change.owner else "(none)" for change in changes))
-    yield from _group("File", (inert(change.location.file) if change.location else "(none)" for change in changes))
-    yield from _group("Quota", (spell_name(row.key) for change in changes for row in change.changes))
+def _groups(changes: Sequence[EntityChange]) -> Iterator[str]:
+    """Yield a line with the most frequent words of each kind."""
+    groups: dict[str, Iterable[str]] = {
+        "Action": (change.action.value for change in changes),
+        "Direction": (DIRECTIONS[change.direction] for change in changes),
+        "Origin": (change.origin.value if change.origin else "none" for change in changes),
+        "Owner": (inert(change.owner) if change.owner else "(none)" for change in changes),
+        "File": (inert(change.location.file) if change.location else "(none)" for change in changes),
+        "Quota": (spell_name(row.key) for change in changes for row in change.changes),
+    }
+    for title, words in groups.items():
+        counts = Counter(words)
+        if title == "Origin" and counts.keys() == {"none"}:
+            continue
+        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        parts = [f"{number:,} {word}" for word, number in ordered[:MOST_GROUPS]]
+        rest = ordered[MOST_GROUPS:]
+        if rest:
+            parts.append(f"{sum(number for _, number in rest):,} in {len(rest):,} others")
+        yield f"{title:<11}{', '.join(parts)}"
     yield ""
-
-
-def _group(title: str, words: Iterable[str]) -> Iterator[str]:
-    """Yield a line with the most frequent words."""
-    counts = Counter(words)
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    parts = [f"{number:,} {word}" for word, number in ordered[:MOST_GROUPS]]
-    rest = ordered[MOST_GROUPS:]
-    if rest:
-        parts.append(f"{sum(number for _, number in rest):,} in {len(rest):,} others")
-    yield f"{title:<11}{', '.join(parts)}"
 
 
 def _largest(plan: Plan, style: Style) -> Iterator[str]:
@@ -501,17 +481,6 @@ def _largest(plan: Plan, style: Style) -> Iterator[str]:
         note = effect_text(row, effect)
         yield f"    {address} {spell_name(row.key)} = {values_text(row, effect)}{f'   {note}' if note else ''}"
     yield ""
-
-
-def _deletes(plan: Plan, style: Style) -> Iterator[str]:
-    """Yield what is deleted, in the words of the plan, which tools look for."""
-    deleted = [change for change in plan.changes if change.action is Action.DELETE]
-    for change in deleted[:MOST_DELETES]:
-        yield f"  # {style.paint(change.entity.address, 'bold')} will be destroyed"
-    if len(deleted) > MOST_DELETES:
-        yield f"  # and {len(deleted) - MOST_DELETES:,} more entities (list: without {option_of('summary')})"
-    if deleted:
-        yield ""
 
 
 def _blocks(plan: Plan, style: Style) -> Iterator[str]:
@@ -543,7 +512,7 @@ def plan_problems(plan: Plan) -> Problems:
 def render_plan_total(outcomes: Sequence[ClusterOutcome[ClusterDigest]], style: Style = PLAIN) -> str:
     """Return what all plans do together, in Terraform's words, and which clusters failed."""
     plans = values_of(outcomes)
-    counts = {action: sum(plan.counts[action.value] for plan in plans) for action in Action}
+    counts = {action.value: sum(plan.counts[action] for plan in plans) for action in Action}
     blocked = sum(plan.row.status is FleetStatus.BLOCKED for plan in plans)
     lines = [clusters_line(outcomes, f"{sum(plan.row.differences > 0 for plan in plans)} with changes", blocked)]
     if any(counts.values()):

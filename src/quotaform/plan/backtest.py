@@ -160,11 +160,9 @@ def note_lines(found: ClusterBacktest) -> Iterator[str]:
     """Yield what the recording cannot show."""
     hidden = found.changed.hidden + found.unchanged.hidden
     if hidden:
-        verb, whose, bound = "was", "its", "its prediction is a lower bound"
-        if hidden > 1:
-            verb, whose, bound = "were", "their", "their predictions are lower bounds"
         yield (
-            f"{counted(hidden, 'bucket')} {verb} throttled in the recording, which hid part of {whose} demand: {bound}."
+            f"{counted(hidden, 'bucket')} throttled in the recording, which hid part of the demand: predictions are "
+            "lower bounds."
         )
     coarse = found.changed.coarse + found.unchanged.coarse
     if coarse:

@@ -21,9 +21,7 @@ from quotaform.model.quotas import (
     Change,
     DeclaredBase,
     Desired,
-    Entry,
     Quotas,
-    Values,
     same_value,
 )
 from quotaform.model.records.field import in_order
@@ -32,7 +30,7 @@ from quotaform.model.settings import PruneMode
 from quotaform.model.text import inert
 from quotaform.plan.change import EntityChange, entity_origin
 from quotaform.plan.plan import Plan, PlanHeader, Unmanaged
-from quotaform.resolve.effect import Effect, make_effects
+from quotaform.resolve.effect import make_effects
 
 # Pruning: which actual entities that no file declares are deleted, and why.
 #
@@ -100,21 +98,19 @@ def prune(
     pruned: dict[Entity, Pruned] = {}
     for entity in candidates:
         if base is not None and base.declares(entity):
-            pruned[entity] = _removed(entity, base)
+            entry = base.desired.get(entity)
+            place = entry.location if entry is not None else None
+            if place is None or base.base.is_receipt:
+                since = "the last apply" if base.base.is_receipt else "the base"
+                reason = f"removed from the files since {since} ({inert(base.base.ref)})"
+            else:
+                reason = f"removed from {inert(place.file)} in this change; was line {place.line}"
+            pruned[entity] = Pruned(reason, entry.owner if entry else None)
         elif mode is PruneMode.SCOPE:
             is_new = not earlier(entity)
             reason = "in scope and not declared; prune=scope"
             pruned[entity] = Pruned(f"{reason}, by a change of prune or scope" if is_new else reason, is_new=is_new)
     return pruned
-
-
-def _removed(entity: Entity, base: DeclaredBase) -> Pruned:
-    entry = base.desired.get(entity)
-    place = entry.location if entry is not None else None
-    if entry is None or place is None or base.base.is_receipt:
-        since = "the last apply" if base.base.is_receipt else "the base"
-        return Pruned(f"removed from the files since {since} ({inert(base.base.ref)})", entry.owner if entry else None)
-    return Pruned(f"removed from {inert(place.file)} in this change; was line {place.line}", entry.owner)
 
 
 def diff(desired: Desired, actual: Quotas, pruned: Iterable[Entity] = ()) -> Iterator[Change]:
@@ -176,19 +172,31 @@ def make_plan(
         for entity, group in groups
     }
     asked = [(entity, [change.key for change in group]) for entity, group in groups]
-    changes = [
-        _entity_change(
-            entity,
-            desired.get(entity),
-            actual.get(entity, NO_VALUES),
-            planned[entity],
-            group,
-            effects,
-            base,
-            pruned.get(entity),
+    changes = []
+    for (entity, group), effects in zip(groups, make_effects(actual, planned, asked), strict=True):
+        entry, before, reason = desired.get(entity), actual.get(entity, NO_VALUES), pruned.get(entity)
+        cause = entry.cause if entry else Cause.UNDECLARED
+        declared = None if base is None else base.values(entity)
+        origin = None
+        if base is not None and entity not in base.unvalued:
+            prunes_more = reason is not None and reason.is_new
+            origin = entity_origin(declared, cause, before, group, prunes_more=prunes_more)
+        said = "; ".join(filter(None, (entry.absent, entry.reason))) or None if entry else None
+        made = EntityChange(
+            entity=entity,
+            before=before,
+            after=planned[entity],
+            changes=group,
+            effects=effects,
+            reason=reason.reason if reason and not entry else said,
+            cause=cause,
+            origin=origin,
+            base=declared,
+            owner=entry.owner if entry else (reason.owner if reason else None),
+            location=entry.location if entry else None,
+            expires=entry.expires if entry and entry.cause is Cause.ENTRY else None,
         )
-        for (entity, group), effects in zip(groups, make_effects(actual, planned, asked), strict=True)
-    ]
+        changes.append(made)
     changes.sort(key=lambda change: ACTION_ORDER[change.action])
     unmanaged = [
         Unmanaged(entity=entity, values=in_order(values), in_scope=scope.contains(entity) and entity not in claimed)
@@ -206,36 +214,4 @@ def make_plan(
         allowances=tuple(sorted(allowances)),
         is_complete=not selection.is_partial,
         base=base,
-    )
-
-
-def _entity_change(
-    entity: Entity,
-    entry: Entry | None,
-    before: Values,
-    after: Values,
-    changes: tuple[Change, ...],
-    effects: tuple[Effect, ...],
-    base: DeclaredBase | None,
-    pruned: Pruned | None,
-) -> EntityChange:
-    cause = entry.cause if entry else Cause.UNDECLARED
-    declared = None if base is None else base.values(entity)
-    is_known = base is not None and entity not in base.unvalued
-    pruned_for = pruned.reason if pruned else None
-    return EntityChange(
-        entity=entity,
-        before=before,
-        after=after,
-        changes=changes,
-        effects=effects,
-        reason="; ".join(filter(None, (entry.absent, entry.reason))) or None if entry else pruned_for,
-        cause=cause,
-        origin=entity_origin(declared, cause, before, changes, prunes_more=pruned is not None and pruned.is_new)
-        if is_known
-        else None,
-        base=declared,
-        owner=entry.owner if entry else (pruned.owner if pruned else None),
-        location=entry.location if entry else None,
-        expires=entry.expires if entry and entry.cause is Cause.ENTRY else None,
     )

@@ -5,7 +5,7 @@ It is a sorted tuple of changes, made by `quotaform.plan.difference`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter, itemgetter
@@ -210,7 +210,11 @@ class Plan:
         """
         content: dict[str, Any] = {
             "allowances": [str(allowance) for allowance in self.allowances],
-            "changes": self._id_rows(),
+            "changes": (
+                (address, row.key, row.action, json_number(row.before), json_number(row.after))
+                for address, change in sorted([(each.entity.address, each) for each in self.changes], key=itemgetter(0))
+                for row in sorted(change.changes, key=attrgetter("key"))
+            ),
             "cluster_id": self.header.cluster_id,
         }
         if self.approvals:
@@ -221,7 +225,7 @@ class Plan:
                     each.approver,
                     each.expires.isoformat(),
                     each.action,
-                    *_id_values(each.to),
+                    *([key, json_number(value)] for key, value in each.to),
                     *([] if each.cluster is None else [{"cluster": each.cluster}]),
                 ]
                 for each in self.approvals
@@ -233,12 +237,6 @@ class Plan:
         if blocking:
             content["blocked"] = sorted([each.rule, each.address or "", each.key or ""] for each in blocking)
         return digest_of(json_pieces(content))
-
-    def _id_rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows as the plan id covers them, by address and key: of a large plan only a few at a time."""
-        for address, change in sorted([(change.entity.address, change) for change in self.changes], key=itemgetter(0)):
-            for row in sorted(change.changes, key=attrgetter("key")):
-                yield address, row.key, row.action, json_number(row.before), json_number(row.after)
 
     @cached_property
     def summary(self) -> Mapping[str, int]:
@@ -288,7 +286,3 @@ class Plan:
         """Raise `OtherClusterError` unless the plan is for this cluster."""
         if self.header.cluster_id != cluster_id:
             raise OtherClusterError("plan", expected=self.header.cluster_id, found=cluster_id)
-
-
-def _id_values(values: Iterable[tuple[str, float]]) -> list[list[Any]]:
-    return [[key, json_number(value)] for key, value in values]

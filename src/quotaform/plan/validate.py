@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import date
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from re import compile as regex
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -15,7 +14,7 @@ from quotaform.desired.config import Config
 from quotaform.desired.loader import Claim, LoadedFiles, check_claims
 from quotaform.desired.policy.policy import check_policies
 from quotaform.model import rule
-from quotaform.model.entity import USER, Entity, spell_name
+from quotaform.model.entity import USER, spell_name
 from quotaform.model.errors import ExitCode, InvalidFilesError
 from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.finding_list import MAX_PROBLEMS, FindingList, first_findings
@@ -26,7 +25,8 @@ from quotaform.model.records.record import Count, Record, about, derived
 from quotaform.model.settings import Capacity, Ignore
 from quotaform.model.text import inert, listed, nearest
 from quotaform.plan.check.approval import expired_approval
-from quotaform.plan.check.lint import Linted, LintFacts, check_lints, declared_quotas, unused_ignores, with_address
+from quotaform.plan.check.lint import LintFacts, check_lints, declared_quotas, unused_ignores, with_address
+from quotaform.plan.principals import ConnectScram
 from quotaform.report.annotation import Problems
 from quotaform.report.comment import Marker
 from quotaform.report.finding import first_of_each_rule
@@ -145,7 +145,13 @@ def validate_files(
     `patterns` are names of clusters, or globs over them; every cluster without any. Raises `UsageError` if a name or a
     glob fits no cluster.
     """
-    problems: set[Finding] = set(_approval_problems(repository, clock))
+    problems: set[Finding] = set()
+    day = today(clock)
+    try:
+        approvals = repository.approvals(day)
+        problems.update(expired_approval(approval) for approval in approvals if approval.expires <= day)
+    except InvalidFilesError as error:
+        problems.update(error.problems)
     files: set[str] = set()
     entities: dict[str | None, int] = {}
     try:
@@ -160,13 +166,13 @@ def validate_files(
         )
         return ValidatedFiles(report=report, config=Config(), files=None)
     names = repository.cluster_names(config, patterns)
-    loaded = repository.load(config, today(clock))
+    loaded = repository.load(config, day)
     policies = load_policies(repository, config)
     used: set[Ignore] = set()
     problems.update(policies.problems)
     if config.roots:
         try:
-            others = read_claims(repository, config, today(clock))
+            others = read_claims(repository, config, day)
         except InvalidFilesError as error:
             problems.update(error.problems)
             others = ()
@@ -185,7 +191,16 @@ def validate_files(
                     f"the files declare no entity{where}; if that is meant, plan and apply need {rule.EMPTY.override}"
                 )
                 problems.add(rule.NOTHING_DECLARED.finding(text))
-            linted = _lint(config, name, desired, today(clock))
+            cluster = config.clusters.get(name) if name is not None else None
+            linted = check_lints(
+                LintFacts(
+                    desired=desired,
+                    quotas=declared_quotas(desired),
+                    settings=config.lints,
+                    capacity=cluster.capacity if cluster is not None else Capacity(),
+                    today=day,
+                )
+            )
             used |= linted.used
             of_cluster += map(with_address, linted.findings)
         own = {file.name for file in loaded.files(name) if file.layer is not None}
@@ -200,7 +215,7 @@ def validate_files(
             problems.remove(finding)
             problems.add(structs.replace(finding, message=f"{listed(clusters, _FEW)}: {finding.message}"))
     if not patterns and not any(problem.severity is Severity.ERROR for problem in problems):
-        problems.update(unused_ignores(config.lints.ignores, used, today(clock)))
+        problems.update(unused_ignores(config.lints.ignores, used, day))
     report = Validation(
         directory=repository.directory.as_posix(),
         files=len(files),
@@ -249,38 +264,11 @@ def _claims(config: Config, files: LoadedFiles) -> list[Claim]:
     return [Claim(cluster.name, cluster.cluster_id, files.check(cluster.name)[0]) for cluster in clusters]
 
 
-def _lint(config: Config, name: str | None, desired: Desired, day: date) -> Linted:
-    cluster = config.clusters.get(name) if name is not None else None
-    return check_lints(
-        LintFacts(
-            desired=desired,
-            quotas=declared_quotas(desired),
-            settings=config.lints,
-            capacity=cluster.capacity if cluster is not None else Capacity(),
-            today=day,
-        )
-    )
-
-
-def _approval_problems(repository: Repository, clock: Clock) -> Sequence[Finding]:
-    """Return what is wrong with approvals.yaml, and which approvals have expired."""
-    day = today(clock)
-    try:
-        approvals = repository.approvals(day)
-    except InvalidFilesError as error:
-        return error.problems
-    return [expired_approval(approval) for approval in approvals if approval.expires <= day]
-
-
 _ELSEWHERE: Final = regex(r"ANONYMOUS|[A-Za-z][A-Za-z0-9.-]*=.*").fullmatch
 """Names that come from no SCRAM login: of connections without any, and of certificates (`CN=app,O=Example`)."""
 _NEARNESS: Final = 0.75
 _MOST_COMPARISONS: Final = 50_000
 """Guessing compares with every user of the cluster; it is given up after a few seconds."""
-
-
-ConnectScram = Callable[["Cluster"], ScramGateway]
-"""Connects to a cluster."""
 
 
 def check_clusters_users(
@@ -320,7 +308,11 @@ def check_users(cluster: str, desired: Desired, known: Collection[str]) -> Itera
             f"{name} has no SCRAM credentials, so the users in the files were not checked against it",
         )
         return
-    unknown = {user: entry for user, entry in _declared_users(desired).items() if user not in known}
+    unknown: dict[str, Entry] = {}
+    for entry in sorted(desired.values(), key=_place):
+        user = entry.entity.names.get(USER)
+        if user is not None and user not in known and entry.absent is None and not _ELSEWHERE(user):
+            unknown.setdefault(user, entry)
     candidates = sorted(known)
     guesses = max(1, _MOST_COMPARISONS // len(candidates))
     for number, (user, entry) in enumerate(unknown.items()):
@@ -333,20 +325,6 @@ def check_users(cluster: str, desired: Desired, known: Collection[str]) -> Itera
         )
 
 
-def _declared_users(desired: Desired) -> Mapping[str, Entry]:
-    """Return the entry that mentions each user first, by place."""
-    users: dict[str, Entry] = {}
-    for entry in sorted(desired.values(), key=_place):
-        user = _user(entry.entity)
-        if user is not None and entry.absent is None and not _ELSEWHERE(user):
-            users.setdefault(user, entry)
-    return users
-
-
 def _place(entry: Entry) -> tuple[str, int, int, str]:
     location = entry.location or Location("")
     return location.file, location.line, location.column, entry.entity.address
-
-
-def _user(entity: Entity) -> str | None:
-    return next((name for kind, name in entity.parts if kind == USER), None)

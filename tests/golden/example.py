@@ -18,8 +18,7 @@ from quotaform.model.scope import Pattern, Scope
 from quotaform.model.settings import CountLimit, GuardLimits, Ignore, PruneMode
 from quotaform.plan.blast_radius import Principals, make_blast_radius
 from quotaform.plan.check.check import with_findings
-from quotaform.plan.check.facts import Facts, Safeguards
-from quotaform.plan.check.guard import GUARDS
+from quotaform.plan.check.guard import GUARDS, Facts, Safeguards
 from quotaform.plan.difference import diff, make_plan, prune, removable_entities
 from quotaform.plan.plan import Plan, PlanHeader, PlanOptions, PlanSource
 from tests.builder import HEADER, guarded

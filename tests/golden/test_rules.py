@@ -37,8 +37,7 @@ from quotaform.model.settings import Capacity
 from quotaform.model.units import parse_value
 from quotaform.plan.blast_radius import Principals, make_blast_radius, size_order
 from quotaform.plan.check.check import CHECKS, with_findings
-from quotaform.plan.check.facts import ClusterBase, Facts, safeguards_of
-from quotaform.plan.check.guard import GUARDS, Check
+from quotaform.plan.check.guard import GUARDS, Check, ClusterBase, Facts, safeguards_of
 from quotaform.plan.check.lint import LintFacts, check_lints, unused_ignores
 from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.records import load_plan

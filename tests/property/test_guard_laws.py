@@ -20,8 +20,7 @@ from quotaform.model.rule import APPROVABLE
 from quotaform.model.scope import Pattern, Scope
 from quotaform.model.settings import Capacity, CountLimit, GuardLimits, LintSettings
 from quotaform.plan.check.check import with_findings
-from quotaform.plan.check.facts import Facts, Safeguards
-from quotaform.plan.check.guard import GUARDS
+from quotaform.plan.check.guard import GUARDS, Facts, Safeguards
 from quotaform.plan.check.lint import LintFacts, check_lints, declared_quotas, shadowed_keys
 from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.records import load_plan

@@ -35,9 +35,8 @@ from quotaform.model.quotas import (
 )
 from quotaform.model.scope import ALL, FULL_SCOPE, Scope, Selection
 from quotaform.model.settings import PruneMode
-from quotaform.plan.change import ChangeOrigin
 from quotaform.plan.difference import diff, make_plan, prune, removable_entities
-from quotaform.plan.plan import Plan, PlanOptions
+from quotaform.plan.plan import ChangeOrigin, Plan, PlanOptions
 from quotaform.plan.records import load_plan
 from quotaform.resolve.effect import Direction
 from tests.builder import HEADER, altered, declare, dumped_plan, guarded

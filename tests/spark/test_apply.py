@@ -20,7 +20,7 @@ from quotaform.fleet.job import Bundle
 from quotaform.fleet.options import LOCAL_SESSION
 from quotaform.model.entity import Entity
 from quotaform.model.errors import PlanIdError
-from quotaform.plan.records import load_plan_file
+from quotaform.plan.receipt_file import load_plan_file
 from quotaform.repository.repository import Repository as Files
 from quotaform.resolve.spark import packed
 from quotaform.sandbox import Sandbox

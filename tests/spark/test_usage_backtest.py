@@ -129,7 +129,7 @@ def test_the_command_says_who_would_have_been_throttled_when_and_for_how_long(
         "throttled for 59m 11s (4m 20s to 59m 11s); was throttled for 59m 11s in the recording\n",
         "    # backlog of 11m 50s at the end, peak rate 120% of the limit, limit set by user=<default>, demand hidden "
         "for 59m 11s, 59m 11s recorded\n",
-        "lab: 1 bucket was throttled in the recording, which hid part of its demand",
+        "lab: 1 bucket throttled in the recording, which hid part of the demand",
         "Recorded, but not backtested: prod.\n",
     ):
         assert text in done.out

@@ -230,7 +230,7 @@ def test_the_program_of_the_page_prints_what_the_page_says(
     [
         "from quotaform import plan",
         "import quotaform; plan = quotaform.plan",
-        "import quotaform.plan.change; from quotaform import plan",
+        "import quotaform.plan.plan; from quotaform import plan",
         "from quotaform import plan; import quotaform.plan.run; assert quotaform.plan.run.plan_cluster",
         "from quotaform.plan import run; assert run.plan_cluster; from quotaform import plan",
         "from quotaform.cli.main import run; from quotaform import plan",

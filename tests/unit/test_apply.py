@@ -38,8 +38,7 @@ from quotaform.model.outcome import Kept
 from quotaform.model.quotas import Quotas
 from quotaform.plan.plan import Plan
 from quotaform.plan.receipt import Receipt, Result
-from quotaform.plan.receipt_file import load_receipt_file
-from quotaform.plan.records import load_plan_file
+from quotaform.plan.receipt_file import load_plan_file, load_receipt_file
 from quotaform.repository.repository import Repository
 from quotaform.system.clock import today
 from tests.builder import PRODUCER, dumped_plan, guarded, plan_of

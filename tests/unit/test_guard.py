@@ -21,8 +21,7 @@ from quotaform.model.finding import DELETE, Allowance, Approval, by_severity
 from quotaform.model.settings import GuardLimits, LintSettings, PruneMode
 from quotaform.plan.check.approval import lift
 from quotaform.plan.check.check import with_findings
-from quotaform.plan.check.facts import Facts
-from quotaform.plan.check.guard import check_changes
+from quotaform.plan.check.guard import Facts, check_changes
 from quotaform.plan.difference import Pruned, make_plan, removals
 from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.records import load_plan

@@ -21,8 +21,7 @@ from quotaform.model.quotas import Base, DeclaredBase, Values
 from quotaform.model.records.document import digest
 from quotaform.model.scope import Pattern
 from quotaform.model.settings import CountLimit, GuardLimits, PruneMode
-from quotaform.plan.change import ChangeOrigin
-from quotaform.plan.plan import Plan, PlanOptions
+from quotaform.plan.plan import ChangeOrigin, Plan, PlanOptions
 from quotaform.plan.records import PLAN_LISTS, load_plan
 from tests.builder import CONSUMER, PRODUCER, REQUEST, declare, dumped_plan, guarded, plan_of, sealed
 

@@ -15,7 +15,7 @@ from quotaform.model.quotas import Desired, Quotas
 from quotaform.model.records.document import sealed_lines
 from quotaform.model.scope import ALL, Selection
 from quotaform.plan.check.check import check_revert
-from quotaform.plan.check.facts import Facts
+from quotaform.plan.check.guard import Facts
 from quotaform.plan.difference import make_plan
 from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.receipt import Result, SavedReceipt

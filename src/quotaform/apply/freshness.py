@@ -12,8 +12,7 @@ from quotaform.model.errors import NEW_PLAN, StaleError, first_lines
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import NO_VALUES, Quotas, Values, same_value, same_values
 from quotaform.model.text import inert, listed
-from quotaform.plan.change import EntityChange
-from quotaform.plan.plan import Plan
+from quotaform.plan.plan import EntityChange, Plan
 from quotaform.resolve.effect import value_text
 from quotaform.resolve.resolve import AssumedPlan
 

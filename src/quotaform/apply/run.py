@@ -49,10 +49,9 @@ from quotaform.model.moment import duration_text
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, loaded, no_progress
 from quotaform.model.quotas import Action, Cause
 from quotaform.model.text import listed, quote, require_items
-from quotaform.plan.change import EntityChange
-from quotaform.plan.plan import Plan
+from quotaform.plan.plan import EntityChange, Plan
 from quotaform.plan.receipt import Receipt
-from quotaform.plan.records import load_plan_file
+from quotaform.plan.receipt_file import load_plan_file
 from quotaform.repository.cluster_work import Connect
 from quotaform.repository.gateway import open_gateway, require_pinned
 from quotaform.repository.repository import Repository

@@ -13,7 +13,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterError
 from quotaform.model.outcome import Progress
 from quotaform.model.quotas import NO_VALUES, Quotas, same_values
-from quotaform.plan.change import EntityChange
+from quotaform.plan.plan import EntityChange
 from quotaform.plan.receipt import EntityResult, Result
 from quotaform.system.clock import Clock
 from quotaform.system.process import HeldSignals, signal_name

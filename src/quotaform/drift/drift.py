@@ -12,7 +12,7 @@ What was last agreed is the baseline: the files at a git ref, or what a receipt 
 The first three are drift. A key whose live value is that of the files is in sync, whatever the baseline says. Without
 a baseline the files stand for it, and what is pending cannot be distinguished from drift.
 
-Drift is the same difference as a plan's, seen from the other side: `quotaform.plan.change` says what each key that
+Drift is the same difference as a plan's, seen from the other side: `quotaform.plan.plan` says what each key that
 differs is due to, and nothing is compared a second time.
 """
 
@@ -37,9 +37,8 @@ from quotaform.model.records.document import digest, json_number
 from quotaform.model.records.field import Address, QuotaKeyName
 from quotaform.model.records.record import UNSET, Count, Double, Record, UnsetType, about, builtins, derived
 from quotaform.model.settings import Ignore, check_ignores
-from quotaform.plan.change import ChangeOrigin, EntityChange, key_origin
 from quotaform.plan.digest import ClusterDigest, FleetRow, FleetStatus
-from quotaform.plan.plan import Plan, PlanOptions, Unmanaged
+from quotaform.plan.plan import ChangeOrigin, EntityChange, Plan, PlanOptions, Unmanaged, key_origin
 
 
 class DriftClass(StrEnum):

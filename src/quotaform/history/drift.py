@@ -30,7 +30,7 @@ from quotaform.model.outcome import ClusterOutcome, Kept, Progress, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, DeclaredBase, Desired, Entry, Quotas
 from quotaform.plan.base import Bases
-from quotaform.plan.check.facts import ClusterBase
+from quotaform.plan.check.guard import ClusterBase
 from quotaform.plan.plan import PlanSource
 from quotaform.plan.run import PlanRequest
 from quotaform.plan.source import Source

@@ -24,9 +24,11 @@ from quotaform.model.quotas import Quotas, Values, same_value
 from quotaform.model.records.field import Address, QuotaKeyName
 from quotaform.model.records.record import Count, Double, Record, about, derived
 from quotaform.model.units import is_unlimited
-from quotaform.plan.change import EntityChange
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.request import PRECEDENCE_OF, Effective, Request, effective, request_of
+
+if TYPE_CHECKING:
+    from quotaform.plan.plan import EntityChange
 
 # The effective limits that a plan changes for those who really connect: from what, to what, and in which direction.
 #

@@ -28,8 +28,7 @@ from quotaform.model.records.field import in_order
 from quotaform.model.scope import ALL, FULL_SCOPE, Scope, Selection
 from quotaform.model.settings import PruneMode
 from quotaform.model.text import inert
-from quotaform.plan.change import EntityChange, entity_origin
-from quotaform.plan.plan import Plan, PlanHeader, Unmanaged
+from quotaform.plan.plan import EntityChange, Plan, PlanHeader, Unmanaged, entity_origin
 from quotaform.resolve.effect import make_effects
 
 # Pruning: which actual entities that no file declares are deleted, and why.
@@ -37,7 +36,7 @@ from quotaform.resolve.effect import make_effects
 # | mode | deleted is |
 # | --- | --- |
 # | report | nothing |
-# | removed | what the base declares and the files do not, see `quotaform.plan.change` |
+# | removed | what the base declares and the files do not, see `quotaform.plan.plan` |
 # | scope | every entity in scope that no file declares |
 #
 # Never deleted is what is out of scope, what another repository declares, and what quotaform cannot remove. A plan of a

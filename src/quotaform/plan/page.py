@@ -12,8 +12,7 @@ from quotaform.model.quotas import Action, Change
 from quotaform.model.text import inert
 from quotaform.model.units import is_unlimited
 from quotaform.plan.backtest import backtest_section
-from quotaform.plan.change import ChangeOrigin, EntityChange
-from quotaform.plan.plan import Plan, Unmanaged
+from quotaform.plan.plan import ChangeOrigin, EntityChange, Plan, Unmanaged
 from quotaform.plan.report import (
     DRIFTED,
     blocked_by,

@@ -31,10 +31,9 @@ from quotaform.model.records.record import (
     readable,
     written,
 )
-from quotaform.plan.change import EntityChange
 from quotaform.plan.check.saved import Problem, entity_problem, value_problem
 from quotaform.plan.digest import ClusterDigest, FleetRow, FleetStatus
-from quotaform.plan.plan import Plan, PlanOptions
+from quotaform.plan.plan import EntityChange, Plan, PlanOptions
 from quotaform.plan.records import checked_options, dump_declared, load_declared
 from quotaform.plan.sealed import SealedFormat, read_sealed, sealed_fields
 

@@ -1,4 +1,4 @@
-"""Receipts as files: their names, and each in a file of its own, which no other one overwrites.
+"""Saved plans and receipts as files; each receipt has one of its own, which no other one overwrites.
 
 A started receipt is written before the first change is sent, and replaced when the apply has ended.
 """
@@ -24,10 +24,12 @@ from quotaform.model.entity import Entity
 from quotaform.model.errors import BaseError, FileReadError, QuotaformError, SavedFileChangedError, SavedFileError
 from quotaform.model.quotas import Action, Base, DeclaredBase, Entry
 from quotaform.model.text import inert, option_of
-from quotaform.plan.check.facts import ClusterBase
+from quotaform.plan.check.guard import ClusterBase
+from quotaform.plan.plan import Plan
 from quotaform.plan.receipt import Receipt, ReceiptSource, SavedReceipt, load_receipt, receipt_lines
+from quotaform.plan.records import load_plan
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
-from quotaform.system.files import RECEIPT_LIMIT, read_bytes, write_new_text, write_text_atomically
+from quotaform.system.files import PLAN_LIMIT, RECEIPT_LIMIT, read_bytes, write_new_text, write_text_atomically
 
 if TYPE_CHECKING:
     from quotaform.plan.digest import ClusterDigest
@@ -81,20 +83,32 @@ def _names(folder: Path) -> list[Match[str]]:
         return []
 
 
+def load_plan_file(path: Path) -> Plan:
+    """Read a saved plan.
+
+    Raises `FileReadError`, `SavedFileError` or `SavedFileChangedError`.
+    """
+    content = _read(path, PLAN_LIMIT, f"quotaform plan {option_of('out')} plan.json saves a plan")
+    return load_plan(content, str(path))
+
+
 def load_receipt_file(path: Path, *, within: Path | None = None) -> SavedReceipt:
     """Read a receipt.
 
     `within`: the folder that it must not lead out of; `None` for one that the operator names. Raises `FileReadError`,
     `SavedFileError` or `SavedFileChangedError`.
     """
+    content = _read(path, RECEIPT_LIMIT, "quotaform apply writes receipts to .quotaform/receipts", within)
+    return load_receipt(content, str(path))
+
+
+def _read(path: Path, limit: int, remedy: str, within: Path | None = None) -> bytes:
     try:
-        content = read_bytes(path, RECEIPT_LIMIT, within=within)
+        return read_bytes(path, limit, within=within)
     except FileReadError as error:
         if not error.is_missing:
             raise
-        reason = f"{error.reason}; quotaform apply writes receipts to .quotaform/receipts"
-        raise FileReadError(error.path, reason, is_missing=True) from error
-    return load_receipt(content, str(path))
+        raise FileReadError(error.path, f"{error.reason}; {remedy}", is_missing=True) from error
 
 
 def write_receipt(path: Path, receipt: Receipt, *, is_started: bool = False) -> Path:

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
-from pathlib import Path
 from typing import Annotated, Any, Final, Self
 
 import msgspec
 from msgspec import structs
 
 from quotaform.model.entity import Entity, parse_address
-from quotaform.model.errors import FileReadError, SavedFileChangedError
+from quotaform.model.errors import SavedFileChangedError
 from quotaform.model.finding import Allowance, Finding, Location
 from quotaform.model.precedence import Level, level_of
 from quotaform.model.quotas import NO_VALUES, Action, Cause, Change, SnapshotFile
@@ -50,13 +49,11 @@ from quotaform.model.scope import count_problem
 from quotaform.model.text import option_of
 from quotaform.plan.backtest import ClusterBacktest
 from quotaform.plan.blast_radius import BlastRadius, EntityTypeName, change_row
-from quotaform.plan.change import ChangeOrigin, EntityChange
 from quotaform.plan.check.saved import saved_plan_problems
-from quotaform.plan.plan import Plan, PlanHeader, PlanOptions, PlanSource, Unmanaged
+from quotaform.plan.plan import ChangeOrigin, EntityChange, Plan, PlanHeader, PlanOptions, PlanSource, Unmanaged
 from quotaform.plan.sealed import SealedFormat, read_sealed, require_same, sealed_fields
 from quotaform.resolve.effect import Direction, Effect
 from quotaform.resolve.request import NO_LIMIT, NO_NAMES, Effective
-from quotaform.system.files import PLAN_LIMIT, read_bytes
 
 
 class EffectiveRecord(Record):
@@ -438,18 +435,3 @@ def load_plan(text: str | bytes, file: str) -> Plan:
 
     content = text.encode(errors="replace") if isinstance(text, str) else text
     return read_sealed(content, file, _FORMAT, load, _fields)
-
-
-def load_plan_file(path: Path) -> Plan:
-    """Read a saved plan.
-
-    Raises `FileReadError`, `SavedFileError` or `SavedFileChangedError`.
-    """
-    try:
-        content = read_bytes(path, PLAN_LIMIT)
-    except FileReadError as error:
-        if not error.is_missing:
-            raise
-        reason = f"{error.reason}; quotaform plan {option_of('out')} plan.json saves a plan"
-        raise FileReadError(error.path, reason, is_missing=True) from error
-    return load_plan(content, str(path))

@@ -30,9 +30,8 @@ from quotaform.plan.blast_radius import (
     RadiusCounts,
     change_row,
 )
-from quotaform.plan.change import ChangeOrigin, EntityChange
 from quotaform.plan.digest import ClusterDigest, FleetStatus
-from quotaform.plan.plan import Plan, Unmanaged
+from quotaform.plan.plan import ChangeOrigin, EntityChange, Plan, Unmanaged
 from quotaform.report.annotation import Problems
 from quotaform.report.finding import FEW, render_findings, render_removed
 from quotaform.report.report import Column, ColumnKind, Section, Table

@@ -33,7 +33,7 @@ from quotaform.model.errors import FileReadError
 from quotaform.model.finding import APPROVALS_NAME
 from quotaform.model.quotas import Cause, Entry
 from quotaform.model.text import MIB
-from quotaform.plan.check.facts import NotSearched, Removal, RemovalSearch
+from quotaform.plan.check.guard import NotSearched, Removal, RemovalSearch
 from quotaform.plan.plan import PlanSource
 from quotaform.repository.policy import list_policies
 from quotaform.repository.revision import WORK_TREE, DiskFolder, GitRevision

@@ -272,7 +272,7 @@ def show(
     Example:
       quotaform show plan.json
     """
-    from quotaform.plan.records import load_plan_file
+    from quotaform.plan.receipt_file import load_plan_file
 
     console = Console(color)
     options = {"style": console.style(), "shows_unchanged": show_unchanged, "shows_unmanaged": show_unmanaged}

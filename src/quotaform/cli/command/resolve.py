@@ -110,7 +110,7 @@ def resolve(
     """
     from quotaform.api import resolve_clusters
     from quotaform.apply.freshness import as_if_applied
-    from quotaform.plan.records import load_plan_file
+    from quotaform.plan.receipt_file import load_plan_file
     from quotaform.report.render import render_report
     from quotaform.resolve.report import resolve_table_report
     from quotaform.resolve.resolve import ResolveOptions, TableReport

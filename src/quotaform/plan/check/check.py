@@ -21,12 +21,10 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import STATE_ABSENT, Cause, Desired, Entry, check_pinned_id, same_value
 from quotaform.model.settings import PruneMode
 from quotaform.model.text import inert, listed, option_of, quote
-from quotaform.plan.change import EntityChange
 from quotaform.plan.check.approval import lift
-from quotaform.plan.check.facts import Facts
-from quotaform.plan.check.guard import Check
+from quotaform.plan.check.guard import Check, Facts
 from quotaform.plan.check.lint import LintFacts, check_lints
-from quotaform.plan.plan import Plan
+from quotaform.plan.plan import EntityChange, Plan
 
 
 def check_cluster_id(plan: Plan, facts: Facts) -> Iterator[Finding]:

@@ -96,7 +96,7 @@ def _plans(
 
 
 def _saved(path: Path, target: ManyClusters, snapshot: Path | None) -> ClusterOutcome[Plan]:
-    from quotaform.plan.records import load_plan_file
+    from quotaform.plan.receipt_file import load_plan_file
     from quotaform.repository.gateway import open_pinned_gateway
 
     saved = load_plan_file(path)

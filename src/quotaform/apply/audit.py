@@ -24,12 +24,13 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Struct
 
+from quotaform.model.entity import Entity
 from quotaform.model.errors import QuotaformError
 from quotaform.model.outcome import Kept, loaded
 from quotaform.model.quotas import Action
-from quotaform.model.records.document import AUDIT, json_line, json_number
-from quotaform.model.records.field import Address, ClusterRecord, Names, QuotaKeyName
-from quotaform.model.records.record import UNSET, Count, Digest, Record, Timestamp, UnsetType, Value, about
+from quotaform.model.records.document import AUDIT, json_line
+from quotaform.model.records.field import Address, ClusterRecord, QuotaKeyName
+from quotaform.model.records.record import UNSET, Count, Digest, Double, Record, Timestamp, UnsetType, about, builtins
 from quotaform.model.records.schema import Node, document_of
 from quotaform.plan.plan import Plan
 from quotaform.plan.receipt import Receipt, Result, Run, counted_results
@@ -114,15 +115,15 @@ class AuditRecord(Record, document=AUDIT):
     changes: Annotated[Count | UnsetType, about("For start: the number of quota keys that the plan changes.")] = UNSET
     allowances: Annotated[list[str] | UnsetType, about("For start: the rules allowed for the plan.")] = UNSET
     address: Address | UnsetType = UNSET
-    entity: Names | UnsetType = UNSET
+    entity: Entity | UnsetType = UNSET
     key: QuotaKeyName | UnsetType = UNSET
     action: Annotated[
         Action | UnsetType,
         about("create: no value before; update: another value before; delete: no value after."),
     ] = UNSET
-    before: Annotated[Value | UnsetType | None, about("For change: the live value before the apply, or null.")] = UNSET
+    before: Annotated[Double | UnsetType | None, about("For change: the live value before the apply, or null.")] = UNSET
     after: Annotated[
-        Value | UnsetType | None, about("For change: the value after the apply, or null if the key is removed.")
+        Double | UnsetType | None, about("For change: the value after the apply, or null if the key is removed.")
     ] = UNSET
     result: Annotated[Result | UnsetType, about("For change: the result for the entity, as in receipts.")] = UNSET
     message: Annotated[
@@ -221,11 +222,11 @@ class AuditFile:
                     "change",
                     time,
                     address=item.entity.address,
-                    entity=item.entity.names,
+                    entity=item.entity,
                     key=row.key,
                     action=row.action,
-                    before=json_number(row.before),
-                    after=json_number(row.after),
+                    before=row.before,
+                    after=row.after,
                     result=item.result,
                     message=_cut(item.message or ""),
                 )
@@ -256,7 +257,7 @@ class AuditFile:
 
     def _append(self, records: Iterable[AuditRecord]) -> None:
         if self._file is not None:
-            self._file.append(f"{json_line(record)}\n" for record in records)
+            self._file.append(f"{json_line(builtins(record))}\n" for record in records)
 
     def _problem(self, error: OSError) -> str:
         return f"{self._path} cannot be written: {error.strerror or error}"

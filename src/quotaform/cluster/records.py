@@ -10,12 +10,13 @@ from msgspec import convert, field
 
 from quotaform.cluster.scram_credential import ScramResult, ScramRow, ScramUser
 from quotaform.model.alteration import Altered
+from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode
 from quotaform.model.filter import EntityFilter, Rule
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Quotas, SnapshotFile
 from quotaform.model.records.document import ALTER, DESCRIBE, DOCTOR, OUTCOMES, SCRAM, SCRAM_RESULT, indented
-from quotaform.model.records.field import Address, ClusterRecord, KeyDoubles, Names, QuotaKeyName, in_order
+from quotaform.model.records.field import Address, ClusterRecord, KeyDoubles, QuotaKeyName, in_order
 from quotaform.model.records.record import Double, Record, Timestamp, about, builtins, derived
 
 ReadAt = Annotated[str, about("When it or its snapshot was read, as ISO 8601 in UTC.")]
@@ -24,8 +25,8 @@ ReadAt = Annotated[str, about("When it or its snapshot was read, as ISO 8601 in 
 class EntityQuotas(Record):
     """The quotas of one entity."""
 
-    address: Address
-    entity: Names
+    address: Address = derived(lambda item: item.entity.address)
+    entity: Entity
     values: KeyDoubles
 
 
@@ -80,7 +81,7 @@ def dump_described(
             strict=entity_filter.is_strict, components=components, quota_types=list(quota_types) or None
         ),
         quotas=[
-            EntityQuotas(address=entity.address, entity=entity.names, values=in_order(values))
+            EntityQuotas(entity=entity, values=in_order(values))
             for entity, values in sorted(quotas.items(), key=lambda item: item[0].address)
         ],
     )
@@ -103,8 +104,8 @@ class AlteredRecord(Record, document=ALTER):
     validate_only: Annotated[
         bool, about("Whether the change was only validated; the values are then the expected ones.")
     ]
-    address: Address
-    entity: Names
+    address: Address = derived(lambda item: item.entity.address)
+    entity: Entity
     values: Annotated[
         Mapping[str, Double], about("Quota key to value, read back from the cluster; empty if the entity was deleted.")
     ]
@@ -121,8 +122,7 @@ def dump_altered(done: Altered, *, cluster_name: str, cluster_id: str, read_at: 
         cluster=ClusterRecord(name=cluster_name, id=cluster_id),
         read_at=read_at,
         validate_only=done.is_validation,
-        address=done.entity.address,
-        entity=done.entity.names,
+        entity=done.entity,
         values=in_order(done.after),
         changes=[AlteredKey(key=key, before=done.before.get(key), after=done.after.get(key)) for key in changed],
     )

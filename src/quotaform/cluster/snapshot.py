@@ -6,7 +6,7 @@ compared line by line. Its schema is `schemas/snapshot.schema.json`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from json import dumps, loads
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -23,14 +23,13 @@ from quotaform.model.records.document import (
     MOST_VALUES,
     SNAPSHOT,
     KindError,
-    Number,
     VersionError,
     document_lines,
     has_too_many_values,
     refuse_repeated,
 )
-from quotaform.model.records.field import ClusterRecord, KeyValues, Names, dump_values
-from quotaform.model.records.record import Record, ShapeError, about, decode, readable, reading
+from quotaform.model.records.field import ClusterRecord, KeyDoubles, in_order
+from quotaform.model.records.record import Record, ShapeError, about, builtins, decode, reading
 from quotaform.system.files import SNAPSHOT_LIMIT, read_text
 
 
@@ -65,8 +64,8 @@ class SnapshotGateway(Gateway):
 class SnapshotItem(Record):
     """The quotas of one entity."""
 
-    entity: Names
-    values: KeyValues
+    entity: Entity
+    values: KeyDoubles
 
 
 class SnapshotDocument(Record, document=SNAPSHOT):
@@ -85,7 +84,7 @@ def dump_snapshot(snapshot: Snapshot) -> str:
         "kind": SNAPSHOT.kind,
         "cluster": {"name": snapshot.cluster_name, "id": snapshot.cluster_id},
         "captured_at": snapshot.captured_at,
-        "quotas": ({"entity": entity.names, "values": dump_values(values)} for _, entity, values in rows),
+        "quotas": (builtins(SnapshotItem(entity=entity, values=in_order(values))) for _, entity, values in rows),
     }
     return "".join(document_lines(fields.items(), {"quotas"}, _json_line))
 
@@ -147,19 +146,9 @@ def load_snapshot(text: str, file: str) -> Snapshot:
 
 def _quotas(items: Sequence[SnapshotItem]) -> Quotas:
     """Return what items say. Raises `ShapeError` if one says something else than a broker does."""
-    quotas: dict[Entity, dict[str, float]] = {}
+    quotas: dict[Entity, Mapping[str, float]] = {}
     for index, item in enumerate(items):
-        entity = Entity(item.entity)
-        if entity in quotas:
-            raise ShapeError(f"quotas[{index}]", f"is a second one of {entity.address}")
-        with readable(f"quotas[{index}].values"):
-            quotas[entity] = {key: _exact(value) for key, value in item.values.items()}
+        if item.entity in quotas:
+            raise ShapeError(f"quotas[{index}]", f"is a second one of {item.entity.address}")
+        quotas[item.entity] = item.values
     return quotas
-
-
-def _exact(value: Number) -> float:
-    """Return the double that a number stands for. Raises `ValueError` or `OverflowError` if it stands for none."""
-    number = float(value)
-    if not isinstance(value, str) and number != value:
-        raise ValueError
-    return number

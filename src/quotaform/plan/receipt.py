@@ -17,15 +17,15 @@ from msgspec import Struct, field, structs
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Allowance
 from quotaform.model.quotas import Action, Base, Change, same_value
-from quotaform.model.records.document import RECEIPT, json_number, sealed_lines
-from quotaform.model.records.field import Address, ApprovalRecord, ClusterRecord, QuotaKeyName, load_number
+from quotaform.model.records.document import RECEIPT, sealed_lines
+from quotaform.model.records.field import Address, ApprovalRecord, ClusterRecord, QuotaKeyName
 from quotaform.model.records.record import (
     Count,
     Digest,
+    Double,
     Record,
     ShapeError,
     Timestamp,
-    Value,
     about,
     derived,
     readable,
@@ -75,8 +75,8 @@ class RowRecord(Record):
     """The planned change of one quota key; the result says whether it is in effect."""
 
     key: QuotaKeyName
-    before: Annotated[Value | None, about("The live value before the apply, or null.")]
-    after: Annotated[Value | None, about("The value after the apply, or null if the key is removed.")]
+    before: Annotated[Double | None, about("The live value before the apply, or null.")]
+    after: Annotated[Double | None, about("The value after the apply, or null if the key is removed.")]
 
 
 class EntityResult(Record):
@@ -103,20 +103,13 @@ class EntityResult(Record):
     @classmethod
     def of(cls, change: EntityChange, result: Result, message: str | None = None) -> Self:
         """Return what became of a change of a plan."""
-        keys = tuple(
-            [
-                RowRecord(key=row.key, before=json_number(row.before), after=json_number(row.after))
-                for row in change.changes
-            ]
-        )
+        keys = tuple([RowRecord(key=row.key, before=row.before, after=row.after) for row in change.changes])
         return cls(entity=change.entity, action=change.action, result=result, message=message, keys=keys)
 
     @property
     def rows(self) -> tuple[Change, ...]:
         """What the plan changes of it."""
-        return tuple(
-            [Change(self.entity, row.key, load_number(row.before), load_number(row.after)) for row in self.keys]
-        )
+        return tuple([Change(self.entity, row.key, row.before, row.after) for row in self.keys])
 
 
 class Run(Record):

@@ -26,21 +26,19 @@ from quotaform.model.records.field import (
     Address,
     ApprovalRecord,
     ClusterRecord,
-    KeyValues,
-    Names,
+    KeyDoubles,
     QuotaKeyName,
-    dump_values,
-    load_number,
-    load_values,
+    in_order,
 )
 from quotaform.model.records.record import (
     Count,
     Digest,
+    Double,
     Record,
     ShapeError,
     Timestamp,
-    Value,
     about,
+    derived,
     load_items,
     readable,
     written,
@@ -59,38 +57,27 @@ from quotaform.resolve.request import NO_LIMIT, NO_NAMES, Effective
 class EffectiveRecord(Record):
     """An effective limit."""
 
-    value: Annotated[Value | None, about("The limit, or null if there is none.")]
-    source: Annotated[str | None, about("The address of the entity that it comes from, or null.")]
-    entity: Annotated[Names | None, about("The entity that it comes from, by type and name, or null.")]
+    value: Annotated[Double | None, about("The limit, or null if there is none.")]
+    source: Annotated[str | None, about("The address of the entity that it comes from, or null.")] = derived(
+        lambda limit: limit.entity and limit.entity.address
+    )
+    entity: Annotated[Entity | None, about("The entity that it comes from, by type and name, or null.")]
 
     @classmethod
     def of(cls, limit: Effective) -> EffectiveRecord:
         """Return the record."""
-        if limit is NO_LIMIT:
-            return _NO_LIMIT
-        value, source, _ = limit
-        return cls(
-            value=json_number(value),
-            source=_address(source),
-            entity=None if source is None else source.names,
-        )
+        return _NO_LIMIT if limit is NO_LIMIT else cls(value=limit.value, entity=limit.source)
 
-    def load(self, own: Entity, names: dict[str, str | None], level: Level | None) -> Effective:
-        """Return the limit; `own` is an entity that it may come from, with its names and its level."""
-        if self == _NO_LIMIT:
-            return NO_LIMIT
-        value = load_number(self.value)
-        if self.entity == names:
-            return Effective(value, own, level)
-        source = None if self.entity is None else Entity.of(self.entity.items())
-        return Effective(value, source, None if source is None else level_of(source))
+    def load(self, own: Entity, level: Level | None) -> Effective:
+        """Return the limit; `own` is an entity that it may come from, with its level."""
+        if self.entity is None:
+            return NO_LIMIT if self.value is None else Effective(self.value)
+        if self.entity == own:
+            return Effective(self.value, own, level)
+        return Effective(self.value, self.entity, level_of(self.entity))
 
 
-_NO_LIMIT: Final = EffectiveRecord(value=None, source=None, entity=None)
-
-
-def _address(source: Entity | None) -> str | None:
-    return None if source is None else source.address
+_NO_LIMIT: Final = EffectiveRecord(value=None, entity=None)
 
 
 class EffectRecord(Record, omit_defaults=True):
@@ -113,8 +100,8 @@ class KeyRecord(Record):
 
     key: QuotaKeyName
     action: Annotated[Action, about("create: no value before; update: another value before; delete: no value after.")]
-    before: Annotated[Value | None, about("The live value, or null.")]
-    after: Annotated[Value | None, about("The value after the change, or null.")]
+    before: Annotated[Double | None, about("The live value, or null.")]
+    after: Annotated[Double | None, about("The value after the change, or null.")]
     effective: EffectRecord
 
     @classmethod
@@ -123,8 +110,8 @@ class KeyRecord(Record):
         return cls(
             key=row.key,
             action=row.action,
-            before=json_number(row.before),
-            after=json_number(row.after),
+            before=row.before,
+            after=row.after,
             effective=EffectRecord(
                 before=EffectiveRecord.of(effect.before),
                 after=EffectiveRecord.of(effect.after),
@@ -136,8 +123,8 @@ class KeyRecord(Record):
 class ChangeRecord(Record, omit_defaults=True):
     """The changes of one entity, which the broker applies atomically."""
 
-    address: Address
-    entity: Names
+    address: Address = derived(lambda change: change.entity.address)
+    entity: Entity
     action: Annotated[Action, about("create: no value before; update: another value before; delete: no value after.")]
     reason: Annotated[
         str | None,
@@ -155,10 +142,10 @@ class ChangeRecord(Record, omit_defaults=True):
         about("The origin of the change: the files, the cluster or both differ from the base; null without a base."),
     ]
     direction: Annotated[Direction, about("How the effective limits change, taken together; unlimited is the largest.")]
-    before: Annotated[KeyValues | None, about("All live values, or null if the entity does not exist.")]
-    after: Annotated[KeyValues | None, about("All values after the change, or null if the entity will be deleted.")]
+    before: Annotated[KeyDoubles | None, about("All live values, or null if the entity does not exist.")]
+    after: Annotated[KeyDoubles | None, about("All values after the change, or null if the entity will be deleted.")]
     base: Annotated[
-        dict[str, Value] | None,
+        dict[str, Double] | None,
         about(
             "All values that the base declares, none if the entity must not exist; omitted if the base does not "
             "declare it, and without a base.",
@@ -175,18 +162,16 @@ class ChangeRecord(Record, omit_defaults=True):
     @classmethod
     def of(cls, change: EntityChange) -> Self:
         """Return the record."""
-        entity = change.entity
         return cls(
-            address=entity.address,
-            entity=entity.names,
+            entity=change.entity,
             action=change.action,
             reason=change.reason,
             cause=change.cause,
             origin=change.origin,
             direction=change.direction,
-            before=dump_values(change.before) or None,
-            after=dump_values(change.after) or None,
-            base=None if change.base is None else dump_values(change.base),
+            before=in_order(change.before) or None,
+            after=in_order(change.after) or None,
+            base=None if change.base is None else in_order(change.base),
             keys=list(map(KeyRecord.of, change.changes, change.effects)),
             location=change.location,
             owner=change.owner,
@@ -195,21 +180,18 @@ class ChangeRecord(Record, omit_defaults=True):
 
     def load(self) -> EntityChange:
         """Return the change."""
-        names = self.entity
-        entity = Entity.of(names.items())
+        entity = self.entity
         level = level_of(entity)
         return EntityChange(
             entity=entity,
-            before=load_values(self.before) if self.before else NO_VALUES,
-            after=load_values(self.after) if self.after else NO_VALUES,
-            changes=tuple(
-                [Change(entity, row.key, load_number(row.before), load_number(row.after)) for row in self.keys]
-            ),
+            before=self.before or NO_VALUES,
+            after=self.after or NO_VALUES,
+            changes=tuple([Change(entity, row.key, row.before, row.after) for row in self.keys]),
             effects=tuple(
                 [
                     Effect(
-                        row.effective.before.load(entity, names, level),
-                        row.effective.after.load(entity, names, level),
+                        row.effective.before.load(entity, level),
+                        row.effective.after.load(entity, level),
                         row.effective.differs or NO_NAMES,
                     )
                     for row in self.keys
@@ -218,7 +200,7 @@ class ChangeRecord(Record, omit_defaults=True):
             reason=self.reason,
             cause=self.cause,
             origin=self.origin,
-            base=None if self.base is None else load_values(self.base),
+            base=self.base,
             owner=self.owner,
             location=self.location,
             expires=self.expires,
@@ -226,12 +208,10 @@ class ChangeRecord(Record, omit_defaults=True):
 
     def follows_from(self, change: EntityChange) -> bool:
         """Whether its fields that follow from the others are those of the change."""
-        found: list[str | None] = [self.address, self.action, self.direction]
-        expected: list[str | None] = [change.entity.address, change.action, change.direction]
-        for record, row, effect in zip(self.keys, change.changes, change.effects, strict=True):
-            found += record.action, record.effective.before.source, record.effective.after.source
-            expected += row.action, _address(effect.before.source), _address(effect.after.source)
-        return found == expected
+        rows = zip(self.keys, change.changes, strict=True)
+        return (self.action, self.direction) == (change.action, change.direction) and all(
+            record.action == row.action for record, row in rows
+        )
 
 
 class SummaryRecord(Record, omit_defaults=True):

@@ -69,9 +69,13 @@ class SealedFormat(Struct, Generic[R], frozen=True, kw_only=True):
 Fields = Iterable[tuple[str, Any]]
 
 
-def sealed_fields(record: Record, lists: Collection[str], **made: Iterable[object]) -> Fields:
+def sealed_fields(record: Record, lists: Collection[str], **made: Iterable[Record]) -> Fields:
     """Return the fields of a record without its digest; `made` are items of long lists that are made one by one."""
-    return [(name, made.get(name, value)) for name, value in written_fields(record, lists) if name != "digest"]
+    return [
+        (name, map(builtins, made[name]) if name in made else value)
+        for name, value in written_fields(record, lists)
+        if name != "digest"
+    ]
 
 
 def read_sealed(

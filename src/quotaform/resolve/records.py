@@ -12,9 +12,9 @@ from quotaform.model.finding import Finding
 from quotaform.model.precedence import LEVELS
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import SnapshotFile
-from quotaform.model.records.document import RESOLVE, document_lines, json_number
-from quotaform.model.records.field import Address, ClusterRecord, Names, QuotaKeyName, SourceName
-from quotaform.model.records.record import Digest, Record, Timestamp, Value, about, builtins
+from quotaform.model.records.document import RESOLVE, document_lines
+from quotaform.model.records.field import Address, ClusterRecord, QuotaKeyName, SourceName
+from quotaform.model.records.record import Digest, Double, Record, Timestamp, about, builtins
 from quotaform.model.units import is_unlimited
 from quotaform.resolve.request import Effective, Resolved, shared_by
 from quotaform.resolve.resolve import KeyResolution, Resolution, ResolveOptions
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 EntityTypeName: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": list(ENTITY_TYPES)})]
 Source: TypeAlias = Annotated[str | None, about("The address of the entry that it comes from.", "user=<default>")]
 SourceNames: TypeAlias = Annotated[
-    Names | None, about("The entry that it comes from: entity type to name, null being the default of a type.")
+    Entity | None, about("The entry that it comes from: entity type to name, null being the default of a type.")
 ]
 LevelNumber: TypeAlias = Annotated[
     Annotated[int, Meta(ge=1, le=max(level.number for level in LEVELS))] | None,
     about("Its level of precedence; 1 is the highest."),
 ]
-LimitValue: TypeAlias = Annotated[Value | None, about("The limit; null if there is none.")]
+LimitValue: TypeAlias = Annotated[Double | None, about("The limit; null if there is none.")]
 IsUnlimited: TypeAlias = Annotated[
     bool, about("Whether the request is unlimited: no entry applies, or its value is no limit.")
 ]
@@ -41,7 +41,7 @@ _SCOPES: Final = dict.fromkeys(key.per for key in QUOTA_KEYS.values())
 class EntryRecord(Record):
     """An entry with the key."""
 
-    value: Annotated[Value | None, about("The limit that it sets.")]
+    value: Annotated[Double | None, about("The limit that it sets.")]
     source: Source
     entity: SourceNames
     source_name: SourceName
@@ -56,9 +56,9 @@ class EntryRecord(Record):
 def _entry(entry: Effective) -> dict[str, Any]:
     value, source, level = entry
     return {
-        "value": json_number(value),
+        "value": value,
         "source": source.address if source else None,
-        "entity": source.names if source else None,
+        "entity": source,
         "source_name": level.source if level else None,
         "level": level.number if level else None,
     }
@@ -190,7 +190,7 @@ def dump_resolved(run: ResolveRun) -> Iterator[str]:
 
     def fields() -> Iterator[tuple[str, Any]]:
         yield from list(builtins(head).items())[:-2]
-        yield "requests", map(RequestRecord.of, run)
+        yield "requests", map(builtins, map(RequestRecord.of, run))
         yield "findings", list(map(builtins, run.findings()))
 
     return document_lines(fields(), {"requests"})

@@ -27,8 +27,8 @@ from quotaform.model.moment import spell_moment
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Quotas
 from quotaform.model.records.document import TOP, indented
-from quotaform.model.records.field import Address, Names, QuotaKeyName, SourceName
-from quotaform.model.records.record import Count, Moment, Record, about, builtins
+from quotaform.model.records.field import Address, QuotaKeyName, SourceName
+from quotaform.model.records.record import Count, Moment, Record, about, builtins, derived
 from quotaform.model.text import inert, option_of
 from quotaform.model.units import is_unlimited
 from quotaform.report.text import PLAIN, Style, aligned, counted, rate_text, short_limit_text
@@ -51,8 +51,8 @@ class TopBucket(Record):
     """A bucket on a broker at this moment."""
 
     broker: Annotated[str | None, about("The broker, or null if the source does not say.")]
-    address: Address
-    entity: Names
+    address: Address = derived(lambda bucket: bucket.entity.address)
+    entity: Entity
     key: QuotaKeyName
     state: Annotated[
         BucketState,
@@ -162,8 +162,7 @@ def _bucket(row: UsageRow, resolver: Resolver) -> TopBucket:
     ratio = row.rate / limit if row.rate is not None and limit else None
     return TopBucket(
         broker=row.broker,
-        address=entity.address,
-        entity=entity.names,
+        entity=entity,
         key=row.key,
         state=_state(row.throttle_ms, ratio),
         rate=row.rate,

@@ -4,28 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias, overload
+from typing import Annotated, Literal, Self, TypeAlias
 
-from quotaform.model.entity import ENTITY_TYPES, parse_address
+from quotaform.model.entity import parse_address
 from quotaform.model.finding import CHANGE, DELETE, Approval
 from quotaform.model.precedence import LEVELS
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Values
-from quotaform.model.records.document import Number, json_number
-from quotaform.model.records.record import Double, Record, Value, about
+from quotaform.model.records.record import Double, Record, about
 
 Address: TypeAlias = Annotated[
     str, about("The address of the entity: unique, and safe to print.", "user=svc-orders", min_length=1)
-]
-Names: TypeAlias = Annotated[
-    dict[str, str | None],
-    about(
-        f"Entity type ({', '.join(ENTITY_TYPES)} or one that only the broker knows) to name; null is the default of "
-        "the type.",
-        {"user": "svc-orders"},
-        {"user": None, "client-id": "etl"},
-        min_length=1,
-    ),
 ]
 QuotaKeyName: TypeAlias = Annotated[str, about("The quota key.", "producer_byte_rate", min_length=1)]
 SourceName: TypeAlias = Annotated[
@@ -35,38 +24,15 @@ SourceName: TypeAlias = Annotated[
         extra_json_schema={"enum": [*(level.source for level in LEVELS), None]},
     ),
 ]
-_VALUES: Final = about("Quota key to value.", {"producer_byte_rate": 10485760, "request_percentage": 150}, min_length=1)
-KeyValues: TypeAlias = Annotated[dict[str, Value], _VALUES]
-KeyDoubles: TypeAlias = Annotated[Mapping[str, Double], _VALUES]
+KeyDoubles: TypeAlias = Annotated[
+    Mapping[str, Double],
+    about("Quota key to value.", {"producer_byte_rate": 10485760, "request_percentage": 150}, min_length=1),
+]
 
 
 def in_order(values: Values) -> dict[str, float]:
     """Return values in the order of the keys."""
     return {key: values[key] for key in (values if len(values) == 1 else sorted(values, key=key_order))}
-
-
-def dump_values(values: Values) -> dict[str, Any]:
-    """Return values as JSON holds them, in the order of the keys."""
-    return {key: json_number(values[key]) for key in (values if len(values) == 1 else sorted(values, key=key_order))}
-
-
-def load_values(values: Mapping[str, Number] | None) -> Values:
-    """Return values as `dump_values` had them; nothing for `None`. Raises `ValueError` if one is no double."""
-    return {key: load_number(value) for key, value in (values or {}).items()}
-
-
-@overload
-def load_number(value: Number) -> float: ...
-@overload
-def load_number(value: Number | None) -> float | None: ...
-def load_number(value: Number | None) -> float | None:
-    """Return a value as `json_number` had it. Raises `ValueError` if it is no double: it would be shown as another."""
-    if value is None:
-        return None
-    double = float(value)
-    if double != value and type(value) is int:
-        raise ValueError(f"{value} is no double")
-    return double
 
 
 class ClusterRecord(Record):
@@ -88,7 +54,7 @@ class ApprovalRecord(Record, omit_defaults=True):
     action: Annotated[
         Literal["delete"] | None, about("The approved action if the entity is deleted; omitted otherwise.")
     ] = None
-    to: Annotated[KeyValues | None, about("The approved keys and values; omitted if the approval is for any.")] = None
+    to: Annotated[KeyDoubles | None, about("The approved keys and values; omitted if the approval is for any.")] = None
     new: Annotated[
         bool | None,
         about("Whether it is new or changed compared with the base; omitted if not, or without a base."),
@@ -105,7 +71,7 @@ class ApprovalRecord(Record, omit_defaults=True):
             approver=approval.approver,
             expires=approval.expires,
             action="delete" if approval.action == DELETE else None,
-            to=dump_values(dict(approval.to)) or None,
+            to=in_order(dict(approval.to)) or None,
             new=approval.is_new or None,
         )
 
@@ -119,6 +85,6 @@ class ApprovalRecord(Record, omit_defaults=True):
             approver=self.approver,
             expires=self.expires,
             action=CHANGE if self.action is None else self.action,
-            to=tuple(sorted(load_values(self.to).items())),
+            to=tuple(sorted((self.to or {}).items())),
             is_new=self.new is True,
         )

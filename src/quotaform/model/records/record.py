@@ -173,15 +173,18 @@ def dump_record(record: Record) -> str:
 def _decode(kind: type, value: Any) -> object:
     """Return what JSON stands for that msgspec doesn't know. Raises `TypeError` or `ValueError`."""
     if kind is Entity:
-        if not isinstance(value, dict) or not value:
-            raise ValueError("an entity has a name for each of its types")
-        return Entity(value)
+        if isinstance(value, dict) and value and all(name is None or type(name) is str for name in value.values()):
+            return Entity.of(value.items())
+        raise ValueError("an entity has a name for each of its types")
     if type(value) not in (int, float) and value not in ("NaN", "Infinity", "-Infinity"):
         raise ValueError("it is not a number")
     try:
-        return float(value)
+        number = float(value)
     except OverflowError as error:
         raise ValueError("it is too large") from error
+    if type(value) is int and number != value:
+        raise ValueError("no double is this number: it would be shown as another")
+    return number
 
 
 def schema_of(kind: type) -> dict[str, Any]:

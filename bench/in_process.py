@@ -11,8 +11,8 @@ import os
 import sys
 from typing import Any, NoReturn
 
+from quotaform.cli.console import run_as_process
 from quotaform.cli.main import run
-from quotaform.cli.stream import run_as_process
 from quotaform.drift.watch import Watch
 from quotaform.plan.run import plan
 

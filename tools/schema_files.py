@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from quotaform.model.records.schema import render_schema
-from quotaform.report.format import schema_builder, schema_names
+from quotaform.report.format import SCHEMAS, schema_builder
 
 _SUFFIX = ".schema.json"
 
@@ -26,7 +26,7 @@ def main() -> None:
 
 def render_files() -> dict[str, str]:
     """Return the content of each file by its name."""
-    return {f"{name}{_SUFFIX}": render_schema(schema_builder(name)) for name in schema_names()}
+    return {f"{name}{_SUFFIX}": render_schema(schema_builder(name)) for name in SCHEMAS}
 
 
 if __name__ == "__main__":

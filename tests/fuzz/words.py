@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from quotaform.cli import client_quotas as lists
-from quotaform.cli.command.alter import read_ops
+from quotaform.cli.command.cluster import read_ops
 from quotaform.cli.option.entity import Filters, read_entity
 from quotaform.cluster.client.reader import load_client_config
 from quotaform.cluster.sasl.jaas import parse_jaas, render_jaas

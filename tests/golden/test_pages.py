@@ -18,10 +18,9 @@ from quotaform.history.report import limits_report
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
 from quotaform.plan.receipt import Result
-from quotaform.report.comment import COMMENT_BYTES
-from quotaform.report.format import render
+from quotaform.report.comment import COMMENT_BYTES, render_markdown
+from quotaform.report.format import REPORT_FORMATS, function_of, render
 from quotaform.report.html import render_html
-from quotaform.report.render import render_report
 from quotaform.report.report import Curve, Number, Plot, Report, Section, Span, Table
 from quotaform.resolve.report import resolve_report
 from quotaform.usage.replay.report import DrawnBucket, ReplaySlot, drawn_buckets, joined, replay_plots
@@ -192,10 +191,10 @@ def test_what_describes_itself_is_told_in_every_format(kind: str) -> None:
         findings=(Finding(rule="rule", message="message", address="user=a", blocking=True),),
         sections=(Section(table, sentences=("above",), notes=("below",)),),
     )  # fmt: skip
-    text = "".join(render_report(report, kind))
+    text = "".join(function_of(REPORT_FORMATS[kind])(report))
     facts = ("origin", "total", "note", "rule", "message", "user=a", "caption", "name0", "value0", "above", "below")
     assert [fact for fact in (*facts, "ore to say") if fact not in text] == []
     assert ("title: state" in text) == (kind != "text")
     assert "And 1,999 more. look elsewhere" in text or "... and 1,999 more. look elsewhere" in text
     many = replace(report, sections=(Section(replace(table, rows=rows)),))
-    assert len("".join(render_report(many, "markdown")).encode()) <= COMMENT_BYTES
+    assert len(render_markdown(many).encode()) <= COMMENT_BYTES

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from quotaform.apply.report import render_receipt
 from quotaform.cli.client_quotas import read_properties
-from quotaform.cli.stream import make_harmless
+from quotaform.cli.console import make_harmless
 from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.report import render_quotas_csv
 from quotaform.cluster.snapshot import dump_snapshot, load_snapshot

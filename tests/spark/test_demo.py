@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.cli.command.demo import USAGE, run_demo
+from quotaform.cli.command.sandbox import USAGE, run_demo
 from quotaform.cli.console import Color, Console
 from tests.workflow.command import run_process
 

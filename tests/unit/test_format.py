@@ -9,7 +9,7 @@ import pytest
 
 from quotaform.model.entity import Entity
 from quotaform.report import format as registry
-from quotaform.report.format import FORMATS, render, renderer
+from quotaform.report.format import FORMATS, function_of, render
 from quotaform.report.text import Style
 from tests import builder
 
@@ -18,7 +18,7 @@ ROWS = [(subject, name) for subject, formats in FORMATS.items() for name in form
 
 @pytest.mark.parametrize(("subject", "name"), ROWS)
 def test_a_row_names_a_function_that_takes_the_value_first_and_the_rest_by_name(subject: str, name: str) -> None:
-    first, *others = signature(renderer(subject, name)).parameters.values()
+    first, *others = signature(function_of(FORMATS[subject][name])).parameters.values()
     assert first.kind is Parameter.POSITIONAL_OR_KEYWORD
     assert all(other.kind is not Parameter.POSITIONAL_ONLY for other in others)
 
@@ -39,5 +39,5 @@ def test_small_pieces_are_joined_to_larger_ones(monkeypatch: pytest.MonkeyPatch)
     def pieces(value: int) -> Iterator[str]:
         yield from "x" * value
 
-    monkeypatch.setattr(registry, "renderer", lambda subject, name: pieces)
+    monkeypatch.setattr(registry, "function_of", lambda name: pieces)
     assert [len(piece) for piece in render("plan", "text", 150_000)] == [65_536, 65_536, 18_928]

@@ -21,8 +21,8 @@ import yaml
 
 from quotaform.cli.client_quotas import build_parser
 from quotaform.cli.client_quotas import run as run_client_quotas
+from quotaform.cli.console import make_harmless
 from quotaform.cli.main import run
-from quotaform.cli.stream import make_harmless
 from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model import errors
 from quotaform.model.entity import Entity
@@ -108,7 +108,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PW", "correct horse")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr("quotaform.cli.stream.make_harmless", lambda text, **_: text)
+    monkeypatch.setattr("quotaform.cli.console.make_harmless", lambda text, **_: text)
     gateway = ScriptedGateway({Entity(user="a"): {PRODUCER: 1.0}})
     monkeypatch.setattr("quotaform.cluster.kafka.KafkaGateway.connect", lambda *_, **__: gateway)
     monkeypatch.setattr("quotaform.repository.run.open_scram", Mock(side_effect=ClusterError(f"no {HOSTILE}")))

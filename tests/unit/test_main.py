@@ -20,7 +20,7 @@ import pytest
 from typer.main import get_command
 
 from quotaform.cli import main
-from quotaform.cli.command import demo
+from quotaform.cli.command import sandbox
 from quotaform.cli.console import Color, Console
 from quotaform.cli.main import COMMANDS, build_app, run
 from quotaform.model.errors import ExitCode
@@ -74,7 +74,7 @@ def test_only_the_command_changes_the_garbage_collector() -> None:
     users = {
         path.relative_to(package).as_posix() for path in package.rglob("*.py") if changing.search(path.read_text())
     }
-    assert users == {"system/process.py", "cli/stream.py"}
+    assert users == {"system/process.py", "cli/console.py"}
 
 
 def test_a_run_may_be_in_any_thread(capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,7 +148,7 @@ def test_a_demo_that_is_interrupted_while_a_command_runs_ends_as_interrupted(
     # Since commands run in its process, it ended with 1, as if the command had failed.
     monkeypatch.setattr(main, "run", lambda _: code)
     kafka: Any = None
-    with pytest.raises(KeyboardInterrupt) as raised, demo._Session(Console(Color.NEVER), kafka, 1) as session:
+    with pytest.raises(KeyboardInterrupt) as raised, sandbox._Session(Console(Color.NEVER), kafka, 1) as session:
         session.play("$ quotaform plan", "")
     assert interrupt_code(raised.value) == code
 
@@ -160,7 +160,7 @@ def test_an_interrupt_while_a_command_is_imported_ends_it_quietly(command: str) 
         "import os, signal, sys\n"
         "class Interrupting:\n"
         "    def find_spec(self, name, *_):\n"
-        "        if name == 'quotaform.cli.stream': os.kill(os.getpid(), signal.SIGINT)\n"
+        "        if name == 'quotaform.cli.console': os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.meta_path.insert(0, Interrupting())\n"
         f"from quotaform.__main__ import {command}\n{command}()"
     )

@@ -29,7 +29,7 @@ from quotaform.plan.difference import diff, make_plan
 from quotaform.plan.plan import PlanOptions
 from quotaform.plan.receipt import Result
 from quotaform.plan.validate import DeclaredEntities, Validation
-from quotaform.report.format import schema_builder, schema_names
+from quotaform.report.format import SCHEMAS, schema_builder
 from tests import builder
 from tests.builder import dumped_plan, dumped_receipt, receipt_of
 from tests.loading import load_schema
@@ -154,7 +154,7 @@ def test_any_double_that_a_broker_shows_is_valid(value: float) -> None:
     validator("drift").validate(loads(dump_drift(make_drift(plan))))
 
 
-@pytest.mark.parametrize("name", schema_names())
+@pytest.mark.parametrize("name", SCHEMAS)
 def test_a_schema_is_valid_and_described_for_editors(name: str) -> None:
     schema = load_schema(name)
     Draft7Validator.check_schema(schema)
@@ -193,7 +193,7 @@ def test_the_examples_of_a_key_are_values_of_it(key: Any) -> None:
 def test_every_kind_of_document_and_of_file_has_a_schema() -> None:
     kinds = {each.name: each for each in vars(documents).values() if isinstance(each, DocumentKind)}
     internal = {"history-table", "notify-state", "usage-checkpoint"}
-    assert set(schema_names()) == kinds.keys() - internal | {"quotas", "config", "entry", "approvals", "usage-mapping"}
+    assert set(SCHEMAS) == kinds.keys() - internal | {"quotas", "config", "entry", "approvals", "usage-mapping"}
     for name in kinds.keys() - internal:
         assert load_schema(name)["properties"]["kind"]["const"] == kinds[name].kind
 

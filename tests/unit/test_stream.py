@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from quotaform.cli.stream import GuardedStream, GuardedStreams, make_harmless
+from quotaform.cli.console import GuardedStream, guarded_streams, make_harmless
 from quotaform.model.text import COMMAND_MARKS, is_command
 
 pytestmark = pytest.mark.slow
@@ -90,7 +90,7 @@ def test_what_could_do_harm_or_has_no_bytes_is_escaped(
 ) -> None:
     stream = BytesIO()
     monkeypatch.setattr(sys, "stdout", TextIOWrapper(stream, encoding))
-    with GuardedStreams():
+    with guarded_streams():
         sys.stdout.write(text)
     assert stream.getvalue() == written
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quotaform.cli.client_quotas import read_ops, read_parts, read_properties, render_described
-from quotaform.cli.command.usage.recommend import SizeOptions
+from quotaform.cli.command.usage import SizeOptions
 from quotaform.cli.main import run
 from quotaform.desired.config import Config
 from quotaform.desired.config_reader import read_config

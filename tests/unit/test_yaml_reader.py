@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from quotaform.cli.command.demo import session_steps
+from quotaform.cli.command.sandbox import session_steps
 from quotaform.desired.format import format_source
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.writer import check_writable, spell_scalar

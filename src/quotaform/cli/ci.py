@@ -10,24 +10,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from quotaform import __version__
 from quotaform.model.errors import ExitCode
 from quotaform.model.outcome import ClusterOutcome, digest_of
-from quotaform.report.format import FORMATS, REPORTED, render, render_failed
+from quotaform.report.format import REPORTED, render, render_failed
 from quotaform.system.files import append_to_regular_file
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
-
-
-def _from_top(top: Path, here: Path, file: str) -> str | None:
-    """Return the path of a file from the top of the repository; `None` for one that is outside."""
-    path = Path(os.path.normpath(here / file))
-    return path.relative_to(top).as_posix() if path.is_relative_to(top) else None
 
 
 SUMMARY_BYTES: Final = 1 << 20
@@ -54,14 +48,20 @@ class Ci:
     @cached_property
     def options(self) -> dict[str, Any]:
         """What renders results may need of the run."""
-        run = None
+        top, here, run = self.top, Path.cwd(), None
+
+        def from_top(file: str) -> str | None:
+            """Return the path of a file from the top of the repository; `None` for one that is outside."""
+            path = Path(os.path.normpath(here / file))
+            return path.relative_to(top).as_posix() if path.is_relative_to(top) else None
+
         if "GITHUB_ACTIONS" in self.variables or "GITLAB_CI" in self.variables:
             from quotaform.apply.audit import read_run
 
             run = read_run(self.variables)
         return {
             "run_url": None if run is None else run.url,
-            "place": partial(_from_top, self.top, Path.cwd()),
+            "place": from_top,
             "version": __version__,
             "root": "quotas.d" if self.root is None else self.root.as_posix(),
         }
@@ -91,30 +91,22 @@ class Ci:
         is_one = len(outcomes) > MOST_SUMMARIES and subject in REPORTED
         try:
             for some in [outcomes] if is_one else [[outcome] for outcome in outcomes]:
-                self._append(Path(name), subject, some, is_report=is_one)
+                room = SUMMARY_BYTES - Path(name).stat().st_size
+                if room < _LEAST:
+                    return
+                options = {**self.options, "limit": room - _LEAST // 2}
+                if is_one:
+                    from quotaform.fleet.fleet_report import make_fleet_report
+
+                    report = make_fleet_report(REPORTED[subject], [outcome.map(digest_of) for outcome in some])
+                    text = "".join(render("fleet-report", "markdown", report, **options))
+                elif (failure := render_failed(subject, "markdown", some[0], **options)) is not None:
+                    text = failure
+                else:
+                    text = "".join(render(subject, "markdown", some[0].require(), **options))
+                append_to_regular_file(Path(name), f"{text}\n", SUMMARY_BYTES)
         except OSError as error:
             console.report_failure(f"The job summary cannot be written: {error.strerror or error}")
-
-    def _append(self, path: Path, subject: str, outcomes: Sequence[ClusterOutcome[Any]], *, is_report: bool) -> None:
-        """Append a report of clusters, or the document of one."""
-        room = SUMMARY_BYTES - path.stat().st_size
-        if room < _LEAST:
-            return
-        options = {**self.options, "limit": room - _LEAST // 2}
-        if is_report:
-            from quotaform.fleet.fleet_report import make_fleet_report
-
-            report = make_fleet_report(REPORTED[subject], [outcome.map(digest_of) for outcome in outcomes])
-            pieces = render("fleet-report", "markdown", report, **options)
-        else:
-            failure = render_failed(subject, "markdown", outcomes[0], **options)
-            pieces = iter((failure,)) if failure else render(subject, "markdown", outcomes[0].require(), **options)
-        append_to_regular_file(path, f"{''.join(pieces)}\n", SUMMARY_BYTES)
-
-    def annotate(self, console: Console, subject: str, format_name: str, value: object) -> None:
-        """Print annotations on stderr, for a result that has none."""
-        if self.is_github and format_name != "github" and "github" in FORMATS[subject]:
-            console.write_commands(render(subject, "github", value, **self.options), is_result=False)
 
 
 # What a step of GitHub Actions gives to later steps in the file `$GITHUB_OUTPUT`: the exit code and what it means.
@@ -150,35 +142,28 @@ def end_step(code: int) -> str | None:
 
     Numbers are those of all clusters together.
     """
+    from secrets import token_hex
+
     noted = _NOTED.get()
     _NOTED.set(())
+    reason = _REASONS[ExitCode(code)]
+    blocked = {word for each in noted if (word := getattr(each, "word", None))}
+    if code == ExitCode.BLOCKED and blocked:
+        rules = sorted({rule for word in blocked for rule in word.partition(":")[2].split(",") if rule})
+        reason = f"blocked:{','.join(rules)}" if rules else min(blocked)
     totals: Counter[str] = Counter()
     for each in noted:
         totals.update(getattr(each, "counts", {}))
-    outputs = {"exitcode": str(code), "reason": _reason(code, noted)} | {name: str(n) for name, n in totals.items()}
+    outputs = {"exitcode": str(code), "reason": reason} | {name: str(n) for name, n in totals.items()}
     for name in ("plan_id", "fingerprint"):
         if found := [value for each in noted if (value := getattr(each, name, ""))]:
             outputs[name] = "\n".join(found)
+    text = ""
+    for name, value in outputs.items():
+        end = f"quotaform-{token_hex(16)}"  # It cannot be guessed, so that no value can contain it.
+        text += f"{name}<<{end}\n{value}\n{end}\n"
     try:
-        path = Path(os.environ["GITHUB_OUTPUT"])
-        append_to_regular_file(path, "".join(_written(*each) for each in outputs.items()))
+        append_to_regular_file(Path(os.environ["GITHUB_OUTPUT"]), text)
     except OSError as error:
         return f"the outputs of the step cannot be written: {error.strerror or error}"
     return None
-
-
-def _reason(code: int, noted: Iterable[Any]) -> str:
-    """Return what an exit code means in this run."""
-    blocked = {word for each in noted if (word := getattr(each, "word", None))}
-    if code != ExitCode.BLOCKED or not blocked:
-        return _REASONS[ExitCode(code)]
-    rules = sorted({rule for word in blocked for rule in word.partition(":")[2].split(",") if rule})
-    return f"blocked:{','.join(rules)}" if rules else min(blocked)
-
-
-def _written(name: str, value: str) -> str:
-    """Return an output with an end that cannot be guessed, so that its value cannot contain it."""
-    from secrets import token_hex
-
-    end = f"quotaform-{token_hex(16)}"
-    return f"{name}<<{end}\n{value}\n{end}\n"

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import partial
 from re import compile as regex
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from quotaform import __version__
-from quotaform.cli.console import Console
+from quotaform.cli.console import Console, guarded_streams, run_as_process
 from quotaform.cli.option.value import cut_lines
-from quotaform.cli.stream import GuardedStreams, run_as_process
 from quotaform.model.entity import (
     DEFAULT_WORD,
     ENTITY_TYPES,
@@ -35,7 +34,7 @@ from quotaform.system.process import interrupt_code, signals_raised
 if TYPE_CHECKING:
     from quotaform.model.quotas import Quotas
     from quotaform.resolve.quota_admin import QuotaAdmin
-    from quotaform.resolve.request import Request, Resolved
+    from quotaform.resolve.request import Request
 
 PROGRAM: Final = "kafka-client-quotas"
 
@@ -62,16 +61,14 @@ def main() -> NoReturn:
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code, as Kafka's scripts do: 0, or 1 whatever went wrong."""
-    with GuardedStreams() as (output, _), signals_raised():
+    with guarded_streams() as output, signals_raised():
         code = _try(arguments)
         return code if output.loss is None else _fail(output.loss, max(code, 1))
 
 
 def _try(arguments: list[str]) -> int:
     try:
-        options = build_parser().parse_args(arguments)
-        _check(options)
-        _run(options)
+        _run(build_parser().parse_args(arguments))
     except SystemExit as ended:
         return int(ended.code or 0)
     except KeyboardInterrupt as interrupt:
@@ -138,70 +135,66 @@ def build_parser() -> ArgumentParser:
     return parser
 
 
-def _check(options: Namespace) -> None:
+def _run(options: Namespace) -> None:
     if options.operation is None:
         raise UsageError(f"give one of --describe, --resolve, --alter. Try '{PROGRAM} --help'.")
-    if options.operation != "alter":
-        given = [f"--{name}" for name in ("add", "delete") if getattr(options, name)]
-        given += ["--validate-only"] if options.validate_only else []
-        if given:
-            raise UsageError(f"{' and '.join(given)} can only be used with --alter")
-        if options.operation == "resolve" and not (options.names or options.defaults):
-            raise UsageError("--resolve requires an entity: give --names or --defaults")
-        return
-    if not (options.names or options.defaults):
-        raise UsageError("--alter requires an entity: give --names or --defaults")
-    if not (options.add or options.delete):
+    is_alter = options.operation == "alter"
+    only = [f"--{name}" for name in ("add", "delete", "validate-only") if getattr(options, name.replace("-", "_"))]
+    if only and not is_alter:
+        raise UsageError(f"{' and '.join(only)} can only be used with --alter")
+    if options.operation != "describe" and not (options.names or options.defaults):
+        raise UsageError(f"--{options.operation} requires an entity: give --names or --defaults")
+    if is_alter and not (options.add or options.delete):
         raise UsageError("--alter requires --add or --delete")
-
-
-def _run(options: Namespace) -> None:
-    parts = read_parts(options.names, options.defaults)
+    entity = Entity(read_parts(options.names, options.defaults))
     ops = read_ops(options.add, options.delete)
     properties = read_properties(options.adminclient_property)
     request = None
     if options.operation == "resolve":
         from quotaform.resolve.request import request_of
 
-        request = request_of(Entity(parts), allows_defaults=True)
+        request = request_of(entity, allows_defaults=True)
     from quotaform.resolve.quota_admin import QuotaAdmin
 
     servers = ",".join(options.bootstrap_server)
     with QuotaAdmin.connect(servers, command_config=options.command_config, properties=properties or None) as admin:
         try:
-            _ask(admin, Entity(parts), ops, request, options)
+            if is_alter:
+                from quotaform.model.alteration import Alteration
+
+                admin.alter([Alteration(entity, ops)], validate_only=options.validate_only).raise_for_errors()
+            elif request is not None:
+                _resolve(admin, request)
+            else:
+                from quotaform.model.filter import EntityFilter
+
+                Console().echo(render_described(admin.describe(EntityFilter.contains(dict(entity.parts)))))
         except ClusterError as error:
-            unknown = [entity_type for entity_type in parts if entity_type not in ENTITY_TYPES]
+            unknown = [entity_type for entity_type in entity.types if entity_type not in ENTITY_TYPES]
             if not unknown:
                 raise
             types = f"Kafka's entity types are {', '.join(ENTITY_TYPES)}"
             raise error.with_more(f" ({types}; is {quote(unknown[0])} part of a name? {COMMA})") from error
 
 
-def _ask(
-    admin: QuotaAdmin,
-    entity: Entity,
-    ops: Mapping[str, float | None],
-    request: Request | None,
-    options: Namespace,
-) -> None:
-    if options.operation == "alter":
-        from quotaform.model.alteration import Alteration
+def _resolve(admin: QuotaAdmin, request: Request) -> None:
+    """Print a line per quota key that is limited: `consumer_byte_rate=1000000 {user=<default>, client-id=x}`.
 
-        admin.alter([Alteration(entity, ops)], validate_only=options.validate_only).raise_for_errors()
-    elif request is None:
-        from quotaform.model.filter import EntityFilter
+    Which names were assumed for a request that has none, and for how many others the result differs, goes to stderr.
+    """
+    from quotaform.resolve.effect import differs_text
+    from quotaform.resolve.index import QuotaIndex
+    from quotaform.resolve.request import unmentioned_types
+    from quotaform.resolve.resolve import Resolver
 
-        Console().echo(render_described(admin.describe(EntityFilter.contains(dict(entity.parts)))))
-    else:
-        from quotaform.resolve.index import QuotaIndex
-        from quotaform.resolve.request import unmentioned_types
-        from quotaform.resolve.resolve import Resolver
-
-        resolved = Resolver(QuotaIndex(admin.describe())).resolve(request)
-        if unmentioned := unmentioned_types(request):
-            sys.stderr.write(f"{PROGRAM}: {render_assumed(unmentioned, resolved)}\n")
-        Console().echo(render_resolved(resolved))
+    resolved = sorted(Resolver(QuotaIndex(admin.describe())).resolve(request).items())
+    if unmentioned := unmentioned_types(request):
+        assumed = " and ".join(f"{'an' if kind == IP else 'a'} {kind}" for kind in unmentioned)
+        notes = [f"; {sanitize(key)} {differs_text(found.differs)}" for key, found in resolved if found.differs]
+        sys.stderr.write(f"{PROGRAM}: resolved for {assumed} that no quota mentions{''.join(notes)}\n")
+    for key, found in resolved:
+        if found.value is not None and found.source is not None:
+            Console().echo(f"{sanitize(key)}={plain(found.value)} {sanitized_entity(found.source)}\n")
 
 
 COMMA: Final = "A name with a comma is written whole as --describe prints it: user=CN%3Da%2CO%3Db."
@@ -321,23 +314,3 @@ def render_described(quotas: Quotas) -> str:
 
 def _order(entity: Entity) -> list[tuple[int, str, bool, str]]:
     return [(*type_order(entity_type), name is None, name or "") for entity_type, name in entity.parts]
-
-
-def render_resolved(resolved: Mapping[str, Resolved]) -> str:
-    """Return a line per quota key that is limited: `consumer_byte_rate=1000000 {user=<default>, client-id=x}`."""
-    return "".join(
-        f"{sanitize(key)}={plain(found.value)} {sanitized_entity(found.source)}\n"
-        for key, found in sorted(resolved.items())
-        if found.value is not None and found.source is not None
-    )
-
-
-def render_assumed(unmentioned: Iterable[str], resolved: Mapping[str, Resolved]) -> str:
-    """Return which names were assumed for a request that has none, and for how many others the result differs."""
-    assumed = " and ".join(f"{'an' if kind == IP else 'a'} {kind}" for kind in unmentioned)
-    from quotaform.resolve.effect import differs_text
-
-    notes = [
-        f"; {sanitize(key)} {differs_text(found.differs)}" for key, found in sorted(resolved.items()) if found.differs
-    ]
-    return f"resolved for {assumed} that no quota mentions{''.join(notes)}"

@@ -1,30 +1,199 @@
-"""Where output goes, and where answers come from: results to stdout; progress, warnings and questions to stderr."""
+"""The output of a command: results to stdout; progress, warnings and questions to stderr.
+
+While a command runs, everything that is printed passes a guard of the standard streams:
+
+* A failed write is noted, not raised: what was done to a cluster stays done even if the output is lost.
+* What is left of control characters, and what a CI runner takes for a command, is escaped. This is the last safety net:
+  views and errors escape what they quote themselves.
+"""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
-from collections.abc import Iterable
+from codecs import register_error
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from enum import StrEnum
+from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from re import split
+from select import select
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TextIO
 
-from msgspec import Struct, field
-
-from quotaform.cli.stream import GuardedStream, make_harmless, write_raw
 from quotaform.model.errors import NotApprovedError, QuotaformError
-from quotaform.model.text import inert, is_annotation, printable
-from quotaform.system.process import read_typed_line
+from quotaform.model.text import break_lines, escape, is_annotation, json_escape, line_end, printable
+from quotaform.system.process import ignore_signals, interrupt_code, rare_collections, read_typed_line
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
     from quotaform.report.text import Style
 
-
+_COLOUR: Final = "(\x1b\\[(?:0|1|2|31|32|33)m)"
+"""What `quotaform.report.text` writes."""
+_ESCAPE_UNENCODABLE: Final = "quotaform.escape"
 _PROGRESS_DELAY: Final = 1.0
 _PROGRESS_INTERVAL: Final = 0.1
 _WIPE: Final = "\r\x1b[K"
+
+
+class GuardedStream:
+    """A stream to which only harmless text is written, and whose writes never fail.
+
+    Attributes:
+        problem: Why a write failed; from then on nothing is written.
+        allows_colour: Whether colours are written as they are.
+        is_result: Whether the exit code says that what is written here arrived. Not so where it says what was done.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        """Guard a stream."""
+        self.problem: OSError | ValueError | None = None
+        self.allows_colour = False
+        self.is_result = True
+        self._stream = stream
+        self._line_end = ""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the stream has, but no way around this guard."""
+        if name not in ("closed", "encoding", "errors", "fileno", "isatty"):  # nothing that writes
+            raise AttributeError(f"a guarded stream has no {name}")
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write a text without what could do harm."""
+        if not isinstance(text, str):  # asked by typer, which looks for a stream of bytes
+            raise TypeError("only text can be written here")
+        if text:
+            harmless = make_harmless(text, before=self._line_end, allows_colour=self.allows_colour)
+            self._line_end = line_end(self._line_end + harmless)
+            self.write_raw(harmless)
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write texts without what could do harm."""
+        for line in lines:
+            self.write(line)
+
+    def write_raw(self, text: str) -> None:
+        """Write a text as it is, at once; a pipe that is full and does not block is waited for."""
+        if self.problem is not None:
+            return
+        try:
+            try:
+                descriptor = self._stream.fileno()
+                blocks = os.get_blocking(descriptor)
+            except (OSError, ValueError, AttributeError):  # not a file of the operating system
+                blocks = True
+            if blocks:
+                self._stream.write(text)
+                self._stream.flush()
+            else:
+                self._write_waiting(descriptor, text)
+        except (OSError, ValueError) as error:
+            self.problem = error
+
+    def _write_waiting(self, descriptor: int, text: str) -> None:
+        # A buffer would lose what does not fit, and some are flushed in the middle of a write: it is left empty.
+        left = memoryview(text.encode(self._stream.encoding, self._stream.errors or "strict"))
+        is_flushed = False
+        while left or not is_flushed:
+            try:
+                if not is_flushed:
+                    self._stream.flush()
+                    is_flushed = True
+                left = left[os.write(descriptor, left) :]
+            except BlockingIOError:
+                select([], [descriptor], [])
+
+    def flush(self) -> None:
+        """Do nothing: every write is flushed."""
+
+    @property
+    def loss(self) -> str | None:
+        """Why something could not be written, though somebody may want to read it: not after `| head`."""
+        if self.problem is None or isinstance(self.problem, BrokenPipeError):
+            return None
+        return f"the output cannot be written: {getattr(self.problem, 'strerror', None) or self.problem}"
+
+
+def write_raw(stream: TextIO, text: str) -> None:
+    """Write a text as it is to a stream, guarded or not."""
+    getattr(stream, "write_raw", stream.write)(text)
+
+
+def make_harmless(text: str, *, before: str = "", allows_colour: bool = False) -> str:
+    r"""Return lines without control characters but tabs, which completion for fish needs, and without CI commands.
+
+    >>> print(make_harmless("a\n::error::b\x07"))
+    a
+    :\u003aerror::b\u0007
+
+    `text`: any number of lines, whole or in parts; a colour is never split. `before`: as for
+    `quotaform.model.text.break_lines`.
+    """
+    if not text.replace("\n", "").isprintable():
+        parts = split(_COLOUR, text) if allows_colour else [text]
+        parts[::2] = ["".join(c if c in "\n\t" else escape(c) for c in part) for part in parts[::2]]
+        text = "".join(parts)
+    return break_lines(text, before)
+
+
+@contextmanager
+def guarded_streams() -> Iterator[GuardedStream]:
+    """Guard stdout and stderr while a command runs, and yield stdout; they are left as they were found."""
+    before = sys.stdout, sys.stderr
+    wrappers = [(stream, stream.errors) for stream in before if isinstance(stream, TextIOWrapper)]
+    register_error(_ESCAPE_UNENCODABLE, _escape_unencodable)
+    for stream, _ in wrappers:
+        stream.reconfigure(errors=_ESCAPE_UNENCODABLE)
+    guarded = GuardedStream(sys.stdout), GuardedStream(sys.stderr)
+    sys.stdout, sys.stderr = guarded
+    try:
+        yield guarded[0]
+    finally:
+        sys.stdout, sys.stderr = before
+        for stream, errors in wrappers:
+            with suppress(OSError, ValueError):  # its reader has ended, or it is closed
+                stream.reconfigure(errors=errors)
+
+
+def _escape_unencodable(error: UnicodeError) -> tuple[str, int]:
+    """Return what stands for characters that the encoding does not have, so that JSON stays what it is."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(map(json_escape, error.object[error.start : error.end])), error.end
+
+
+def run_as_process(run_command: Callable[[list[str]], int]) -> NoReturn:
+    """Run a command with the arguments of the process, whatever its streams are, and exit."""
+    # A standard stream that is closed gets something in its place: else the next file would be it. A closed stdout
+    # becomes one that cannot be written to, so that this is said when something should be.
+    for name, flags in (("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            # The lowest free number is that of the closed stream.
+            descriptor = os.open(os.devnull, flags)
+            setattr(sys, name, open(descriptor, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+    try:
+        with rare_collections():
+            code = run_command(sys.argv[1:])
+            gc.freeze()  # What is left lives until the process ends, which would look through it twice.
+    except KeyboardInterrupt as interrupt:
+        # It came when everything was said.
+        code = interrupt_code(interrupt)
+    # What could not be written goes nowhere, or the interpreter would stumble over it when the process ends.
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
+    ignore_signals()
+    sys.exit(int(code))
 
 
 class Color(StrEnum):
@@ -35,7 +204,8 @@ class Color(StrEnum):
     NEVER = "never"
 
 
-class Console(Struct):
+@dataclass(slots=True)
+class Console:
     """One run's output."""
 
     color: Color = Color.AUTO  # When to colour; AUTO is on a terminal, and not with NO_COLOR (https://no-color.org)
@@ -71,7 +241,7 @@ class Console(Struct):
             sys.stdout.is_result = False
 
     def echo(self, text: str | Iterable[str]) -> None:
-        """Print a result, whole or in pieces; see `quotaform.cli.stream` for what happens when it cannot be written."""
+        """Print a result, whole or in pieces; what cannot be written is noted."""
         for piece in (text,) if isinstance(text, str) else text:
             self.clear()
             sys.stdout.write(piece)
@@ -154,18 +324,6 @@ def write_file(path: Path, text: str | Iterable[str]) -> None:
         write_text_atomically(path, text)
     except OSError as error:
         raise QuotaformError(f"{path} cannot be written: {error.strerror or error}") from error
-
-
-def remove_earlier(console: Console, path: Path) -> None:
-    """Remove a file of an earlier run, so that it is not taken for the result of this one."""
-    from quotaform.system.files import remove_regular_file
-
-    try:
-        was_there = remove_regular_file(path)
-    except OSError as error:
-        raise QuotaformError(f"{path}, of an earlier run, cannot be removed: {error.strerror or error}") from error
-    if was_there:
-        console.warn(f"Removed the earlier {inert(str(path))}, so that it is not taken for the result of this run")
 
 
 def require_confirmed(console: Console, chosen: Cluster, *, auto_approve: bool) -> None:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import ModuleType
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from quotaform import __version__
-from quotaform.cli.stream import GuardedStreams, run_as_process
+from quotaform.cli.console import Console, guarded_streams, run_as_process
 from quotaform.model.errors import ExitCode, InvalidFilesError, QuotaformError
 from quotaform.model.text import printable
 from quotaform.system.process import interrupt_code, signals_raised
@@ -44,10 +45,7 @@ COMMANDS: Final = {
     "sandbox": "Run a real Apache Kafka on loopback.",
     "demo": "Run the full workflow on a real Apache Kafka.",
 }
-"""The commands in the order of `--help`, with their summaries.
-
-Each is the function, or the group `app`, of the module of its name in `quotaform.cli.command`.
-"""
+"""The commands in the order of `--help`, with their summaries."""
 
 GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "history": {
@@ -74,13 +72,18 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "status": "Print the bootstrap servers of a running sandbox.",
     },
 }
-"""The commands that have subcommands, with their summaries; each of these is a function of the module of its command.
+"""The commands that have subcommands, with their summaries."""
 
-Those of `usage` have modules of their own.
-"""
-
-_MODULES: Final = {"import": "import_quotas", "show": "plan", "explain": "resolve"}
-"""Modules that do not have the name of their command."""
+_MODULES: Final = {
+    "show": "plan",
+    "explain": "resolve",
+    "demo": "sandbox",
+    "usage ingest": "ingest",
+    **dict.fromkeys(("validate", "fmt", "schema"), "files"),
+    **dict.fromkeys(("describe", "alter", "snapshot", "doctor"), "cluster"),
+    **dict.fromkeys(("init", "import", "comment"), "review"),
+}
+"""The modules in `quotaform.cli.command` of commands that do not have the name of their command, or of its group."""
 
 
 class Interruption(BaseException):
@@ -135,38 +138,28 @@ def build_app(*words: str) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     app.callback(invoke_without_command=True)(root)
-    for name in COMMANDS:
-        if name in GROUPS:
-            app.add_typer(_group(name, words), name=name, short_help=COMMANDS[name])
-        else:
-            app.command(name, short_help=COMMANDS[name])(_function(name) if _is_meant(name, words) else _listed)
+    for name, summary in COMMANDS.items():
+        is_meant = words[:1] in ((), (name,))
+        if name not in GROUPS:
+            app.command(name, short_help=summary)(_function(name) if is_meant else _listed)
+            continue
+        module = _module(name) if is_meant else None
+        group = typer.Typer(help=getattr(module, "HELP", summary), no_args_is_help=True)
+        for each, text in GROUPS[name].items():
+            function = _function(f"{name} {each}") if is_meant and words[1:2] in ((), (each,)) else _listed
+            group.command(each, cls=getattr(module, "COMMAND_CLASS", None), short_help=text)(function)
+        app.add_typer(group, name=name, short_help=summary)
     return app
 
 
-def _group(name: str, words: Sequence[str]) -> typer.Typer:
-    """Return the subcommands of a command."""
-    if not _is_meant(name, words):
-        group = typer.Typer()
-        group.command("listed")(_listed)
-        return group
-    module = import_module(f"quotaform.cli.command.{name}")
-    group = typer.Typer(help=getattr(module, "HELP", COMMANDS[name]), no_args_is_help=True)
-    for each, summary in GROUPS[name].items():
-        command = _listed
-        if _is_meant(each, words[1:]):
-            command = getattr(import_module(f"{module.__name__}.{each}") if name == "usage" else module, each)
-        group.command(each, cls=getattr(module, "COMMAND_CLASS", None), short_help=summary)(command)
-    return group
+def _module(command: str) -> ModuleType:
+    return import_module(f"quotaform.cli.command.{_MODULES.get(command, command.partition(' ')[0])}")
 
 
-def _function(name: str) -> Callable[..., object]:
-    module = import_module(f"quotaform.cli.command.{_MODULES.get(name, name)}")
-    found: Callable[..., object] = getattr(module, "import_quotas" if name == "import" else name)
-    return found
-
-
-def _is_meant(name: str, words: Sequence[str]) -> bool:
-    return not words or words[0] == name
+def _function(command: str) -> Callable[..., object]:
+    name = "import_quotas" if command == "import" else command.rpartition(" ")[2]
+    function: Callable[..., object] = getattr(_module(command), name)
+    return function
 
 
 def _listed() -> None:
@@ -192,26 +185,19 @@ def run(arguments: list[str]) -> int:
 
     Nothing is raised but an internal error with `--verbose`.
     """
-    with GuardedStreams() as (output, _):
+    with guarded_streams() as output:
         with signals_raised():
             code = _run(arguments)
         if output.loss is not None:
             # That is an error where the output is all that was asked for.
             code = ExitCode.most_severe({ExitCode(code), ExitCode.ERROR}) if output.is_result else code
             _fail(output.loss, code)
-        if os.environ.get("GITHUB_OUTPUT"):
-            _end_step(arguments, code)
+        if os.environ.get("GITHUB_OUTPUT") and "--no-github" not in arguments:
+            from quotaform.cli.ci import COMMANDS, end_step
+
+            if COMMANDS.intersection(globals_last(arguments)[:1]) and (problem := end_step(code)) is not None:
+                _fail(problem, code)
         return code
-
-
-def _end_step(arguments: list[str], code: int) -> None:
-    """Give the exit code and its reason to the later steps of a job of GitHub Actions."""
-    from quotaform.cli.ci import COMMANDS, end_step
-
-    if "--no-github" not in arguments and COMMANDS.intersection(globals_last(arguments)[:1]):
-        problem = end_step(code)
-        if problem is not None:
-            _fail(problem, code)
 
 
 def _run(arguments: list[str]) -> int:
@@ -240,23 +226,23 @@ def _run(arguments: list[str]) -> int:
             return _fail(
                 f"{_COMPLETION} is set, which only a shell does to complete a command; unset it", ExitCode.USAGE
             )
-        kind = type(error).__name__
-        return _fail(
-            f"internal error: {kind}: {printable(str(error))}. Please report it with the output of the same command "
-            "and --verbose.",
-            ExitCode.ERROR,
-        )
+        text = f"internal error: {type(error).__name__}: {printable(str(error))}"
+        return _fail(f"{text}. Please report it with the output of the same command and --verbose.", ExitCode.ERROR)
 
 
 def _invoke(arguments: list[str]) -> int:
     words = globals_last(arguments)
-    app = build_app(*(_completed_words() if _COMPLETION in os.environ else words or [""]))
+    meant = words or [""]
+    if _COMPLETION in os.environ:
+        # The words before the one that is completed; bash and zsh or fish say them in different variables.
+        line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+        meant = line.split()[1:] or [""]
     try:
-        result = app(words, standalone_mode=False, prog_name="quotaform")
+        result = build_app(*meant)(words, standalone_mode=False, prog_name="quotaform")
     except InvalidFilesError as error:
         # Each problem begins its line with its place, for editors and problem matchers.
         problems, _, total = str(error).rpartition("\n")
-        return _print(f"{problems}\nError: {total}", error.exit_code)
+        return _fail(total, error.exit_code, f"{problems}\nError: ")
     except QuotaformError as error:
         if "GITHUB_OUTPUT" in os.environ:
             from quotaform.cli.ci import note_outcomes
@@ -278,16 +264,10 @@ def _invoke(arguments: list[str]) -> int:
 
         message = str(error)
         if message.startswith("Usage:"):  # a group without a command: the help is the message
-            return _print(message, ExitCode.USAGE)
+            return _fail(message, ExitCode.USAGE, "")
         command = f"quotaform {words[0]}" if words and words[0] in COMMANDS else "quotaform"
         return _fail(usage_text(error, command), ExitCode.USAGE)
     return result if isinstance(result, int) else ExitCode.DONE
-
-
-def _completed_words() -> list[str]:
-    """Return the words before the one that a shell completes; bash and zsh or fish say them in different variables."""
-    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
-    return line.split()[1:] or [""]
 
 
 def globals_last(arguments: list[str]) -> list[str]:
@@ -306,13 +286,8 @@ def globals_last(arguments: list[str]) -> list[str]:
     return [*rest, *moved] if rest else list(arguments)
 
 
-def _fail(message: str, code: int) -> int:
-    return _print(f"Error: {message}", code)
-
-
-def _print(message: str, code: int) -> int:
-    from quotaform.cli.console import Console
+def _fail(message: str, code: int, start: str = "Error: ") -> int:
     from quotaform.cli.option.value import cut_lines
 
-    Console().write_stderr(f"{cut_lines(message)}\n")
+    Console().write_stderr(f"{cut_lines(f'{start}{message}')}\n")
     return code

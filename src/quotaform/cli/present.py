@@ -11,7 +11,7 @@ from re import compile as regex
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from quotaform.cli.ci import Ci
-from quotaform.cli.console import Console, remove_earlier, write_file
+from quotaform.cli.console import Console, write_file
 from quotaform.cli.option.output import Output, read_output
 from quotaform.cli.option.value import name_options
 from quotaform.model.errors import ExitCode, NotReadError, QuotaformError, UsageError
@@ -27,16 +27,14 @@ from quotaform.report.format import (
     render_failed,
     render_total,
 )
-from quotaform.system.files import require_writable
+from quotaform.system.files import remove_regular_file, require_writable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from quotaform.fleet.fleet_report import FleetReport
     from quotaform.model.scope import Selection
-    from quotaform.plan.receipt import SavedReceipt
     from quotaform.plan.run import PlanRequest
-    from quotaform.repository.repository import Repository
 
 
 T = TypeVar("T")
@@ -124,7 +122,14 @@ class Results:
         self._out = tuple(out or ())
         self._unread = NotReadError(f"{missing}: the run was interrupted")
         self._files: list[OutFile] = []
-        self._reports = [_read_report(text) for text in report or ()]
+        self._reports = [read_output(_FLEET, text, option="--report") for text in report or ()]
+        for _, path in self._reports:
+            if PLACEHOLDER in str(path):
+                raise UsageError(
+                    f"--report writes one file for all clusters; leave {PLACEHOLDER} out, or write a file for each "
+                    "cluster with --out"
+                )
+            require_writable(path)
         self._context = {} if ci is None else ci.options
         self._options = {"style": self.console.style(), **shown, **self._context}
 
@@ -224,7 +229,18 @@ class Results:
                 elif (failure := render_failed(subject, format_name, outcome, **self._context)) is not None:
                     write_file(path, failure)
                 else:
-                    remove_earlier(self.console, path)
+                    self._remove_earlier(path)
+
+    def _remove_earlier(self, path: Path) -> None:
+        """Remove a file of an earlier run, so that it is not taken for the result of this one."""
+        try:
+            was_there = remove_regular_file(path)
+        except OSError as error:
+            raise QuotaformError(f"{path}, of an earlier run, cannot be removed: {error.strerror or error}") from error
+        if was_there:
+            self.console.warn(
+                f"Removed the earlier {inert(str(path))}, so that it is not taken for the result of this run"
+            )
 
     def _write_reports(self, outcomes: Iterable[ClusterOutcome[Any]], error: QuotaformError | None = None) -> None:
         """Write the reports of all clusters, once: the first ones know best what happened."""
@@ -263,15 +279,22 @@ class Results:
         self._write_reports(found)
         if request is not None:
             running = [each for each in found if each.value is not None and not each.value.row.is_snapshot]
-            warn_of_started(self.console, request.repository, running, request.revert)
+            from quotaform.apply.ledger import started_warnings
+
+            # The apply that is being reverted is left out.
+            for text in started_warnings(request.repository, running, request.revert):
+                self.console.warn_of(text)
         self._ci.report(self.console, self._subject, outcomes)
         pieces = self._printed(
             outcomes, rendered or partial(render, self._subject, self.format_name, **self._options), is_shown=is_shown
         )
         print_result(self.console, self.format_name, pieces)
-        for outcome in outcomes if self._subject in ANNOTATED else ():
+        # A result that has no annotations itself has them on stderr.
+        is_annotated = self._ci.is_github and self.format_name != "github" and self._subject in ANNOTATED
+        for outcome in outcomes if is_annotated else ():
             if outcome.error is None and digest_of(outcome.value).exit_code in ANNOTATED[self._subject]:
-                self._ci.annotate(self.console, self._subject, self.format_name, outcome.value)
+                pieces = render(self._subject, "github", outcome.value, **self._context)
+                self.console.write_commands(pieces, is_result=False)
 
     def _printed(
         self, outcomes: Sequence[ClusterOutcome[Any]], rendered: Callable[[Any], Iterable[str]], *, is_shown: bool
@@ -319,7 +342,7 @@ class Results:
             return
         paths = [path for each in self._files for path in each.paths.values()]
         for path in [*paths, *(path for _, path in self._reports)]:
-            remove_earlier(self.console, path)
+            self._remove_earlier(path)
         of_clusters = "of the clusters" if len(found) > 1 else "of the cluster"
         raise UsageError(
             f"{selection_text(selection)}: no entity of the files or {of_clusters} is left; patterns begin with an "
@@ -342,18 +365,6 @@ def selection_text(selection: Selection) -> str:
     )
 
 
-def _read_report(text: str) -> tuple[str, Path]:
-    """Read a value of `--report`."""
-    format_name, path = read_output(_FLEET, text, option="--report")
-    if PLACEHOLDER in str(path):
-        raise UsageError(
-            f"--report writes one file for all clusters; leave {PLACEHOLDER} out, or write a file for each cluster "
-            "with --out"
-        )
-    require_writable(path)
-    return format_name, path
-
-
 def print_result(console: Console, format_name: str, pieces: Iterable[str]) -> None:
     """Print a result in a format; commands for GitHub Actions are left whole."""
     if format_name == "github":
@@ -370,16 +381,6 @@ def report_failures(console: Console, outcomes: Sequence[ClusterOutcome[T]]) -> 
             console.write_stderr(f"Error: {inert(outcome.cluster)}: {outcome.error.text_of(outcome.cluster)}\n")
     # What a plan would change is no failure of what is made of it.
     return exit_code(outcome for outcome in outcomes if outcome.error is not None)
-
-
-def warn_of_started(
-    console: Console, repository: Repository, found: Iterable[ClusterOutcome[Any]], reverted: SavedReceipt | None = None
-) -> None:
-    """Print which applies to clusters that were read were killed; not the one that is being reverted."""
-    from quotaform.apply.ledger import started_warnings
-
-    for text in started_warnings(repository, found, reverted):
-        console.warn_of(text)
 
 
 def report_saved_files(console: Console, what: str, paths: Iterable[object]) -> None:
@@ -409,7 +410,12 @@ class TableOutput:
         for text in written or ():
             name, separator, path = text.partition("=")
             if name == _PARQUET and separator and has_rows:
-                _require_new_folder(path)
+                if not path:
+                    raise UsageError("--out parquet: a directory is missing; write for example --out parquet=rows")
+                from quotaform.fleet.table import is_url
+
+                if not is_url(path) and Path(path).exists():
+                    raise QuotaformError(f"--out parquet={quote(path)}: it exists already; name a new directory")
             else:
                 name, file = read_output(output.subject, text)
                 require_writable(file)
@@ -435,12 +441,3 @@ class TableOutput:
         """Print a result, and to stderr what was written."""
         self._output.print(result, **shown)
         report_saved_files(self._output.console, "result", (path for _, path in self._files))
-
-
-def _require_new_folder(path: str) -> None:
-    if not path:
-        raise UsageError("--out parquet: a directory is missing; write for example --out parquet=rows")
-    from quotaform.fleet.table import is_url
-
-    if not is_url(path) and Path(path).exists():
-        raise QuotaformError(f"--out parquet={quote(path)}: it exists already; name a new directory")

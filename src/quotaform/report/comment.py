@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from itertools import chain
+from itertools import chain, takewhile
 from json import dumps, loads
 from re import DOTALL
 from re import compile as regex
@@ -82,8 +82,8 @@ _ANY: Final = 1 << 40
 COMMENT_BYTES: Final = 60_000
 """How large a comment may be, in UTF-8; GitHub takes 65,536 characters."""
 
-Form: TypeAlias = Callable[[int], str | None]
-"""Returns a part of a document in one form; `None` when it takes more bytes than it is given."""
+Form: TypeAlias = Callable[[], Iterable[str]]
+"""Returns a part of a document in one form, in pieces."""
 
 
 def fit(parts: Sequence[Sequence[Form]], order: Sequence[int], limit: int) -> str:
@@ -97,22 +97,18 @@ def fit(parts: Sequence[Sequence[Form]], order: Sequence[int], limit: int) -> st
 
     @cache
     def made(place: int, form: int) -> str | None:
-        return parts[place][form](limit)
+        return joined(parts[place][form](), limit)
 
     def document(chosen: Sequence[int]) -> str | None:
-        found, left = [], limit
-        for place, form in enumerate(chosen):
-            text = made(place, form)
-            if text is None or (left := left - len(text.encode())) < 0:
-                return None
-            found.append(text)
-        return "".join(found)
+        texts = (made(place, form) for place, form in enumerate(chosen))
+        found = list(takewhile(lambda text: text is not None, texts))
+        return joined(filter(None, found), limit) if len(found) == len(chosen) else None
 
     chosen, steps = [0] * len(parts), iter(order)
     while (text := document(chosen)) is None:
         place = next(steps, None)
         if place is None:
-            return "".join(forms[-1](_ANY) or "" for forms in parts)
+            return "".join(piece for forms in parts for piece in forms[-1]())
         chosen[place] += 1
     for place in reversed(order):
         for form in range(chosen[place]):
@@ -121,15 +117,6 @@ def fit(parts: Sequence[Sequence[Form]], order: Sequence[int], limit: int) -> st
                 chosen, text = longer, longer_text
                 break
     return text
-
-
-def _forms(make: Callable[[Any], Iterable[str]], variants: Iterable[Any]) -> list[Form]:
-    """Return the forms of a part that a function yields in pieces, one for each variant that it takes."""
-    return [partial(_form, make, variant) for variant in variants]
-
-
-def _form(make: Callable[[Any], Iterable[str]], variant: object, limit: int) -> str | None:
-    return joined(make(variant), limit)
 
 
 def joined(pieces: Iterable[str], most: int) -> str | None:
@@ -159,43 +146,49 @@ def render_markdown(
     When it is too large, its parts take shorter forms in rounds, from the last to the first, and what is left out is
     counted; at last that goes for the tables to be kept and for what blocks.
     """
+
+    def forms(make: Callable[[Any], Iterable[str]], variants: Iterable[Any]) -> list[Form]:
+        return [partial(make, variant) for variant in variants]
+
     blocking = [finding for finding in report.findings if finding.blocking]
     removed = [finding for finding in report.findings if finding.rule == NO_LONGER_DECLARED.id]
     others = [each for each in report.findings if not each.blocking and each.rule != NO_LONGER_DECLARED.id]
     # Each part, and whether it is shortened after all that are not kept.
     parts: list[tuple[list[Form], bool]] = [
-        ([lambda _: _head(report, place)], True),
-        (_forms(partial(block_lines, blocking, report.caution), (_ANY, _SOME, 1, 0)), True),
-        (_forms(partial(_paragraphs, report.about), (_ANY, _SOME)), False),
-        (_forms(partial(removed_lines, removed), (_SOME, 0)), False),
-        *((_forms(partial(_section, each), table_forms(each.table)), each.table.is_kept) for each in report.sections),
-        (_forms(partial(_items, report.sentences), (_ANY, _SOME)), False),
-        (_forms(partial(note_lines, others), (_MOST_NOTES, 0)), False),
-        ([partial(_full_text, report), lambda _: _left_out(report, run_url)], False),
-        ([lambda _: _foot(run_url)], True),
+        ([lambda: _head(report, place)], True),
+        (forms(partial(block_lines, blocking, report.caution), (_ANY, _SOME, 1, 0)), True),
+        (forms(partial(_paragraphs, report.about), (_ANY, _SOME)), False),
+        (forms(partial(removed_lines, removed), (_SOME, 0)), False),
+        *((forms(partial(_section, each), table_forms(each.table)), each.table.is_kept) for each in report.sections),
+        (forms(partial(_items, report.sentences), (_ANY, _SOME)), False),
+        (forms(partial(note_lines, others), (_MOST_NOTES, 0)), False),
+        (_text_forms(report, limit, run_url), False),
+        ([lambda: _foot(run_url)], True),
     ]
     rounds = [
-        [at for at, (forms, is_kept) in enumerate(parts) if is_kept is kept and number < len(forms)]
+        [at for at, (some, is_kept) in enumerate(parts) if is_kept is kept and number < len(some)]
         for kept in (False, True)
-        for number in range(1, max(len(forms) for forms, _ in parts))
+        for number in range(1, max(len(some) for some, _ in parts))
     ]
     order = [at for each in rounds for at in reversed(each)]
-    return f"{fit([forms for forms, _ in parts], order, limit).rstrip()}\n"
+    return f"{fit([some for some, _ in parts], order, limit).rstrip()}\n"
 
 
-def _head(report: Report, place: Place) -> str:
-    """Return the first line, by which a comment is found again, the heading, and the summary."""
+def _head(report: Report, place: Place) -> Iterator[str]:
+    """Yield the first line, by which a comment is found again, the heading, and the summary."""
     marker = report.marker
-    first = f"{replace(marker, root=place(marker.root) or marker.root).line()}\n" if marker else ""
+    if marker is not None:
+        yield f"{replace(marker, root=place(marker.root) or marker.root).line()}\n"
     name = f" {code(spell_name(report.name))}" if report.name else ""
     state = f": {_line(report.state)}" if report.state else ""
-    total = f"**{_line(report.total)}**\n\n" if report.total else ""
-    return f"{first}### {_line(report.title)}{name}{state}\n\n{total}"
+    yield f"### {_line(report.title)}{name}{state}\n\n"
+    if report.total:
+        yield f"**{_line(report.total)}**\n\n"
 
 
-def _foot(run_url: str | None) -> str:
-    run = link("run", run_url)
-    return f"<sub>{run}</sub>\n" if run else ""
+def _foot(run_url: str | None) -> Iterator[str]:
+    if (run := link("run", run_url)) is not None:
+        yield f"<sub>{run}</sub>\n"
 
 
 def _line(text: str) -> str:
@@ -229,25 +222,18 @@ def _section(section: Section, make: Callable[[], Iterable[str]]) -> Iterator[st
     yield from _items(section.notes, _ANY)
 
 
-def _full_text(report: Report, limit: int) -> str | None:
+def _text_forms(report: Report, limit: int, run_url: str | None) -> list[Form]:
+    """Return all of a report as terminals show it, with the signs in front that colour differences, or where it is."""
     if report.text is None:
-        return ""
+        return [lambda: ()]
+    lines = (line for piece in report.text() for line in piece.splitlines(keepends=True))
+    diff = (f"{_DIFF_SIGNS[found[2]]}{found[1]}{found[3]}" if (found := _SIGN(line)) else line for line in lines)
     # A fence is longer than any run within, so all of the text has to be there first.
-    lines = joined((_as_diff(line) for piece in report.text() for line in piece.splitlines(keepends=True)), limit)
-    return None if lines is None else details("Full text", fenced(lines, "diff"))
-
-
-def _as_diff(line: str) -> str:
-    """Return a line with its sign in front, as what colours differences wants it."""
-    found = _SIGN(line)
-    return f"{_DIFF_SIGNS[found[2]]}{found[1]}{found[3]}" if found else line
-
-
-def _left_out(report: Report, run_url: str | None) -> str:
-    if report.text is None:
-        return ""
+    text = joined(diff, limit)
     where = link("output of the run", run_url) or "output of the command"
-    return f"The full text is too large for this comment: see the {where}, or `quotaform show`.\n\n"
+    left_out = f"The full text is too large for this comment: see the {where}, or `quotaform show`.\n\n"
+    full = [] if text is None else [details("Full text", fenced(text, "diff"))]
+    return [partial(iter, (form,)) for form in (*full, left_out)]
 
 
 _TITLES: Final = {"receipt": "apply"}
@@ -270,4 +256,4 @@ def render_failure_markdown(
         marker=Marker("drift" if subject == "drift" else "plan", cluster, root),
     )
     shown = fenced(shortened(error.text_of(cluster), _LONGEST_FAILURE))
-    return f"{_head(report, place)}{shown}\n{_foot(run_url)}"
+    return "".join((*_head(report, place), f"{shown}\n", *_foot(run_url)))

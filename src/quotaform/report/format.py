@@ -135,8 +135,12 @@ REPORTED: Final[Mapping[str, Literal["plan", "drift", "apply"]]] = {
 }
 """The subjects that have it, each with the command that makes it."""
 
-_REPORT: Final = "report.render:render_report"
-"""What renders a subject that describes itself as a `Report`."""
+REPORT_FORMATS: Final = {
+    "text": "report.render:render_text",
+    "markdown": "report.comment:render_markdown",
+    "html": "report.html:render_html",
+}
+"""Format to the function that renders a subject which describes itself as a `Report`."""
 
 _PIECE: Final = 65_536
 
@@ -149,10 +153,10 @@ def render(subject: str, format_name: str, value: object, **options: Any) -> Ite
     """
     value = loaded(value)
     if format_name in ANNOTATIONS:
-        value = _function(PROBLEMS[subject])(value)
-    text = _called(renderer(subject, format_name), value, options)
+        value = function_of(PROBLEMS[subject])(value)
+    text = _called(function_of(FORMATS[subject][format_name]), value, options)
     if isinstance(text, Report):
-        text = _called(_function(_REPORT), text, {**options, "format_name": format_name})
+        text = _called(function_of(REPORT_FORMATS[format_name]), text, options)
     return iter((text,)) if isinstance(text, str) else _joined(text)
 
 
@@ -164,26 +168,19 @@ def render_failed(subject: str, format_name: str, outcome: ClusterOutcome[Any], 
     """
     if outcome.error is None or format_name not in FAILURES:
         return None
-    return str(
-        _called(
-            _function(FAILURES[format_name]), outcome.cluster, {**options, "error": outcome.error, "subject": subject}
-        )
-    )
+    options |= {"error": outcome.error, "subject": subject}
+    return str(_called(function_of(FAILURES[format_name]), outcome.cluster, options))
 
 
 def render_total(subject: str, outcomes: Iterable[ClusterOutcome[Any]], style: Style) -> str | None:
     """Return the lines that sum up the results of several clusters; `None` for a subject that has no such."""
     if subject not in TOTALS:
         return None
-    return str(_function(TOTALS[subject])([outcome.map(digest_of) for outcome in outcomes], style))
+    return str(function_of(TOTALS[subject])([outcome.map(digest_of) for outcome in outcomes], style))
 
 
-def renderer(subject: str, format_name: str) -> Any:
-    """Return the function that renders a subject in a format."""
-    return _function(FORMATS[subject][format_name])
-
-
-def _function(name: str) -> Any:
+def function_of(name: str) -> Any:
+    """Return what a row of these tables names."""
     module, _, function = name.partition(":")
     return getattr(import_module(f"quotaform.{module}"), function)
 
@@ -238,15 +235,10 @@ SCHEMAS: Final = {
     "usage-stream": "usage.ingest.ingest:Streamed",
     "validation": "plan.validate:Validation",
 }
-"""What builds each schema, as `module:function` of quotaform."""
-
-
-def schema_names() -> tuple[str, ...]:
-    """Return the names of all schemas, sorted, e.g. `quotas`."""
-    return tuple(SCHEMAS)
+"""What builds each schema, by name, as `module:function` of quotaform."""
 
 
 def schema_builder(name: str) -> Builder:
     """Return what builds a schema. Raises `KeyError` if there is none of this name."""
-    build: Builder = _function(SCHEMAS[name])
+    build: Builder = function_of(SCHEMAS[name])
     return build

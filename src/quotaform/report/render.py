@@ -1,12 +1,10 @@
-"""A report as text for terminals, as Markdown, and as a page."""
+"""A report as text for terminals."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from quotaform.report.comment import COMMENT_BYTES, Place, render_markdown, unchanged_place
 from quotaform.report.finding import render_findings
-from quotaform.report.html import render_html
 from quotaform.report.markdown import shown_columns
 from quotaform.report.report import Coloured, ColumnKind, Report, Table, cell_text
 from quotaform.report.text import PLAIN, Style, aligned
@@ -15,28 +13,12 @@ _MOST_ROWS = 500
 _MOST_FOLDED = 30
 
 
-def render_report(
-    report: Report,
-    format_name: str,
-    style: Style = PLAIN,
-    *,
-    limit: int = COMMENT_BYTES,
-    run_url: str | None = None,
-    place: Place = unchanged_place,
-) -> Iterator[str]:
-    """Yield a report as `text`, `markdown` or `html`; Markdown ends with a link to the run of CI.
-
-    `limit`: how many bytes Markdown may have; what has no room is grouped or counted.
-    """
-    if format_name == "html":
-        return render_html(report)
-    if format_name == "markdown":
-        return iter((render_markdown(report, limit=limit, run_url=run_url, place=place),))
-    return (f"{line}\n" for line in text_lines(report, style))
+def render_text(report: Report, style: Style = PLAIN) -> Iterator[str]:
+    """Yield a report line by line; the last one is the summary."""
+    return (f"{line}\n" for line in _lines(report, style))
 
 
-def text_lines(report: Report, style: Style = PLAIN) -> Iterator[str]:
-    """Yield the lines of a report as text; the last one is the summary."""
+def _lines(report: Report, style: Style) -> Iterator[str]:
     yield from report.about
     if report.findings:
         yield from ("", *render_findings(report.findings, style))

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from quotaform.cli.command.usage.ingest import PrometheusRange
+from quotaform.cli.command.ingest import PrometheusRange
 from quotaform.model.errors import InvalidFilesError, MetricsError
 from quotaform.model.settings import parse_source, require_distinct
 from quotaform.usage.format import FORMATS

@@ -19,7 +19,7 @@ from quotaform.cli.option.common import AllowOption, argument, flag, option, wit
 from quotaform.cli.option.engine import Engine, job_progress
 from quotaform.cli.option.output import ReportOutput, printed, report_option
 from quotaform.cli.option.value import read_duration
-from quotaform.cli.present import Results, cluster_paths, digests, warn_of_started
+from quotaform.cli.present import Results, cluster_paths, digests
 from quotaform.model.errors import (
     ApplyLostError,
     NotApprovedError,
@@ -101,7 +101,6 @@ def apply(
     repository = target.repository(None if is_saved or not given else given[0])
     missing = "not checked" if dry_run else "not applied"
     run = ApplyRun(
-        console=console,
         results=Results(output, ci=output.ci(repository), report=report, missing=missing),
         repository=repository,
         engine=engine,
@@ -124,17 +123,21 @@ def apply(
 class ApplyRun(Struct, kw_only=True):
     """One apply, as a person sees it: when stdout is for JSON, what people read goes to stderr."""
 
-    console: Console
     results: Results
     repository: Repository
     engine: Engine
     audit: AuditFile
     is_saved: bool  # Whether saved plans are applied, which are approved
     auto_approve: bool  # Whether nobody is asked
-    is_dry_run: bool = False  # Whether to stop before the first change is sent, without a receipt
-    expected_id: str | None = None  # The id of the plan that was approved elsewhere
-    receipt_path: Path | None = None  # Where the receipts go; `None` for the folder of receipts
+    is_dry_run: bool  # Whether to stop before the first change is sent, without a receipt
+    expected_id: str | None  # The id of the plan that was approved elsewhere
+    receipt_path: Path | None  # Where the receipts go; `None` for the folder of receipts
     has_written: bool = False  # Whether anything was or may have been written to a cluster
+
+    @property
+    def console(self) -> Console:
+        """Where it prints."""
+        return self.results.console
 
     @property
     def is_text(self) -> bool:
@@ -184,8 +187,13 @@ class ApplyRun(Struct, kw_only=True):
         from quotaform.apply.ledger import ClusterPlan
 
         console = self.console
-        request = self._without_snapshots(request, takes_all=takes_all)
-        clusters = {cluster.name: cluster for cluster in request.clusters}
+        snapshots = [cluster.name for cluster in request.clusters if cluster.snapshot is not None]
+        clusters = {cluster.name: cluster for cluster in request.clusters if cluster.snapshot is None}
+        if snapshots and not (takes_all and clusters):
+            raise UsageError(f"cluster {snapshots[0]} is a snapshot file, which can be planned but not applied")
+        if snapshots:
+            console.warn(f"Not applied: {listed(snapshots)}, as a snapshot can only be planned")
+        request = structs.replace(request, clusters=tuple(clusters.values()))
         with self.results.covering(list(clusters)):
             session = self.engine.place(console, len(clusters), self.repository.quota_bytes)
             progress = job_progress(console, "Planning", len(clusters), session)
@@ -206,16 +214,6 @@ class ApplyRun(Struct, kw_only=True):
                     if not self.is_text:
                         console.write_stderr("".join(render("plan", "text", plans[0].plan)))
                     raise
-
-    def _without_snapshots(self, request: PlanRequest, *, takes_all: bool) -> PlanRequest:
-        """Return what is left to plan when snapshots, which cannot be applied to, are left out."""
-        snapshots = [cluster.name for cluster in request.clusters if cluster.snapshot is not None]
-        if snapshots and (not takes_all or len(snapshots) == len(request.clusters)):
-            raise UsageError(f"cluster {snapshots[0]} is a snapshot file, which can be planned but not applied")
-        if snapshots:
-            self.console.warn(f"Not applied: {listed(snapshots)}, as a snapshot can only be planned")
-        running = tuple(cluster for cluster in request.clusters if cluster.snapshot is None)
-        return structs.replace(request, clusters=running)
 
     def _expected_id(self, plans: Sequence[ClusterPlan[Any]]) -> str | None:
         """Return which plan was approved elsewhere; `None` if it was just made and has nothing to do."""
@@ -289,6 +287,7 @@ class ApplyRun(Struct, kw_only=True):
     ) -> int:
         """Apply plans, print what was done, and return how the process ends; `failed` are clusters without a plan."""
         from quotaform.api import apply_clusters
+        from quotaform.apply.ledger import started_warnings
 
         names = [cluster.name for cluster, _ in plans]
         engine, receipts = None if self.is_dry_run else session, None
@@ -298,7 +297,8 @@ class ApplyRun(Struct, kw_only=True):
         def approve(written: Sequence[ClusterPlan[Any]]) -> None:
             self._approve(written)
             started = [ClusterOutcome(each.cluster.name, each.digest) for each in plans]
-            warn_of_started(self.console, self.repository, started)
+            for text in started_warnings(self.repository, started):
+                self.console.warn_of(text)
 
         with self.results.covering([*names, *(each.cluster for each in failed)]):
             applied = apply_clusters(

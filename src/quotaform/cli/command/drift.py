@@ -26,7 +26,6 @@ from quotaform.model.variable import OwnSecret
 if TYPE_CHECKING:
     from quotaform.drift.alert import DriftReporter, Receiver
     from quotaform.drift.drift import Drift
-    from quotaform.history.drift import Past
     from quotaform.plan.run import PlanRequest
 
 
@@ -82,6 +81,10 @@ class Alerting:
         key, run = environ.get(_KEY), read_run()
         if key == "":
             raise UsageError(f"{_KEY} is empty; set it to the key that the receiver has, or unset it")
+
+        def metric_path(cluster: str) -> Path | None:
+            return None if self.metrics is None else Path(self.metrics.replace(PLACEHOLDER, file_name(cluster)))
+
         alerts = DriftAlerts(
             receivers=receivers,
             state_path=self.notify_state,
@@ -91,7 +94,7 @@ class Alerting:
             clock=SYSTEM_CLOCK,
             warn=warn,
         )
-        return DriftReporter(metrics=MetricStore(self._metric_path, warn), alerts=alerts, clock=SYSTEM_CLOCK)
+        return DriftReporter(metrics=MetricStore(metric_path, warn), alerts=alerts, clock=SYSTEM_CLOCK)
 
     def metric_files(self) -> list[Path]:
         """Return the files of `--metrics` that earlier runs may have written."""
@@ -99,10 +102,6 @@ class Alerting:
             return []
         pattern = "*".join(escape(part) for part in self.metrics.split(PLACEHOLDER))
         return [Path(name) for name in sorted(glob(pattern))]  # noqa: PTH207 (an absolute path, too)
-
-    def _metric_path(self, cluster: str) -> Path | None:
-        """Return where the metrics of a cluster go."""
-        return None if self.metrics is None else Path(self.metrics.replace(PLACEHOLDER, file_name(cluster)))
 
     def _receivers(self) -> tuple[Receiver, ...]:
         given = [("--notify", text) for text in self.notify or ()]
@@ -195,7 +194,18 @@ def drift(
             "metrics and notifications are made by one process, of the files; leave out --engine, --master, --remote, "
             "--spark-conf and --against"
         )
-    past = None if against is None or history is None else _past(against, history, engine)
+    past = None
+    if against is not None and history is not None:
+        if engine.engine not in (None, SPARK):
+            raise UsageError("a history is read on Spark; leave --engine out")
+        from quotaform.fleet.session import require_installed
+
+        require_installed(engine.session())
+        from quotaform.history.drift import Past
+        from quotaform.history.table import require_history
+
+        require_history(history, is_read=True)
+        past = Past(history, against)
     agreed = None if baseline is None else choose_base(baseline, "baseline")
     started = SYSTEM_CLOCK.monotonic()
     repository = target.repository(directory)
@@ -250,20 +260,6 @@ def drift(
             only = list(request.config.clusters) if target.all_clusters and results.interrupt is None else None
             reporter.report(outcomes, seconds, only=only)
     return results.exit_code(outcomes, counts_differences=not exit_zero)
-
-
-def _past(against: datetime, history: str, engine: Engine) -> Past:
-    """Return what of a history clusters are compared with instead of the files."""
-    if engine.engine not in (None, SPARK):
-        raise UsageError("a history is read on Spark; leave --engine out")
-    from quotaform.fleet.session import require_installed
-
-    require_installed(engine.session())
-    from quotaform.history.drift import Past
-    from quotaform.history.table import require_history
-
-    require_history(history, is_read=True)
-    return Past(history, against)
 
 
 def watch_drift(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import REQUIRED, argument, option, with_options
-from quotaform.cli.option.engine import SparkPlace, spark_job
+from quotaform.cli.option.engine import ON_SPARK, Engine, spark_job
 from quotaform.cli.option.entity import EntitiesArgument, read_address
 from quotaform.cli.option.output import DrawnOutOption, Output, printed
 from quotaform.cli.option.value import read_moment
@@ -20,8 +20,6 @@ from quotaform.model.text import inert
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from quotaform.history.append import Receipts
 
 HELP: Final = "Keep snapshots over time: who had what when, and who changed it (on Spark)."
 
@@ -55,7 +53,7 @@ def append(
         "--receipts DIR", "Receipts that say who changed what. [default: .quotaform/receipts next to quotaform.yaml]"
     ),
     target: ManyClusters,
-    place: SparkPlace,
+    engine: Engine = ON_SPARK,
     output: Output = printed("history-append"),
 ) -> int:
     """Append snapshots to a history: of the clusters of quotaform.yaml, read now, or of files.
@@ -70,19 +68,34 @@ def append(
     """
     console = output.console
     console.keep_code()
-    session = place.session()
+    session = engine.installed()
+    from quotaform.history.append import Receipts
     from quotaform.history.append import append as append_snapshots
     from quotaform.history.table import open_history, require_history
+    from quotaform.plan.receipt_file import receipt_folder
 
     if snapshots and (target.all_clusters or target.is_narrow):
         raise UsageError(
             "snapshots are of the clusters that they name; leave --all, --cluster and --bootstrap-server out"
         )
-    source = _source(snapshots or (), target)
-    chosen = _receipts(receipts, target)
+    if snapshots:
+        from quotaform.fleet.snapshot import find_snapshots, read_snapshots
+
+        read: Callable[[SparkSession], DataFrame] = partial(read_snapshots, paths=find_snapshots(snapshots))
+    else:
+        from quotaform.fleet.data_source import read_clusters
+
+        read = partial(read_clusters, clusters=target.choose(), is_pinned=True)
+    if receipts is None:
+        repository = target.repository()
+        chosen = Receipts(receipt_folder(repository), repository.config_path.parent)
+    elif receipts.is_dir():
+        chosen = Receipts(receipts)
+    else:
+        raise UsageError(f"--receipts {receipts} is not a directory; quotaform apply writes receipts")
     require_history(history, is_read=False)
     with spark_job(console, "Appending snapshots", session) as (spark, _):
-        result, failed = append_snapshots(lambda: open_history(spark, history), source(spark), chosen)
+        result, failed = append_snapshots(lambda: open_history(spark, history), read(spark), chosen)
     for problem in result.receipt_problems:
         console.warn_of_failure(f"{problem}; nothing is attributed to it")
     output.print(result)
@@ -90,31 +103,6 @@ def append(
         start = f"{inert(name)}: " if name is not None else ""
         console.write_stderr("".join(f"Error: {start}{line}\n" for line in str(error).split("\n")))
     return ExitCode.most_severe(error.exit_code for _, error in failed)
-
-
-def _source(snapshots: Sequence[str], target: ManyClusters) -> Callable[[SparkSession], DataFrame]:
-    """Return what returns the table of the snapshots, given a session."""
-    if snapshots:
-        from quotaform.fleet.snapshot import find_snapshots, read_snapshots
-
-        paths = find_snapshots(snapshots)
-        return lambda spark: read_snapshots(spark, paths)
-    from quotaform.fleet.data_source import read_clusters
-
-    clusters = target.choose()
-    return lambda spark: read_clusters(spark, clusters, is_pinned=True)
-
-
-def _receipts(folder: Path | None, target: ManyClusters) -> Receipts:
-    from quotaform.history.append import Receipts
-    from quotaform.plan.receipt_file import receipt_folder
-
-    if folder is None:
-        repository = target.repository()
-        return Receipts(receipt_folder(repository), repository.config_path.parent)
-    if not folder.is_dir():
-        raise UsageError(f"--receipts {folder} is not a directory; quotaform apply writes receipts")
-    return Receipts(folder)
 
 
 @with_options
@@ -129,7 +117,7 @@ def show(
         "--usage PATH|TABLE",
         "What entities used, drawn with their limits: a table that quotaform usage record or ingest wrote.",
     ),
-    place: SparkPlace,
+    engine: Engine = ON_SPARK,
     output: Output = printed("history"),
 ) -> int:
     """Show what entities had and when: a value counts from the first snapshot with it to the first one without it.
@@ -144,7 +132,7 @@ def show(
     files = TableOutput(output, out)
     if usage is not None and not files.has_page:
         raise UsageError("--usage is drawn on the HTML page only; give --out html=PATH, too")
-    session = place.session()
+    session = engine.installed()
     from quotaform.fleet.table import require_table
     from quotaform.history.spark import entity_history, of_clusters, rows_of_entities
     from quotaform.history.table import open_history, require_history
@@ -177,7 +165,7 @@ def diff(
     ),
     cluster: ClustersOption = None,
     out: OutOption = None,
-    place: SparkPlace,
+    engine: Engine = ON_SPARK,
     output: Output = printed("history-diff"),
 ) -> int:
     """Show what differs between the last snapshots at or before two times, and who made the last change.
@@ -187,9 +175,16 @@ def diff(
       quotaform history diff --at 7d --at now --history /srv/quota-history
       quotaform history diff --at 2026-11-01 --at 2026-11-20T09:00:00Z --out json=diff.json --history quota-history
     """
-    since, until = _two_moments(at)
+    if len(at) != 2:
+        raise UsageError("--at: give two times, as in --at 7d --at now")
+    try:
+        since, until = sorted(read_moment("--at", text) for text in at)
+    except ValueError as error:
+        raise UsageError(f"--at: {error}") from None
+    if since == until:
+        raise UsageError(f"--at: {at[0]} and {at[1]} are the same time; give two")
     files = TableOutput(output, out)
-    session = place.session()
+    session = engine.installed()
     from quotaform.history.spark import difference, of_clusters
     from quotaform.history.table import open_history, require_history
 
@@ -201,16 +196,3 @@ def diff(
         files.write(found, changes)
     files.present(found)
     return ExitCode.DONE
-
-
-def _two_moments(texts: Sequence[str]) -> tuple[datetime, datetime]:
-    """Read the two values of `--at`, and return the earlier one first."""
-    if len(texts) != 2:
-        raise UsageError("--at: give two times, as in --at 7d --at now")
-    try:
-        first, second = sorted(read_moment("--at", text) for text in texts)
-    except ValueError as error:
-        raise UsageError(f"--at: {error}") from None
-    if first == second:
-        raise UsageError(f"--at: {texts[0]} and {texts[1]} are the same time; give two")
-    return first, second

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -24,7 +24,7 @@ from quotaform.cli.option.common import (
     option,
     with_options,
 )
-from quotaform.cli.option.engine import Engine, SparkPlace, job_progress, spark_job
+from quotaform.cli.option.engine import Engine, job_progress, spark_job
 from quotaform.cli.option.output import ColorOption, ReportOutput, format_option, out_option, printed, report_option
 from quotaform.cli.option.value import one_of, shorten
 from quotaform.cli.present import (
@@ -42,10 +42,8 @@ from quotaform.report.format import FORMATS, render
 from quotaform.system.files import is_folder, require_writable
 
 if TYPE_CHECKING:
-    from quotaform.desired.config import Cluster
     from quotaform.model.outcome import ClusterOutcome
     from quotaform.plan.digest import ClusterDigest
-    from quotaform.plan.principals import PrincipalList
     from quotaform.plan.run import PlanRequest
 
 
@@ -53,29 +51,10 @@ UnchangedOption: TypeAlias = Annotated[bool, option("--show-unchanged", "Also sh
 UnmanagedOption: TypeAlias = Annotated[bool, option("--show-unmanaged", "List live entities that no file declares.")]
 
 
-def _read_list(
-    text: str, console: Console, files: OutFile | None, folder: str | None, engine: Engine, *, on_spark: bool
-) -> PrincipalList:
-    """Read the value of `--principals`; `on_spark` says whether the plans are computed on Spark."""
-    from quotaform.plan.principals import read_principals
-
-    paths = {} if files is None else {cluster: path.as_posix() for cluster, path in files.paths.items()}
-    found = read_principals(text, paths, folder, on_spark=on_spark)
-    if found.table is not None:
-        # Before Spark is started to read it.
-        from quotaform.fleet.principals import require_files
-
-        require_files(text, engine.session())
-    if found.nameless:
-        from quotaform.resolve.request_file import nameless_note
-
-        console.warn_of(nameless_note(text, found.nameless))
-    return found
-
-
 _SUBJECT: Final = "limit-changes"
 PARQUET: Final = "parquet"
 """The format of a folder that Spark writes."""
+_MOST_FILES: Final = 10
 _SUFFIXES: Final = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 
@@ -167,7 +146,7 @@ def plan(
     replays = None
     if backtest is not None:
         # Spark replays the usage of plans that this process makes.
-        replays = SparkPlace(master=engine.master, remote=engine.remote, spark_conf=engine.spark_conf).session(backtest)
+        replays = engine.installed(backtest)
         engine = Engine()
     base = comparison.choose_base(console) if revert is None else None
     repository = target.repository(directory)
@@ -196,7 +175,19 @@ def plan(
     with results.covering(names, has_files=True):
         session = engine.place(console, len(names), repository.quota_bytes)
         if principals is not None:
-            listed = _read_list(principals, console, files, folder, engine, on_spark=session is not None)
+            from quotaform.plan.principals import read_principals
+
+            paths = {} if files is None else {cluster: path.as_posix() for cluster, path in files.paths.items()}
+            listed = read_principals(principals, paths, folder, on_spark=session is not None)
+            if listed.table is not None:
+                # Before Spark is started to read it.
+                from quotaform.fleet.principals import require_files
+
+                require_files(principals, engine.session())
+            if listed.nameless:
+                from quotaform.resolve.request_file import nameless_note
+
+                console.warn_of(nameless_note(principals, listed.nameless))
             request = structs.replace(request, principals=listed)
         plans = plan_clusters(
             request if backtest is None else structs.replace(request, keeps_actual=True),
@@ -215,9 +206,6 @@ def plan(
     return results.exit_code(outcomes, counts_differences=detailed_exitcode)
 
 
-_MOST_FILES: Final = 10
-
-
 def report_saved(
     console: Console,
     request: PlanRequest,
@@ -230,6 +218,8 @@ def report_saved(
 
     `outcomes`: the plans; those of failed clusters were not saved.
     """
+    from quotaform.repository.revision import CONFIG_NAME
+
     plans = {outcome.cluster: outcome.require() for outcome in outcomes if outcome.error is None}
     report_saved_files(
         console, "plan" if len(plans) == 1 else "plans", (each.paths[name] for each in files for name in plans)
@@ -238,24 +228,21 @@ def report_saved(
     if not saved or (request.base is not None and request.base.is_proposed):
         return
     clusters = [each for each in request.clusters if each.name in plans and request.can_apply(each, plans[each.name])]
-    if clusters:
-        paths = [str(saved[0][each.name]) for each in clusters]
-        words = ("quotaform", "apply", *paths[:_MOST_FILES], *_target(request, clusters[0]))
-        more = f" (and {len(paths) - _MOST_FILES:,} more plans with changes)" if len(paths) > _MOST_FILES else ""
-        console.warn(f"To apply: {inert(' '.join(map(quote, words)))}{more}")
-
-
-def _target(request: PlanRequest, cluster: Cluster) -> Iterator[str]:
-    """Yield the options without which `apply` would not find the cluster."""
-    from quotaform.repository.revision import CONFIG_NAME
-
+    if not clusters:
+        return
+    paths = [str(saved[0][each.name]) for each in clusters]
+    words = ["quotaform", "apply", *paths[:_MOST_FILES]]
+    # The options without which `apply` would not find the cluster.
+    cluster = clusters[0]
     known = request.config.clusters.get(cluster.name)
     if known is not None and request.repository.config_path != Path(CONFIG_NAME):
-        yield from ("--config", str(request.repository.config_path))
+        words += ["--config", str(request.repository.config_path)]
     if cluster.bootstrap_servers and (known is None or known.bootstrap_servers != cluster.bootstrap_servers):
-        yield from ("--bootstrap-server", ",".join(cluster.bootstrap_servers))
+        words += ["--bootstrap-server", ",".join(cluster.bootstrap_servers)]
         if cluster.command_config is not None:
-            yield from ("--command-config", str(cluster.command_config))
+            words += ["--command-config", str(cluster.command_config)]
+    more = f" (and {len(paths) - _MOST_FILES:,} more plans with changes)" if len(paths) > _MOST_FILES else ""
+    console.warn(f"To apply: {inert(' '.join(map(quote, words)))}{more}")
 
 
 @with_options

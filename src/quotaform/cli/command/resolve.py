@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from msgspec.structs import replace
-
 from quotaform.cli.option.cluster import ClustersOption, ConfigOption, ManyClusters
 from quotaform.cli.option.common import DirectoryArgument, SnapshotOption, option, with_options
 from quotaform.cli.option.engine import AUTO, Engine, spark_job
@@ -111,7 +109,7 @@ def resolve(
     from quotaform.api import resolve_clusters
     from quotaform.apply.freshness import as_if_applied
     from quotaform.plan.receipt_file import load_plan_file
-    from quotaform.report.render import render_report
+    from quotaform.report.render import render_text
     from quotaform.resolve.report import resolve_table_report
     from quotaform.resolve.resolve import ResolveOptions, TableReport
     from quotaform.resolve.run import ResolveRequest
@@ -134,7 +132,7 @@ def resolve(
         found = _resolve_on_spark(console, engine, str(source), clusters[0], table, assumed, detail)
         if isinstance(found, TableReport):
             style = console.style()
-            console.echo(render_report(resolve_table_report(found, style), "text", style))
+            console.echo(render_text(resolve_table_report(found, style), style))
             return ExitCode.DONE
         request = ResolveRequest.of(found, assumed, detail)
     results = Results(output)
@@ -158,10 +156,7 @@ def _resolve_on_spark(
     detail: ResolveOptions,
 ) -> TableReport | Sequence[Entity]:
     """Resolve principals into a table; without one, return them, if they are few enough to be printed."""
-    from quotaform.fleet.session import require_installed
-
-    session = replace(engine.session(), has_joins=True)
-    require_installed(session)
+    session = engine.installed()
     from quotaform.fleet.principals import require_files
     from quotaform.fleet.resolve import OutputTarget, few_principals, write_resolved
 

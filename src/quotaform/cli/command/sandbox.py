@@ -1,17 +1,40 @@
-"""`quotaform sandbox`: a real Apache Kafka on this machine, to try things on."""
+"""`quotaform sandbox`: a real Apache Kafka on this machine, and `demo`: the full workflow on one, as one session.
+
+The sessions are `cli/session/*.txt`; their first and last lines are printed before and after it. A line is a step
+(`# text`), a command (`$ command`, `=> N` for the exit code that it must have), `& command` in the background until
+`wait`, or `sleep N`. What a `cat` writes and what an editor leaves stand below it, each line after `|`; `@name@` is the
+address of a cluster, or another word of the session.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Final
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, chdir, contextmanager
+from importlib.resources import files
+from pathlib import Path
+from re import MULTILINE, split
+from shutil import which
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from msgspec import structs
 
-from quotaform.cli.console import Console, step_console
+from quotaform.cli.console import Color, Console, step_console
 from quotaform.cli.option.common import choice, flag, option, with_options
+from quotaform.cli.option.output import ColorOption
+from quotaform.model.errors import ExitCode, QuotaformError
+from quotaform.report.text import render_diff
+from quotaform.system.process import TerminatedError
 
 if TYPE_CHECKING:
+    from quotaform.sandbox import Sandbox
     from quotaform.sandbox.detached import DetachedSandbox
+
 
 HELP: Final = "Run a real Apache Kafka on this machine (127.0.0.1 only), for tests."
 
@@ -108,3 +131,185 @@ def _echo(console: Console, sandbox: DetachedSandbox, output: str) -> None:
             console.warn(f"{title} of broker {broker}: {place}")
     if sandbox.client_config is not None:
         console.warn(f"client configuration of admin: {sandbox.client_config}")
+
+
+class _Demo(NamedTuple):
+    """A session, and on what it runs."""
+
+    session: str
+    clusters: tuple[str, ...]
+    on_spark: bool
+
+
+_WORKFLOW: Final = _Demo("workflow", ("demo",), on_spark=False)
+_FLEET: Final = _Demo("fleet", ("eu", "us", "ap"), on_spark=True)
+USAGE: Final = _Demo("usage", ("demo",), on_spark=True)
+
+
+@with_options
+def demo(
+    fleet: bool = flag("--fleet", "On three clusters, planned and applied on Spark, with history."),
+    usage: bool = flag("--usage", "With real traffic: recorded, replayed on Spark, and quotas that fit it."),
+    color: ColorOption = Color.AUTO,
+) -> int:
+    """Run the full workflow on a real Apache Kafka, which is started for the demo and stopped at the end.
+
+    Import existing quotas, edit, validate, plan, apply, detect drift and repair it. All output is that of the commands
+    shown. With --fleet, three brokers and Spark are used: blast radius, one report of all clusters, and history. With
+    --usage, clients produce and consume at known rates: headroom, a backtest of a plan, and a recommendation.
+
+    \b
+    Examples:
+      quotaform demo
+      quotaform demo --fleet
+      quotaform demo --usage
+    """
+    run_demo(Console(color), USAGE if usage else _FLEET if fleet else _WORKFLOW)
+    return 0
+
+
+def run_demo(console: Console, shown: _Demo, seconds: int = 25) -> None:
+    """Start the clusters, run the session, and stop them.
+
+    `seconds`: how long clients have something to send; with less than 12, none is throttled.
+    """
+    # As it was called, where a shell does not find it by its name.
+    program = "quotaform" if which("quotaform") or Path(sys.argv[0]).name != "quotaform" else sys.argv[0]
+    begin, *_, end = (line for line, _ in session_steps(shown.session, {"quotaform": program}))
+    with ExitStack() as stack:
+        if shown.on_spark:
+            from quotaform.fleet.session import require_spark
+
+            require_spark()
+        console.echo(f"{begin}\n")
+        clusters = stack.enter_context(_started(shown))
+        first = next(iter(clusters.values()))
+        folder: Path = first.data_dir / "demo"  # Inside of that of a sandbox, which goes whatever happens.
+        folder.mkdir()
+        if shown.on_spark:
+            from quotaform.fleet.session import spark_session
+
+            stack.enter_context(spark_session())
+        stack.enter_context(chdir(folder))
+        words = {name: kafka.bootstrap_servers for name, kafka in clusters.items()}
+        # Recorded for longer, by the seconds in which clients start, and in which etl ends with the lower limit.
+        words |= {"seconds": str(seconds), "recorded": str(seconds * 4 // 3 + 12)}
+        words["metrics"] = next(iter(first.metrics_urls.values()), "")
+        session = stack.enter_context(_Session(console, first, seconds))
+        _, *steps, _ = session_steps(shown.session, words)
+        for line, content in steps:
+            session.play(line, content)
+    console.echo(f"\n{end}\n")
+
+
+@contextmanager
+def _started(shown: _Demo) -> Iterator[dict[str, Sandbox]]:
+    """Start the clusters side by side, and stop them at the end."""
+    from quotaform.sandbox import Sandbox
+    from quotaform.sandbox.release import find_jars
+
+    clusters = {name: Sandbox(exporter=shown is USAGE) for name in shown.clusters}
+    with ExitStack() as stack:
+        for kafka in clusters.values():
+            stack.callback(kafka.stop)
+        find_jars(step_console().progress)
+        with ThreadPoolExecutor(len(clusters)) as pool:
+            list(pool.map(Sandbox.start, clusters.values()))
+        yield clusters
+
+
+def session_steps(name: str, words: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a session, each with the content of the file below it."""
+    text = files("quotaform.cli").joinpath("session", f"{name}.txt").read_text(encoding="utf-8")
+    for word, value in words.items():
+        text = text.replace(f"@{word}@", value)
+    for step in filter(None, split(r"^(?!\|)", text, flags=MULTILINE)):
+        line, *content = step.splitlines()
+        yield line, "".join(f"{each[2:]}\n" for each in content)
+
+
+class _Session(ExitStack):
+    """Runs the lines of a session and shows them with their output.
+
+    Commands run in this process, where they use the Spark session that is there.
+    """
+
+    def __init__(self, console: Console, kafka: Sandbox, seconds: int) -> None:
+        super().__init__()
+        self._echo = console.echo
+        self._style = console.style()
+        self._color = ["--color", "always" if self._style.is_coloured else "never"]
+        self._kafka, self._seconds = kafka, seconds
+
+    def play(self, line: str, content: str) -> None:
+        """Run one line; `content` is that of the file which it writes."""
+        kind, _, rest = line.partition(" ")
+        if kind == "#":
+            self._echo(f"\n{self._style.paint(line, 'bold')}\n")
+        elif kind == "sleep":
+            time.sleep(float(rest))
+        elif kind == "wait":
+            self.close()
+        elif rest == "traffic":
+            self.enter_context(self._traffic())
+        else:
+            command, _, expected = rest.partition(" => ")
+            prompt = f"$ {command} &" if kind == "&" else f"$ {command}"
+            self._echo(f"\n{self._style.paint(prompt, 'green')}\n")
+            program, *arguments = shlex.split(command)
+            if program in ("$EDITOR", "cat"):
+                path = Path(arguments[0])
+                before = path.read_text(encoding="utf-8") if program == "$EDITOR" else ""
+                if content:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_text(content, encoding="utf-8")
+                after = path.read_text(encoding="utf-8")
+                self._echo(render_diff(arguments[0], before, after, self._style) if before else after)
+            elif program == "kafka-configs.sh":
+                # Kafka's own script, on the only cluster if it does not say where.
+                if "--bootstrap-server" not in arguments:
+                    arguments = ["--bootstrap-server", self._kafka.bootstrap_servers, *arguments]
+                done = self._kafka.run_tool("kafka.admin.ConfigCommand", *arguments)
+                self._echo(done.stdout)
+                if done.returncode:
+                    raise QuotaformError(f"the demo stopped: kafka-configs ended with {done.returncode}: {done.stderr}")
+            elif kind == "&":
+                self.enter_context(self._background(command, arguments))
+            else:
+                self._run(command, arguments, int(expected or 0))
+
+    def _run(self, command: str, arguments: list[str], expected: int) -> None:
+        from quotaform.cli.main import run
+
+        code = run([*arguments, *self._color])
+        if code == ExitCode.INTERRUPTED:
+            raise KeyboardInterrupt
+        if code == ExitCode.TERMINATED:
+            raise TerminatedError("SIGTERM")
+        if expected:
+            self._echo(f"{self._style.paint(f'(exit code {code})', 'dim')}\n")
+        if code != expected:
+            raise QuotaformError(f"the demo stopped: {command} ended with {code}, not {expected}")
+
+    @contextmanager
+    def _background(self, command: str, arguments: list[str]) -> Iterator[None]:
+        """Run a command in a process of its own until the end of the block, and wait for it."""
+        process = subprocess.Popen([sys.executable, "-m", "quotaform", *arguments])  # noqa: S603
+        try:
+            yield
+            if code := process.wait():
+                raise QuotaformError(f"the demo stopped: {command} ended with {code}, not 0")
+        finally:
+            process.kill()
+
+    @contextmanager
+    def _traffic(self) -> Iterator[None]:
+        """Run clients until the end of the block, and wait for the producers."""
+        from quotaform.sandbox.tool import Traffic
+
+        with Traffic(self._kafka) as traffic:
+            traffic.produce("orders", "checkout", rate=1_000_000, seconds=self._seconds)
+            traffic.produce("events", "etl", rate=4_000_000, seconds=self._seconds)
+            traffic.consume("events", "reports")
+            yield
+            traffic.wait()

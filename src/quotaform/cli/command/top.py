@@ -13,13 +13,12 @@ from shutil import get_terminal_size
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from quotaform.cli.console import Console
+from quotaform.cli.console import Console, GuardedStream, write_raw
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import SourceOption, flag, option, read_sources, with_options
 from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import read_seconds, shorten
 from quotaform.cli.present import Results, report_failures
-from quotaform.cli.stream import GuardedStream, write_raw
 from quotaform.model.errors import ExitCode, UsageError
 from quotaform.model.outcome import ClusterOutcome, exit_code
 from quotaform.model.text import inert, listed
@@ -30,15 +29,7 @@ if TYPE_CHECKING:
     from quotaform.usage.top import Top
     from quotaform.usage.top_reader import TopReader
 
-_LONGEST: Final = 3600.0
 _TICK: Final = 0.1
-
-_ENTER: Final = "\x1b[?1049h\x1b[?25l"
-"""The other screen of the terminal, whose content goes when it is left; and no cursor."""
-_LEAVE: Final = "\x1b[?25h\x1b[?1049l"
-_HOME: Final = "\x1b[H"
-_END_LINE: Final = "\x1b[K\n"
-_CLEAR_REST: Final = "\x1b[J"
 
 
 @with_options
@@ -55,7 +46,7 @@ def top(
         "--label NAME=VALUE", "Label of the cluster's series in Prometheus. Repeatable. [default: metrics.labels]"
     ),
     interval: float = option(
-        "--interval DURATION", "Time between two readings.", "5s", read=partial(read_seconds, longest=_LONGEST)
+        "--interval DURATION", "Time between two readings.", "5s", read=partial(read_seconds, longest=3600.0)
     ),
     once: bool = flag("--once", "Read once, print and exit."),
     limit: int | None = option("--limit N", "Show at most N buckets.", min=1),
@@ -81,7 +72,12 @@ def top(
     if output.format_name != "text" and not once:
         raise UsageError(f"--format {output.format_name} is for one reading; give --once")
     given = read_sources(source or ())
-    labels = _read_labels(label or ())
+    labels: dict[str, str] = {}
+    for text in label or ():
+        name, _, value = text.partition("=")
+        if not fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) or not value:
+            raise UsageError(f"--label {shorten(text)}: write NAME=VALUE, as in cluster=prod-eu")
+        labels[name] = value
     chosen = target.choose(needs_name=False)
     from quotaform.usage.top_reader import read_all, top_readers
 
@@ -99,7 +95,14 @@ def top(
             if sys.stdout.isatty():
                 _show(found, interval, console, {"limit": limit, "shows_all": everything})
             else:
-                _print(found, interval, results)
+                # One table follows another until the output is closed, or a signal comes.
+                while True:
+                    begun = monotonic()
+                    results.present(read_all(found))
+                    console.echo("\n")
+                    if _is_lost():
+                        break
+                    sleep(max(0.0, interval - (monotonic() - begun)))
         except KeyboardInterrupt as interrupt:
             if signal_name(interrupt) != "SIGINT":
                 raise
@@ -124,13 +127,13 @@ def _show(readers: Sequence[TopReader], seconds: float, console: Console, option
             begun = monotonic()
             reading = in_thread(lambda: read_all(readers))
             while not reading.done():
-                if _ends(screen.key(_TICK)):
+                if screen.key(_TICK) in ("q", "Q"):
                     return
             draw(reading.result())
             size = get_terminal_size()
             while (left := seconds - (monotonic() - begun)) > 0:
                 key = screen.key(min(left, _TICK))
-                if _ends(key):
+                if key in ("q", "Q"):
                     return
                 if key == " ":
                     break
@@ -153,12 +156,13 @@ class Screen:
             if sys.stdin.isatty():
                 self._before = termios.tcgetattr(sys.stdin.fileno())
                 tty.setcbreak(sys.stdin.fileno())
-        write_raw(sys.stdout, _ENTER)
+        # The other screen of the terminal, whose content goes when it is left; and no cursor.
+        write_raw(sys.stdout, "\x1b[?1049h\x1b[?25l")
         return self
 
     def __exit__(self, *_: object) -> None:
         """Give the terminal back as it was."""
-        write_raw(sys.stdout, _LEAVE)
+        write_raw(sys.stdout, "\x1b[?25h\x1b[?1049l")
         if self._before is not None:
             import termios
 
@@ -167,13 +171,13 @@ class Screen:
 
     def draw(self, text: str) -> None:
         """Show a text in the place of what is shown; it fits the terminal."""
-        write_raw(sys.stdout, _HOME)
+        write_raw(sys.stdout, "\x1b[H")  # back to the first line
         lines = text.rstrip("\n").split("\n")
         for number, line in enumerate(lines, start=1):
             sys.stdout.write(line)
             # A line end in the last line of the terminal would move everything up.
-            write_raw(sys.stdout, _END_LINE if number < len(lines) else "\x1b[K")
-        write_raw(sys.stdout, _CLEAR_REST)
+            write_raw(sys.stdout, "\x1b[K\n" if number < len(lines) else "\x1b[K")
+        write_raw(sys.stdout, "\x1b[J")  # nothing is left below
 
     def key(self, seconds: float) -> str | None:
         """Return the next key that is pressed, or `None` if there is none in time."""
@@ -189,33 +193,5 @@ class Screen:
         return typed.decode(errors="replace") or None
 
 
-def _ends(key: str | None) -> bool:
-    return key is not None and key in "qQ"
-
-
-def _print(readers: Sequence[TopReader], seconds: float, results: Results) -> None:
-    """Print one table after another until the output is closed, or a signal comes."""
-    from quotaform.usage.top_reader import read_all
-
-    while True:
-        begun = monotonic()
-        results.present(read_all(readers))
-        results.console.echo("\n")
-        if _is_lost():
-            return
-        sleep(max(0.0, seconds - (monotonic() - begun)))
-
-
 def _is_lost() -> bool:
     return isinstance(sys.stdout, GuardedStream) and sys.stdout.problem is not None
-
-
-def _read_labels(texts: list[str] | tuple[str, ...]) -> dict[str, str]:
-    """Read the values of `--label`."""
-    labels: dict[str, str] = {}
-    for text in texts:
-        name, _, value = text.partition("=")
-        if not fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) or not value:
-            raise UsageError(f"--label {shorten(text)}: write NAME=VALUE, as in cluster=prod-eu")
-        labels[name] = value
-    return labels

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from datetime import datetime
 from functools import wraps
@@ -174,20 +174,15 @@ EXCLUSIVE: Final = {
 
 def _require_together(command: str, given: set[str]) -> None:
     """Make sure that options go together. Raises `UsageError`."""
-    for name, other in _pairs(EXCLUSIVE, command, given):
-        if name in given:
-            raise UsageError(f"{name} and {other} cannot be combined; give one of them")
-    for name, other in _pairs(NEEDED, command, given):
-        if not given.intersection(name.split("|")):
-            raise UsageError(f"{other} requires {name.replace('|', ' or ')}")
-
-
-def _pairs(table: Mapping[str, str], command: str, given: set[str]) -> Iterator[tuple[str, str]]:
-    """Yield what a table has on each option that is given."""
-    for key, others in table.items():
-        only, _, name = key.rpartition(" ")
-        if only in ("", command):
-            yield from ((name, other) for other in others.split() if other in given)
+    for table in (EXCLUSIVE, NEEDED):
+        for key, others in table.items():
+            only, _, name = key.rpartition(" ")
+            is_given = not given.isdisjoint(name.split("|"))
+            for other in others.split() if only in ("", command) else ():
+                if other in given and is_given and table is EXCLUSIVE:
+                    raise UsageError(f"{name} and {other} cannot be combined; give one of them")
+                if other in given and not is_given and table is NEEDED:
+                    raise UsageError(f"{other} requires {name.replace('|', ' or ')}")
 
 
 def _rules() -> Iterable[str]:
@@ -210,14 +205,19 @@ AllowOption: TypeAlias = Annotated[
         complete=complete_from(_rules),
     ),
 ]
-
-
 ApproveOption: TypeAlias = Annotated[
     bool, option("--auto-approve", "Do not ask for approval, even with confirm: name in quotaform.yaml.")
 ]
-
 UsageOption: TypeAlias = Annotated[
     str, option("--usage DIR|TABLE", "The usage table, as quotaform usage record or ingest writes it.")
+]
+SourceOption: TypeAlias = Annotated[
+    list[str] | None,
+    option(
+        "--source [BROKER=]URL",
+        "Source of a broker's metrics: http://HOST:PORT/metrics of an exporter, or jmx:HOST:PORT. "
+        "Repeatable. [default: metrics.brokers of the cluster in quotaform.yaml]",
+    ),
 ]
 
 
@@ -233,16 +233,6 @@ class Period:
     def __post_init__(self) -> None:
         """Make sure that it begins before it ends."""
         require_order(self.since, self.until)
-
-
-SourceOption: TypeAlias = Annotated[
-    list[str] | None,
-    option(
-        "--source [BROKER=]URL",
-        "Source of a broker's metrics: http://HOST:PORT/metrics of an exporter, or jmx:HOST:PORT. "
-        "Repeatable. [default: metrics.brokers of the cluster in quotaform.yaml]",
-    ),
-]
 
 
 def read_sources(texts: Sequence[str]) -> tuple[MetricsSource, ...]:

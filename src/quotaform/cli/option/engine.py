@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
@@ -25,58 +25,9 @@ if TYPE_CHECKING:
 LOCAL: Final = "local"
 SPARK: Final = "spark"
 AUTO: Final = "auto"
-ENGINES: Final = (LOCAL, SPARK, AUTO)
 
-
-MasterOption: TypeAlias = Annotated[
-    str | None,
-    option(
-        "--master URL",
-        "Spark master: local[2], spark://host:7077, yarn or k8s://https://host. [default: MASTER, else local[*]]",
-        show_default=False,
-    ),
-]
-RemoteOption: TypeAlias = Annotated[
-    str | None, option("--remote sc://HOST[:PORT]", "Spark Connect server. [default: SPARK_REMOTE]", show_default=False)
-]
-SparkConfOption: TypeAlias = Annotated[
-    list[str] | None, option("--spark-conf KEY=VALUE", "Setting of Spark, e.g. spark.executor.memory=4g. Repeatable.")
-]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SparkPlace:
-    """Where Spark runs, for commands that always use it."""
-
-    master: MasterOption = None
-    remote: RemoteOption = None
-    spark_conf: SparkConfOption = None
-
-    def session(self, usage: str | None = None) -> SessionOptions:
-        """Return where Spark runs, and reads a usage table; modules that use it can be imported then.
-
-        Raises `EngineError` if Spark is not installed, and `UsageError` if there is no such table.
-        """
-        from quotaform.fleet.session import require_installed
-
-        options = replace(_session(self), has_joins=True)
-        require_installed(options)
-        if usage is not None:
-            from quotaform.fleet.table import require_table
-
-            require_table(usage, options)
-        return options
-
-
-@contextmanager
-def spark_job(console: Console, work: str, session: SessionOptions) -> Iterator[tuple[SparkSession, Progress]]:
-    """Yield a session in which a command works alone, and what shows how far it is."""
-    from quotaform.fleet.session import spark_session
-
-    progress = JobProgress(console, work, session)
-    with spark_session(session, progress) as spark:
-        progress(work, 0, 0)
-        yield spark, progress
+ON_SPARK: Final[Any] = {"engine": SPARK}
+"""The default of the `Engine` of a command that always uses Spark: only where that runs is an option."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,14 +36,22 @@ class Engine:
 
     engine: str | None = choice(
         "--engine",
-        ENGINES,
+        (LOCAL, SPARK, AUTO),
         "Compute in this process, on Spark (the spark extra and a JDK 17+), or on Spark for more than 400 clusters or "
         "64 MiB of files. [default: local; spark with --master, --remote or --spark-conf]",
         show_default=False,
     )
-    master: MasterOption = None
-    remote: RemoteOption = None
-    spark_conf: SparkConfOption = None
+    master: str | None = option(
+        "--master URL",
+        "Spark master: local[2], spark://host:7077, yarn or k8s://https://host. [default: MASTER, else local[*]]",
+        show_default=False,
+    )
+    remote: str | None = option(
+        "--remote sc://HOST[:PORT]", "Spark Connect server. [default: SPARK_REMOTE]", show_default=False
+    )
+    spark_conf: list[str] | None = option(
+        "--spark-conf KEY=VALUE", "Setting of Spark, e.g. spark.executor.memory=4g. Repeatable."
+    )
 
     def __post_init__(self) -> None:
         """Make sure that the options can be used, before any work is done."""
@@ -110,7 +69,24 @@ class Engine:
 
     def session(self) -> SessionOptions:
         """Return where Spark runs, if it is used."""
-        return _session(self)
+        from quotaform.fleet.options import read_session
+
+        return read_session(self.master, self.remote, self.spark_conf or ())
+
+    def installed(self, usage: str | None = None) -> SessionOptions:
+        """Return where Spark runs, and reads a usage table; modules that use it can be imported then.
+
+        Raises `EngineError` if Spark is not installed, and `UsageError` if there is no such table.
+        """
+        from quotaform.fleet.session import require_installed
+
+        session = replace(self.session(), has_joins=True)
+        require_installed(session)
+        if usage is not None:
+            from quotaform.fleet.table import require_table
+
+            require_table(usage, session)
+        return session
 
     def place(self, console: Console, clusters: int, size: Callable[[], int] = int) -> SessionOptions | None:
         """Return where Spark runs, as use cases take it (`engine`); `None` for this process.
@@ -133,10 +109,15 @@ class Engine:
         return session if engine == SPARK else None
 
 
-def _session(given: SparkPlace | Engine) -> SessionOptions:
-    from quotaform.fleet.options import read_session
+@contextmanager
+def spark_job(console: Console, work: str, session: SessionOptions) -> Iterator[tuple[SparkSession, Progress]]:
+    """Yield a session in which a command works alone, and what shows how far it is."""
+    from quotaform.fleet.session import spark_session
 
-    return read_session(given.master, given.remote, given.spark_conf or ())
+    progress = JobProgress(console, work, session)
+    with spark_session(session, progress) as spark:
+        progress(work, 0, 0)
+        yield spark, progress
 
 
 def job_progress(
@@ -172,7 +153,10 @@ class JobProgress:
         """
         if not (self.console.is_quiet or sys.stderr.isatty()):
             if self._last is None:
-                self._write(f"{self.work} on Spark{self._place()} ...", ("", 0))
+                from quotaform.fleet.session import new_session_place
+
+                place = new_session_place(self.session)
+                self._write(f"{self.work} on Spark{'' if place is None else f' ({place})'} ...", ("", 0))
             elif done and (what, done) != self._last and monotonic() - self._written_at >= _INTERVAL:
                 self._write(f"{what}{share(done, total)} ...", (what, done))
         self.console.progress(what, done, total)
@@ -180,9 +164,3 @@ class JobProgress:
     def _write(self, line: str, shown: tuple[str, int]) -> None:
         self._last, self._written_at = shown, monotonic()
         self.console.warn(line)
-
-    def _place(self) -> str:
-        from quotaform.fleet.session import new_session_place
-
-        place = new_session_place(self.session)
-        return f" ({place})" if place is not None else ""

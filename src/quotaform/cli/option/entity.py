@@ -61,10 +61,8 @@ FormerDefaultOption: TypeAlias = Annotated[list[str] | None, option("--default",
 # Each option is one `type=name`, may be repeated, and takes the name as it is: a comma or an `=` in it means nothing. A
 # name may also be written as plans and other results print it, in double quotes with JSON's escapes.
 
-Pair = tuple[str, str]
 
-
-def read_pair(option: str, text: str) -> Pair:
+def read_pair(option: str, text: str) -> tuple[str, str]:
     r"""Read `type=name`.
 
     >>> read_pair("--name", "user=CN=a,O=b"), read_pair("--name", 'user="a\\tb"')
@@ -115,7 +113,9 @@ def read_entity(
     Raises `UsageError` if a type comes twice or does not exist, or an option cannot be read.
     """
     if entity is not None:
-        return require_known_types(entity)
+        for entity_type in entity.types:
+            _require_known(entity.address, entity_type)
+        return entity
     parts: dict[str, str | None] = {}
     pairs: list[tuple[str, str | None]] = [read_pair("--name", text) for text in names or ()]
     pairs += [(_read_type("--default", text), None) for text in defaults or ()]
@@ -126,26 +126,11 @@ def read_entity(
     return Entity(parts)
 
 
-def require_known_types(entity: Entity) -> Entity:
-    """Return an entity of which Kafka has all types."""
-    for entity_type in entity.types:
-        _require_known(entity.address, entity_type)
-    return entity
-
-
 def require_address(entity: Entity) -> None:
     """Make sure that the name of an ip is an address as brokers spell it. Raises `UsageError`."""
     name = entity.names.get(IP)
     if name is not None and (problem := ip_problem(name)):
         raise UsageError(f"{entity.address}: {problem}")
-
-
-def require_settable(entity: Entity) -> None:
-    """Make sure that an entity can have quotas. Raises `UsageError`."""
-    for entity_type, name in entity.parts:
-        if name == "":
-            raise UsageError(f"the name of {entity_type} is empty; for the default write '{entity_type}=<default>'")
-    require_address(entity)
 
 
 def _read_type(option: str, text: str) -> str:

@@ -95,34 +95,31 @@ _LONGEST_END: Final = 500
 
 
 def usage_text(error: typer.TyperException, command: str) -> str:
-    """Return what is wrong with a command line, and where its help is.
+    """Return what is wrong with a command line, in one sentence, and where its help is.
 
-    `error`: what typer raised. `command`: the command, where the error does not know it.
+    `error`: what typer raised; its exceptions carry what the sentence is built from, by these names. `command`: the
+    command, where the error does not know it.
     """
     context: Any = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else command
-    return f"{_problem(error, context)} Try '{command} --help'."
-
-
-def _problem(error: typer.TyperException, context: Any) -> str:
-    """Return one sentence; typer's exceptions carry what it is built from, by these names."""
     option = getattr(error, "option_name", None)
-    if hasattr(error, "possibilities") and option is not None:
-        return f"No such option: {shorten(option)}{_meant_option(option, context) or '.'}"
     parameter: Any = getattr(error, "param", None)
     kind: Any = getattr(parameter, "type", None)
     least, most = getattr(kind, "min", None), getattr(kind, "max", None)
-    if least is not None and most is not None:
+    if hasattr(error, "possibilities") and option is not None:
+        text = f"No such option: {shorten(option)}{_meant_option(option, context)}"
+    elif least is not None and most is not None:
         # Not shown: what was given may be a password in the wrong place.
-        return f"{parameter.opts[0]} takes a whole number from {least:,} to {most:,}."
-    text = shorten(str(getattr(error, "format_message", lambda: str(error))()))
+        text = f"{parameter.opts[0]} takes a whole number from {least:,} to {most:,}."
+    else:
+        text = shorten(str(getattr(error, "format_message", lambda: str(error))()))
     if text.startswith("No such command ") and context is not None:
         text = text.partition(". Did you mean ")[0]
         meant = _meant_word(text.partition("'")[2].rstrip("'."), context.command.commands)
         text += f"; did you mean {meant}?" if meant is not None else ""
     if text.startswith("Got unexpected extra argument") and any(f"({each}=" in text for each in ENTITY_TYPES):
         text += "; the parts of one address are joined by a comma, as in user=alice,client-id=app1"
-    return text if text.endswith((".", "?")) else f"{text}."
+    end = "" if text.endswith((".", "?")) else "."
+    return f"{text}{end} Try '{command if context is None else context.command_path} --help'."
 
 
 def _meant_word(typed: str, known: Collection[str]) -> str | None:
@@ -134,10 +131,6 @@ def _meant_word(typed: str, known: Collection[str]) -> str | None:
 def _meant_option(option: str, context: Any) -> str:
     """Return which option is near: in spelling, or the one with more words; or that entities are named by address."""
     parameters = context.command.params if context is not None else ()
-    if option == "--dry-run" and context is not None and context.info_name == "plan":
-        return (
-            "; plan never writes. quotaform apply --dry-run also lets the broker check the changes, and writes nothing."
-        )
     typed = option.lstrip("-")
     known = {name.lstrip("-"): name for each in parameters if not each.hidden for name in each.opts if name[0] == "-"}
     longer = [name for name in known if name.startswith(f"{typed}-")]
@@ -172,14 +165,12 @@ def cut_lines(message: str) -> str:
     >>> len(cut_lines(f"{'a' * 100_000} cannot be read")), cut_lines("a cannot be read")
     (728, 'a cannot be read')
     """
-    return "\n".join(map(_cut_line, message.split("\n"))) if len(message) > _LONGEST_LINE else message
-
-
-def _cut_line(line: str) -> str:
-    if len(line) <= _LONGEST_LINE:
-        return line
-    begin, end = line[:_LONGEST], line[-_LONGEST_END:]
-    return f"{begin}… ({len(line) - len(begin) - len(end):,} more characters) …{end}"
+    lines = message.split("\n")
+    for at, line in enumerate(lines):
+        if len(line) > _LONGEST_LINE:
+            begin, end = line[:_LONGEST], line[-_LONGEST_END:]
+            lines[at] = f"{begin}… ({len(line) - len(begin) - len(end):,} more characters) …{end}"
+    return "\n".join(lines)
 
 
 def require_choice(what: str, name: str, allowed: Sequence[str]) -> str:

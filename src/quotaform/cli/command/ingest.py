@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import structs
 
 from quotaform.cli.option.cluster import CommandConfigOption, ConfigOption, OneCluster, complete_cluster
 from quotaform.cli.option.common import REQUIRED, argument, choice, flag, option, with_options
-from quotaform.cli.option.engine import SparkPlace, spark_job
+from quotaform.cli.option.engine import ON_SPARK, Engine, spark_job
 from quotaform.cli.option.output import Output, out_option, printed
 from quotaform.cli.option.value import one_of, read_duration, read_moment, read_seconds, require_order
 from quotaform.cli.present import TableOutput
@@ -36,10 +34,6 @@ if TYPE_CHECKING:
 
 _SUBJECT: Final = "usage-ingest"
 _STREAM: Final = "usage-stream"
-_STARTS: Final = ("earliest", "latest")
-_MOST_RECORDS: Final = 100_000
-_LOG_S: Final = 30.0
-"""The least number of seconds between two lines of a log."""
 _AUTO: Final = "auto"
 _INPUT_FORMATS: Final = (_AUTO, *FORMATS, TABLE)
 
@@ -118,7 +112,10 @@ class TopicSource:
         "--watermark DURATION", "How long a repeated record is recognised and left out.", "10m", read=read_duration
     )
     starting: str = choice(
-        "--starting", _STARTS, "Where a new checkpoint begins: at the oldest record, or at new records.", _STARTS[0]
+        "--starting",
+        ("earliest", "latest"),
+        "Where a new checkpoint begins: at the oldest record, or at new records.",
+        "earliest",
     )
     until_empty: bool = flag("--until-empty", "End when all records that exist at the start are read.")
     duration: timedelta | None = option(
@@ -130,9 +127,7 @@ class TopicSource:
         "10s",
         read=read_duration,
     )
-    batch_records: int = option(
-        "--batch-records N", "Largest number of records in a batch.", 2000, min=1, max=_MOST_RECORDS
-    )
+    batch_records: int = option("--batch-records N", "Largest number of records in a batch.", 2000, min=1, max=100_000)
 
     def request(self, config: Path | None, session: SessionOptions, **more: Any) -> StreamRequest:
         """Return what is read, and where to; the cluster of the topic is asked for it.
@@ -191,7 +186,7 @@ def ingest(
     config: ConfigOption = None,
     prometheus: PrometheusRange,
     topic: TopicSource,
-    place: SparkPlace,
+    engine: Engine = ON_SPARK,
     out: list[str] | None = out_option(_SUBJECT),
     output: Output = printed(_SUBJECT),
 ) -> int:
@@ -217,7 +212,7 @@ def ingest(
     if has_topic:
         if input_format in (_AUTO, TABLE):
             raise UsageError(f"--topic requires --input-format {one_of(list(FORMATS))}")
-        session = place.session()
+        session = engine.installed()
         request = topic.request(
             config, session, input_format=input_format, origin=origin, usage=usage, quarantine=quarantine
         )
@@ -226,8 +221,11 @@ def ingest(
         raise UsageError("nothing is given to ingest: give files as SOURCE, a --topic, or a --prometheus")
     if mapping is not None and input_format not in (_AUTO, TABLE):
         raise UsageError(f"--mapping is for tables; leave --input-format {input_format} out")
-    declared = _declared(config)
-    session = place.session()
+    from quotaform.repository.repository import Repository
+
+    repository = Repository.at(None, config)
+    names = repository.config().clusters
+    session = engine.installed()
     from quotaform.usage.ingest.input import load_usage_mapping, save_answers
     from quotaform.usage.ingest.run import IngestRequest, require_ingestible
     from quotaform.usage.ingest.run import ingest as ingest_recordings
@@ -239,7 +237,7 @@ def ingest(
         format_name=None if input_format == _AUTO else input_format,
         mapping=None if mapping is None else load_usage_mapping(mapping),
         origin=origin,
-        declared=declared,
+        declared=frozenset(names) if repository.has_config() else None,
     )
     require_ingestible(ingest_request, session)
     with ExitStack() as stack:
@@ -253,26 +251,23 @@ def ingest(
     return _end(console, files, result)
 
 
-def _declared(config: Path | None) -> frozenset[str] | None:
-    """Return the clusters of quotaform.yaml; `None` if there is none."""
-    from quotaform.repository.repository import Repository
-
-    repository = Repository.at(None, config)
-    names = repository.config().clusters
-    return frozenset(names) if repository.has_config() else None
-
-
 def _stream(request: StreamRequest, session: SessionOptions, console: Console, files: TableOutput) -> ExitCode:
     """Read until the topic is empty, the time is over or a signal comes; print and write what was done."""
     from quotaform.usage.stream import run_stream
     from quotaform.usage.topic import unresolved, with_connector
 
-    log, stopped = _Log(console), Event()
+    stopped = Event()
+    work = f"Reading the topic {request.topic.name}"
     try:
         with (
-            spark_job(console, f"Reading the topic {request.topic.name}", with_connector(session)) as (spark, _),
+            spark_job(console, work, with_connector(session)) as (spark, progress),
             held_signals(on_first=stopped.set),
         ):
+
+            def log(done: Streamed) -> None:
+                behind = "" if done.behind is None else f"; {done.behind:,} records behind"
+                progress(f"Samples: {done.summary.text}{behind}", done.batches, 0)
+
             return _end(console, files, run_stream(spark, request, log, stopped.is_set))
     except EngineError as error:
         raise unresolved(error) from error
@@ -287,21 +282,3 @@ def _end(console: Console, files: TableOutput, result: Ingested | Streamed) -> E
     if (failure := result.failure()) is not None:
         console.write_stderr(f"Error: nothing was added: {failure}.\n")
     return result.exit_code
-
-
-class _Log:
-    """Shows how far a stream is: on a terminal at once, elsewhere a line from time to time."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._written_at = monotonic()
-        self._batches = 0
-
-    def __call__(self, done: Streamed) -> None:
-        behind = "" if done.behind is None else f"; {done.behind:,} records behind"
-        text = f"Samples: {done.summary.text}{behind}"
-        if done.batches != self._batches and monotonic() - self._written_at >= _LOG_S:
-            self._batches, self._written_at = done.batches, monotonic()
-            if not sys.stderr.isatty():
-                self._console.warn(text)
-        self._console.progress(text, 0, 0)

@@ -1,0 +1,480 @@
+"""`quotaform usage`: how much clients use, and what that means for quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from quotaform.cli.option.cluster import (
+    AllClustersOption,
+    ClustersOption,
+    ConfigOption,
+    ExcludeOption,
+    ManyClusters,
+    Selecting,
+    SelectOption,
+    make_request,
+)
+from quotaform.cli.option.common import (
+    REQUIRED,
+    DirectoryArgument,
+    Period,
+    SnapshotOption,
+    SourceOption,
+    UsageOption,
+    argument,
+    flag,
+    option,
+    read_sources,
+    with_options,
+)
+from quotaform.cli.option.engine import ON_SPARK, Engine, spark_job
+from quotaform.cli.option.output import DrawnOutOption, Output, printed
+from quotaform.cli.option.value import read_duration, read_seconds, shorten
+from quotaform.cli.present import Results, TableOutput, report_failures, selection_text
+from quotaform.model.errors import ExitCode, InvalidFilesError, UsageError
+from quotaform.model.moment import duration_text
+from quotaform.model.outcome import ClusterOutcome, exit_code
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.settings import MOST_HEADROOM, MOST_OUTLIER_DAYS, parse_percentile
+from quotaform.model.text import did_you_mean, inert, listed
+from quotaform.model.units import parse_value
+from quotaform.system.clock import SYSTEM_CLOCK
+
+if TYPE_CHECKING:
+    from quotaform.cli.console import Console
+    from quotaform.desired.config import Cluster, Config
+    from quotaform.model.quotas import Values
+    from quotaform.model.settings import MetricsSource
+    from quotaform.plan.plan import Plan
+    from quotaform.usage.recommend.recommendation import RecommendSettings
+    from quotaform.usage.record.reader import Reader
+
+
+@with_options
+def record(
+    *,
+    usage: Path = option("--usage DIR", "Usage table: a directory to which files are added.", REQUIRED),
+    source: SourceOption = None,
+    interval: float = option(
+        "--interval DURATION", "Time between two measurements of a broker.", "10s", read=read_seconds
+    ),
+    duration: float | None = option(
+        "--for DURATION",
+        "How long to record. [default: until Ctrl-C or SIGTERM]",
+        read=partial(read_seconds, longest=366 * 86_400.0),
+    ),
+    config: ConfigOption = None,
+    cluster: ClustersOption = None,
+    all_clusters: AllClustersOption = False,
+    output: Output = printed("usage-record"),
+) -> int:
+    """Record the usage metrics of brokers into a usage table, without Spark and without stored monitoring.
+
+    All brokers of all clusters are measured in parallel, each with one request at a time. A file is written every
+    minute, and when the recording ends, also by Ctrl-C or SIGTERM (exit 0). A broker that does not respond is a gap in
+    the table and in the summary. Needs the extra usage, for Parquet.
+
+    \b
+    Examples:
+      quotaform usage record --cluster prod-eu --usage usage --for 24h
+      quotaform usage record --all --usage usage
+      quotaform usage record --cluster lab --source 1=http://localhost:7071/metrics --usage usage --for 10m
+      quotaform usage record --cluster lab --source 1=jmx:localhost:9999 --usage usage --interval 30s
+    """
+    console = output.console
+    target = ManyClusters(config=config, cluster=cluster, all_clusters=all_clusters)
+    readers, failed = _readers(target, read_sources(source or ()), console)
+    from quotaform.usage.record.run import RecordRequest, UsageDirectory
+    from quotaform.usage.record.run import record as record_usage
+
+    table = UsageDirectory(usage)
+    limit = "" if duration is None else f" of {duration_text(timedelta(seconds=duration))}"
+    names, sources = listed([inert(name) for name in readers]), sum(map(len, readers.values()))
+
+    def progress(passed: float, rows: int) -> None:
+        console.progress(f"Recording {names}: {duration_text(timedelta(seconds=passed))}{limit}, {rows:,} rows", 0, 0)
+
+    console.warn(
+        f"Recording {names} from {sources:,} source{'s' * (sources != 1)} every {interval:g} s; "
+        "Ctrl-C ends it and keeps what was recorded"
+    )
+    request = RecordRequest(
+        usage=str(usage),
+        readers=readers,
+        interval=interval,
+        seconds=duration,
+        write=table.write,
+        warn=lambda text: console.warn_of_failure(inert(text)),
+        progress=progress,
+    )
+    outcomes = [*record_usage(request), *failed]
+    Results(output).present(outcomes)
+    if len(outcomes) == 1:
+        outcomes[0].require().require_written()
+    return exit_code(outcomes)
+
+
+def _readers(
+    target: ManyClusters, given: tuple[MetricsSource, ...], console: Console
+) -> tuple[dict[str, Mapping[str, Reader]], list[ClusterOutcome[Any]]]:
+    """Return what reads the brokers of each cluster, and the clusters that cannot be read; one can be read at least."""
+    from quotaform.usage.record.reader import broker_readers, open_readers
+
+    if given and len(target.literal_names) == 1:
+        # Of a cluster whose sources are given, quotaform.yaml need not know.
+        return {target.literal_names[0]: open_readers(given, target.literal_names[0], console.progress)}, []
+    chosen = target.choose()
+    if given and len(chosen) > 1:
+        raise UsageError("--source is of one cluster; choose it with --cluster")
+    opened = [ClusterOutcome.of(each.name, partial(broker_readers, each, given, console.progress)) for each in chosen]
+    readers = {each.cluster: each.require() for each in opened if each.error is None}
+    if not readers:
+        opened[0].require()
+    return readers, [each for each in opened if each.error is not None]
+
+
+@with_options
+def compact(
+    *,
+    usage: UsageOption,
+    keep: timedelta | None = option(
+        "--keep DURATION", "Remove rows of days that ended longer ago, such as 90d.", read=read_duration
+    ),
+    engine: Engine = ON_SPARK,
+    output: Output = printed("usage-compact"),
+) -> int:
+    """Bring the files of each cluster and day that is over (UTC) together in one, and remove days that are too old.
+
+    A table that is read from few sorted files takes a fraction of the time. Run it once a day, while nothing reads the
+    table: files that were replaced are removed.
+
+    \b
+    Examples:
+      quotaform usage compact --usage /srv/usage
+      quotaform usage compact --usage /srv/usage --keep 90d
+    """
+    session = engine.installed()
+    from quotaform.usage.table.compact import compact as compact_files
+    from quotaform.usage.table.compact import require_folder
+
+    require_folder(usage)
+    with spark_job(output.console, "Compacting", session) as (spark, _):
+        result = compact_files(spark, usage, SYSTEM_CLOCK.now(), keep)
+    output.print(result)
+    return ExitCode.DONE
+
+
+@with_options
+def headroom(
+    *,
+    usage: UsageOption,
+    target: ManyClusters,
+    snapshot: SnapshotOption = None,
+    quotas: str | None = option(
+        "--quotas DIR|TABLE", "Table of quotas instead of clusters: Parquet, or of the catalog."
+    ),
+    period: Period,
+    top: int = option("--top N", "How many rows to show.", 20, min=1, max=10_000),
+    out: DrawnOutOption = None,
+    engine: Engine = ON_SPARK,
+    output: Output = printed("usage-headroom"),
+) -> int:
+    """Show how close clients are to their quotas: throttled, at 80% or more, and unused.
+
+    A limit is compared with the 99th percentile of the rates of all clients that share it, on each broker.
+
+    \b
+    Examples:
+      quotaform usage headroom --usage /srv/usage
+      quotaform usage headroom --usage /srv/usage --cluster prod-eu --since 14d --out parquet=headroom
+      quotaform usage headroom --usage /srv/usage --cluster prod-eu --out html=headroom.html
+      quotaform usage headroom --usage lake.usage --quotas lake.quotas --format json
+    """
+    console = output.console
+    clusters: tuple[Cluster, ...] = ()
+    is_unnamed = False
+    if quotas is None:
+        repository = target.repository()
+        config = repository.config()
+        clusters = target.choose(repository, config, snapshot=snapshot)
+        is_unnamed = len(clusters) == 1 and clusters[0].name not in config.clusters
+    files = TableOutput(output, out)
+    session = engine.installed(usage)
+    from quotaform.fleet.table import require_table
+    from quotaform.usage.headroom.run import HeadroomRequest, measured_headroom
+    from quotaform.usage.table.table import QuotaSource
+
+    request = HeadroomRequest(
+        usage=usage,
+        quotas=QuotaSource(clusters, quotas),
+        only_chosen=bool(target.cluster),
+        is_unnamed=is_unnamed,
+        since=period.since,
+        until=period.until,
+        most=top,
+    )
+    if quotas is not None:
+        require_table(quotas, session)
+    with (
+        spark_job(console, "Measuring headroom", session) as (spark, _),
+        measured_headroom(spark, request, console.warn_of) as found,
+    ):
+        files.write(found.report, found.rows)
+    files.present(found.report)
+    return report_failures(console, found.failed)
+
+
+@with_options
+def backtest(
+    *,
+    source: Path | None = argument(
+        "[DIR|PLAN.json]", "A quotas directory, which is planned, or a saved plan. [default: quotas.d]"
+    ),
+    usage: UsageOption,
+    target: ManyClusters,
+    snapshot: SnapshotOption = None,
+    period: Period,
+    top: int = option("--top", "How many buckets of each kind to show.", 20, min=1, max=10_000),
+    out: DrawnOutOption = None,
+    engine: Engine = ON_SPARK,
+    output: Output = printed("usage-backtest"),
+) -> int:
+    """Replay recorded usage against the limits of a plan: who would have been throttled, when and for how long, next to
+    the recorded throttling.
+
+    Each quota is modelled as Kafka implements it: windows of rates, caps on delays, and the token bucket of mutations.
+    Lower and upper bounds cover what the recording cannot show. Nothing is written to a cluster.
+
+    \b
+    Examples:
+      quotaform usage backtest --usage /srv/usage
+      quotaform usage backtest plan.json --usage /srv/usage --since 30d
+      quotaform usage backtest plan.json --usage /srv/usage --out html=backtest.html
+      quotaform usage backtest proposal/quotas.d --snapshot prod.json --usage /srv/usage --out parquet=backtest
+    """
+    console = output.console
+    files = TableOutput(output, out)
+    session = engine.installed(usage)
+    outcomes = _plans(console, source, target, snapshot)
+    plans = [outcome.value for outcome in outcomes if outcome.value is not None]
+    if plans:
+        from quotaform.usage.replay.run import BacktestRequest, backtested
+
+        has_others = len(plans) < len(outcomes)
+        request = BacktestRequest(
+            usage=usage,
+            most=top,
+            since=period.since,
+            until=period.until,
+            has_others=has_others,
+            is_required=True,
+        )
+        with spark_job(console, "Replaying usage", session) as (spark, _):
+            try:
+                with backtested(spark, request, plans, console.warn_of) as (found, rows, replayed):
+                    shown = {"replays": replayed()} if files.has_page else {}
+                    files.write(found, rows, **shown)
+            except InvalidFilesError:
+                # The clusters that failed before have errors of their own.
+                report_failures(console, outcomes)
+                raise
+        files.present(found, **shown)
+    return report_failures(console, outcomes)
+
+
+def _plans(
+    console: Console, source: Path | None, target: ManyClusters, snapshot: Path | None
+) -> Sequence[ClusterOutcome[Plan]]:
+    """Return the plans to test, each with what its cluster holds; or why there is none."""
+    if source is None or not (source.is_file() or source.suffix == ".json"):
+        from quotaform.api import plan_clusters
+
+        request = make_request(target, target.repository(source), Selecting(), snapshot=snapshot, is_guarded=False)
+        request = structs.replace(request, keeps_actual=True, has_lints=False)
+        return list(plan_clusters(request, progress=console.progress))
+    from quotaform.plan.receipt_file import load_plan_file
+    from quotaform.repository.gateway import open_pinned_gateway
+
+    saved = load_plan_file(source)
+    name = saved.header.cluster_name
+    if snapshot is None:
+        cluster = target.choose_for_plan(target.repository(), source, name)
+    else:
+        is_known = name in target.repository().config().clusters
+        chosen = replace(target, cluster=target.cluster or [name]) if is_known else target
+        [cluster] = chosen.choose(snapshot=snapshot)
+    with open_pinned_gateway(cluster) as gateway:
+        saved.require_cluster(gateway.cluster_id())
+        header = structs.replace(saved.header, cluster_name=cluster.name)
+        # Plan files do not have what the cluster holds.
+        return [ClusterOutcome(cluster.name, value=replace(saved, header=header, actual=gateway.describe()))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizeOptions:
+    """How quotas are sized; what is not given is as `recommend` of quotaform.yaml says."""
+
+    percentile: float | None = option(
+        "--percentile pN",
+        "Percentile of the rates of each day. [default: p99]",
+        read=lambda _, text: parse_percentile(text),
+    )
+    outlier_days: int | None = option(
+        "--outlier-days N", "Leave out the N highest days of each weekday, but never its last one. [default: 0]", min=0
+    )
+    headroom: float | None = option("--headroom FACTOR", "Factor by which the percentile is multiplied. [default: 1.5]")
+    floor: list[str] | None = option("--floor KEY=VALUE", "Lowest proposed value. Repeatable.")
+    cap: list[str] | None = option("--cap KEY=VALUE", "Highest proposed value. Repeatable.")
+    capacity: list[str] | None = option(
+        "--capacity KEY=VALUE",
+        "Maximum sum of the limits of all buckets on a broker. Repeatable. [default: that of the cluster]",
+    )
+    min_history: timedelta | None = option(
+        "--min-history DURATION", "Minimum recorded time of an entity. [default: 14d]", read=read_duration
+    )
+    min_samples: int | None = option("--min-samples N", "Minimum number of samples of an entity. [default: 100]", min=1)
+    unused_after: timedelta | None = option(
+        "--unused-after DURATION",
+        "Propose to remove values that were unused for this time. [default: 30d]",
+        read=read_duration,
+    )
+    create: bool = flag(
+        "--create", "Also propose values for clients that a default limits too much, or that have no limit."
+    )
+    select: SelectOption = None
+    exclude: ExcludeOption = None
+
+    def settings(self, config: Config, clusters: Sequence[Cluster]) -> RecommendSettings:
+        """Return the settings."""
+        from quotaform.api import make_selection
+        from quotaform.usage.recommend.recommendation import RecommendSettings
+
+        given = {
+            "percentile": self.percentile,
+            "outlier_days": self.outlier_days,
+            "headroom": self.headroom,
+            "min_history_days": self.min_history and self.min_history / timedelta(days=1),
+            "min_samples": self.min_samples,
+            "unused_after_days": self.unused_after and self.unused_after / timedelta(days=1),
+        }
+        known = structs.asdict(config.sizing)
+        known |= {name: value for name, value in given.items() if value is not None}
+        known["floors"] = {**known["floors"], **_read_values("--floor", self.floor)}
+        known["caps"] = {**known["caps"], **_read_values("--cap", self.cap)}
+        capacity = _read_values("--capacity", self.capacity)
+        settings = RecommendSettings(
+            **known,
+            has_creates=self.create,
+            capacities={each.name: {**each.capacity.values, **capacity} for each in clusters},
+            scope=config.scope,
+            selection=make_selection(self.select or (), self.exclude or ()),
+        )
+        if not 1 <= settings.headroom <= MOST_HEADROOM:
+            raise UsageError(f"--headroom {settings.headroom:g}: it is a factor from 1 to {MOST_HEADROOM:g}")
+        if settings.outlier_days > MOST_OUTLIER_DAYS:
+            raise UsageError(f"--outlier-days {settings.outlier_days}: at most {MOST_OUTLIER_DAYS} can be left out")
+        for key in settings.floors.keys() & settings.caps.keys():
+            if settings.floors[key] > settings.caps[key]:
+                raise UsageError(f"the floor of {key} is above its cap; give another --floor or --cap")
+        return settings
+
+
+def _read_values(option: str, texts: Sequence[str] | None) -> Values:
+    """Read values of quota keys."""
+    values: dict[str, float] = {}
+    for text in texts or ():
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise UsageError(f"{option} {shorten(text)}: write KEY=VALUE, for example producer_byte_rate=1MiB/s")
+        key = QUOTA_KEYS.get(name)
+        if key is None:
+            guess = did_you_mean(name, QUOTA_KEYS) or f"; the keys are {', '.join(QUOTA_KEYS)}"
+            raise UsageError(f"{option} {shorten(text)}: unknown quota key{guess}")
+        if name in values:
+            raise UsageError(f"{option} {name} is given twice; give it once")
+        try:
+            values[name] = parse_value(key, value)
+        except ValueError as error:
+            raise UsageError(f"{option} {name}: {error}") from None
+    return values
+
+
+@with_options
+def recommend(
+    *,
+    directory: DirectoryArgument = None,
+    usage: UsageOption,
+    target: ManyClusters,
+    sizing: SizeOptions,
+    write: bool = flag("--write", "Write the proposals into the files: all of them, or none."),
+    diff: bool = flag("--diff", "Print the changes of --write as a unified diff, and write nothing."),
+    no_backtest: bool = flag("--no-backtest", "Skip the backtest of the proposals, which takes most of the time."),
+    out: DrawnOutOption = None,
+    engine: Engine = ON_SPARK,
+    output: Output = printed("usage-recommend"),
+) -> int:
+    """Propose quotas that fit the recorded usage.
+
+    The basis of a value is the highest daily percentile of all buckets that it limits. Values that differ too much
+    from the basis times a headroom are changed, unused values are removed, and nothing is proposed where too little is
+    recorded. The output includes a backtest of the proposals: what a plan of the changed files would have throttled of
+    the same usage.
+
+    With --write, files are changed and formatted as quotaform fmt does, and each changed entry gets a reason. A value
+    from a profile, an anchor, or a file for several clusters is overridden by an entry in the cluster's directory. An
+    unused value is removed, or the entry becomes state: absent.
+
+    \b
+    Examples:
+      quotaform usage recommend --usage /srv/usage
+      quotaform usage recommend --usage /srv/usage --percentile p99.9 --headroom 2 --cap producer_byte_rate=50MiB/s
+      quotaform usage recommend --usage /srv/usage --diff
+    """
+    console = output.console
+    repository = target.repository(directory)
+    config = repository.config()
+    clusters = target.choose(repository, config)
+    settings = sizing.settings(config, clusters)
+    files = TableOutput(output, out)
+    session = engine.installed()
+    from quotaform.fleet.table import require_table
+    from quotaform.report.text import render_diff
+    from quotaform.usage.recommend.report import backtest_lines, recommend_report, unwritten_lines
+    from quotaform.usage.recommend.run import RecommendRequest, recommended, require_files
+
+    request = RecommendRequest(
+        usage=usage,
+        repository=repository,
+        config=config,
+        clusters=clusters,
+        settings=settings,
+        is_changing=write or diff,
+        is_written=write,
+        is_tested=not no_backtest,
+    )
+    require_files(request)
+    require_table(usage, session)
+    with (
+        spark_job(console, "Sizing quotas", session) as (spark, progress),
+        recommended(spark, request, console.warn_of_failure, progress=progress) as found,
+    ):
+        report = found.report
+        if settings.selection.is_partial and not report.summary.total:
+            raise UsageError(f"{selection_text(settings.selection)}: no entity of the clusters is left")
+        files.write(report, found.rows)
+    if diff:
+        # What would change goes to stdout, and what would not to stderr.
+        for file in () if found.edited is None else found.edited.files:
+            console.echo(render_diff(file.name, file.before, file.after, console.style(), is_new=not file.before))
+        console.report_failure(*unwritten_lines(report))
+        console.warn(*backtest_lines(report), recommend_report(report).total)
+    else:
+        files.present(report)
+    return report_failures(console, found.failed)

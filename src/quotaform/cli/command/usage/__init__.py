@@ -1,1 +1,0 @@
-"""`quotaform usage`: the usage of quotas: recorded, compared with limits, replayed, and turned into limits that fit."""

@@ -14,7 +14,6 @@ from socket import SO_RCVBUF, SOL_SOCKET, create_server, getaddrinfo, socket
 from ssl import (
     CERT_REQUIRED,
     PROTOCOL_TLS_SERVER,
-    DER_cert_to_PEM_cert,
     SSLCertVerificationError,
     SSLContext,
     TLSVersion,
@@ -31,7 +30,7 @@ from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.sasl.password import Password
-from quotaform.cluster.wire.failure import CertificateError, Failure, LoginError, Stage, connect_error, read_validity
+from quotaform.cluster.wire.failure import CertificateError, Failure, LoginError, Stage, connect_error
 from quotaform.model.errors import AuthenticationError, ClusterError, ConnectError
 from quotaform.model.text import Secret
 from quotaform.sandbox.security import Certificates
@@ -252,7 +251,7 @@ def lookups(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     over, before = Event(), set(threads())
 
     def look_up(*arguments: Any, **options: Any) -> Any:
-        return getaddrinfo(*arguments, **options) if options else over.wait(PATIENCE) and []
+        return getaddrinfo(*arguments, **options) if options["flags"] else over.wait(PATIENCE) and []
 
     monkeypatch.setattr("quotaform.cluster.wire.broker_connection.getaddrinfo", look_up)
     yield
@@ -299,15 +298,6 @@ def test_half_a_tls_handshake_or_garbage_is_one_sentence_in_time(answer: bytes, 
         )
     )
     assert "PLAINTEXT" not in text
-
-
-def test_the_validity_of_a_certificate_is_read_or_left_out() -> None:
-    times = b"\x30\x20" + b"\x17\x0d991231235959Z" + b"\x18\x0f20500101000000Z"
-    found = read_validity(DER_cert_to_PEM_cert(b"\x30\x82garbage" + times + b"rest"))
-    assert str(found) == "it is valid from 1999-12-31T23:59:59Z until 2050-01-01T00:00:00Z"
-    unreadable = map(DER_cert_to_PEM_cert, (b"", b"\x30\x20" + b"\x17\x0d991331235959Z" * 2))
-    for text in ("", "x", "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----", *unreadable):
-        assert read_validity(text) is None
 
 
 @pytest.mark.parametrize(("server", "shown"), [("10.0.0.1:9092", "b1.example"), ("${env:SERVERS}", "${env:SERVERS}")])

@@ -108,7 +108,7 @@ def test_a_certificate_that_was_renewed_is_used_by_the_next_check_of_a_watch(
     )
     world.watch.connect = open_gateway
     [refused] = world.run()
-    assert "did not accept the client certificate, which has expired: it is valid from" in refused
+    assert "did not accept the client certificate (" in refused
     store.write_bytes((stores / "JKS.key").read_bytes())
     assert world.run() == ["lab: Drift: 0 modified, 1 missing, 0 unexpected; 0 in sync."]
     store.write_bytes(b"half of a store")

@@ -16,7 +16,7 @@ from quotaform.cluster.kafka import CONNECT_TIMEOUT, KafkaGateway
 from quotaform.cluster.records import CheckedStep, Checkup, ReachedCluster, Step, StepStatus
 from quotaform.cluster.scram import ScramGateway
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
-from quotaform.cluster.wire.failure import Failure, LookupTimeoutError, Stage, UnlistedError, certificate_validity
+from quotaform.cluster.wire.failure import Failure, LookupTimeoutError, Stage, UnlistedError
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
 from quotaform.model.errors import BlockedError, ClusterError, ClusterIdError, InvalidFilesError, UsageError
@@ -142,8 +142,6 @@ def _facts(
     facts: dict[Step, dict[str, str]] = {Step.RESOLVE: {}, Step.CONNECT: {}}
     if config.tls is not None:
         facts[Step.TLS] = dict(broker.session) if broker else {}
-        if own := certificate_validity(config):
-            facts[Step.TLS]["client_certificate_until"] = f"{own.end:%Y-%m-%dT%H:%M:%SZ}"
     facts[Step.API_VERSIONS] = {"kafka": str(BrokerRelease.of(broker.versions))} if broker else {}
     if config.credentials is not None:
         lifetime = f"{broker.session_lifetime:g} s" if broker and broker.session_lifetime else "unlimited"

@@ -11,16 +11,13 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import wait
 from contextlib import suppress
 from datetime import UTC, datetime
-from errno import EINPROGRESS
-from os import environ, strerror
-from select import POLLOUT, poll
+from os import environ
 from socket import (
     AF_UNSPEC,
     AI_NUMERICHOST,
     IPPROTO_TCP,
     NI_NAMEREQD,
     SHUT_RDWR,
-    SO_ERROR,
     SO_KEEPALIVE,
     SOCK_STREAM,
     SOL_SOCKET,
@@ -56,7 +53,6 @@ from quotaform.cluster.wire.message import (
     UNSUPPORTED_VERSION,
     ApiVersions,
     BrokerRequest,
-    BrokerVersions,
     ClusterMetadata,
     MalformedError,
     Metadata,
@@ -124,7 +120,15 @@ class BrokerConnection:
             self.stage = Stage.TLS
             self._start_tls(self._ssl_context, deadline)
         self.stage = Stage.API_VERSIONS
-        self.versions = dict(self._ask_versions(deadline).versions)
+        asked = ApiVersions(__version__)
+        version = asked.VERSIONS[-1]
+        answer = self.exchange(asked, deadline, version)
+        if answer.error_code == UNSUPPORTED_VERSION:
+            _, newest = answer.versions.get(asked.API_KEY, (0, 0))
+            answer = self.exchange(asked, deadline, max(0, min(newest, version - 1)))
+        if answer.error_code:
+            raise CodeError(answer.error_code)
+        self.versions = dict(answer.versions)
         if self._config.credentials is not None:
             self.stage = Stage.SASL
             deadline = self.authenticate(deadline)
@@ -135,34 +139,26 @@ class BrokerConnection:
         """Open a TCP connection to the first address of the host that accepts one."""
         if self.server.problem(environ):
             raise UnlistedError
-        addresses = _resolve(self.server, deadline, self._closing)
+        try:
+            addresses = _addresses(self.server, AI_NUMERICHOST)
+        except gaierror:
+            addresses = _look_up(lambda: _addresses(self.server), deadline, self._closing)
         self.addresses = tuple(dict.fromkeys(address[0] for *_, address in addresses))
         problem: Exception = OSError("the host name has no address")
         for number, (family, kind, protocol, _, address) in enumerate(addresses):
             # An address that swallows connections leaves time for the others.
             share = (deadline - monotonic()) / (len(addresses) - number)
             try:
-                self._socket = socket(family, kind, protocol)
-                self._connect_to(self._socket, address, monotonic() + share)
+                self._socket = sock = socket(family, kind, protocol)
+                sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
+                sock.setsockopt(SOL_SOCKET, SO_KEEPALIVE, 1)
+                sock.settimeout(max(share, 0.001))
+                sock.connect(address)
                 return
             except Exception as error:
                 self.close()
                 problem = error
         raise problem
-
-    def _connect_to(self, sock: socket, address: Any, deadline: float) -> None:
-        sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
-        sock.setsockopt(SOL_SOCKET, SO_KEEPALIVE, 1)
-        sock.setblocking(False)
-        code = sock.connect_ex(address)
-        if code == EINPROGRESS:
-            poller = poll()
-            poller.register(sock, POLLOUT)
-            while not poller.poll(1000 * _next_wait(deadline, self._closing)):
-                pass
-            code = sock.getsockopt(SOL_SOCKET, SO_ERROR)
-        if code:
-            raise OSError(code, strerror(code))
 
     def _start_tls(self, context: SSLContext, deadline: float) -> None:
         # A certificate has neither the dot that ends a full name nor the zone of an IPv6 address.
@@ -180,17 +176,6 @@ class BrokerConnection:
             "certificate_of": ", ".join(name for _, name in peer.get("subjectAltName", ())),
             "valid_until": f"{datetime.fromtimestamp(cert_time_to_seconds(peer['notAfter']), UTC):%Y-%m-%dT%H:%M:%SZ}",
         }
-
-    def _ask_versions(self, deadline: float) -> BrokerVersions:
-        request = ApiVersions(__version__)
-        version = request.VERSIONS[-1]
-        answer = self.exchange(request, deadline, version)
-        if answer.error_code == UNSUPPORTED_VERSION and version:
-            _, newest = answer.versions.get(request.API_KEY, (0, 0))
-            answer = self.exchange(request, deadline, max(0, min(newest, version - 1)))
-        if answer.error_code:
-            raise CodeError(answer.error_code)
-        return answer
 
     def authenticate(self, deadline: float) -> float:
         """Authenticate with SASL; repeated on the same connection before a session expires (KIP-368).
@@ -366,13 +351,6 @@ def _next_wait(deadline: float, closing: Event) -> float:
     return min(left, SLICE)
 
 
-def _resolve(server: Server, deadline: float, closing: Event) -> list[Any]:
-    """Return the addresses of a server, as `getaddrinfo` does."""
-    with suppress(gaierror):
-        return getaddrinfo(server.host, server.port, AF_UNSPEC, SOCK_STREAM, flags=AI_NUMERICHOST)
-    return _look_up(lambda: _addresses(server), deadline, closing)
-
-
 def canonical_servers(server: Server, deadline: float, closing: Event) -> list[Server]:
     """Return a server once for each of its addresses, by the name that belongs to the address, as Java does.
 
@@ -398,8 +376,8 @@ def canonical_servers(server: Server, deadline: float, closing: Event) -> list[S
         return [server]
 
 
-def _addresses(server: Server) -> list[Any]:
-    return getaddrinfo(server.host, server.port, AF_UNSPEC, SOCK_STREAM)
+def _addresses(server: Server, flags: int = 0) -> list[Any]:
+    return getaddrinfo(server.host, server.port, AF_UNSPEC, SOCK_STREAM, flags=flags)
 
 
 def _look_up(ask: Callable[[], list[T]], deadline: float, closing: Event) -> list[T]:

@@ -109,7 +109,10 @@ class ClusterConnection:
             try:
                 version = broker.choose_version(request)
             except TooOldError:
-                raise self._too_old(broker) from None
+                raise UnsupportedError(
+                    f"{self.name} runs Kafka {BrokerRelease.of(broker.versions)}, which does not support this request",
+                    remedy=service_hint([broker.server.host]) or f"{NEEDS_CLIENT_QUOTAS}.",
+                ) from None
             # What cannot be encoded raises here, before anything goes out.
             frame = broker.encode(request, version)
             deadline = monotonic() + timeout
@@ -169,45 +172,28 @@ class ClusterConnection:
 
     def _ready(self, ready_by: float) -> BrokerConnection:
         """Return a connection on which the next request goes out at once."""
-        self._wait_for_throttle(ready_by)
         broker = self.broker
-        if broker is not None and broker.is_idle and broker.must_authenticate:
-            self._authenticate(broker)
-        # The broker may have ended an idle connection, or the session of it.
-        if self.broker is None or not self.broker.is_idle:
-            self._drop()
-            return self._reconnect(min(ready_by, monotonic() + self._timeout))
-        return self.broker
-
-    def _wait_for_throttle(self, ready_by: float) -> None:
-        """Wait as long as the broker asked for: it would not read from the connection meanwhile."""
+        # While it throttles, a broker would not read from the connection.
         if self._quiet_until > ready_by:
-            server = self.broker.server if self.broker is not None else self.name
             raise ClusterError(
-                f"{server} throttles this client for longer than its timeout, perhaps by its own quota; nothing "
-                "was sent."
+                f"{broker.server if broker is not None else self.name} throttles this client for longer than its"
+                " timeout, perhaps by its own quota; nothing was sent."
             )
         self._pause(self._quiet_until)
-
-    def _pause(self, until: float) -> None:
-        while (left := until - monotonic()) > 0 and not self._closing.wait(min(left, SLICE)):
-            pass
-        if self._closing.is_set():
-            raise ClusterError(f"The connection to {self.name} is closed.")
-
-    def _authenticate(self, broker: BrokerConnection) -> None:
-        """Renew a session; where that fails for another reason than the credentials, a new connection is tried."""
-        try:
-            broker.authenticate(monotonic() + self._timeout)
-        except Exception as error:
-            self._drop()
-            if isinstance(error, (CodeError, LoginError, UnprovenError)):
-                raise connect_error(
-                    self.name, self._config, [self._failure(broker, Stage.SASL, error, self._timeout)]
-                ) from None
-
-    def _reconnect(self, deadline: float) -> BrokerConnection:
-        backoff = _FIRST_BACKOFF
+        if broker is not None and broker.is_idle and broker.must_authenticate:
+            try:
+                broker.authenticate(monotonic() + self._timeout)
+            except Exception as error:
+                self._drop()
+                # For another reason than the credentials, a new connection is tried.
+                if isinstance(error, (CodeError, LoginError, UnprovenError)):
+                    failure = self._failure(broker, Stage.SASL, error, self._timeout)
+                    raise connect_error(self.name, self._config, [failure]) from None
+        # The broker may have ended an idle connection, or the session of it.
+        if self.broker is not None and self.broker.is_idle:
+            return self.broker
+        self._drop()
+        deadline, backoff = min(ready_by, monotonic() + self._timeout), _FIRST_BACKOFF
         while failures := self._open(deadline):
             if monotonic() + backoff > deadline or any(failure.is_certain for failure in failures):
                 raise connect_error(self.name, self._config, failures)
@@ -216,6 +202,12 @@ class ClusterConnection:
         if self.broker is None:
             raise ClusterError(f"The connection to {self.name} is closed.")
         return self.broker
+
+    def _pause(self, until: float) -> None:
+        while (left := until - monotonic()) > 0 and not self._closing.wait(min(left, SLICE)):
+            pass
+        if self._closing.is_set():
+            raise ClusterError(f"The connection to {self.name} is closed.")
 
     def _open(self, deadline: float) -> list[Failure]:
         """Connect to the first server that can be used, trying each once; return what went wrong if none can."""
@@ -234,12 +226,8 @@ class ClusterConnection:
 
     def _try(self, server: Server, seconds: float) -> Failure | None:
         """Connect to one server; return what went wrong, if anything did."""
-        broker = self.broker = BrokerConnection(
-            server,
-            self._config,
-            ssl_context=self._ssl_context,
-            closing=self._closing,
-        )
+        broker = BrokerConnection(server, self._config, ssl_context=self._ssl_context, closing=self._closing)
+        self.broker = broker
         stage: Stage | None = None
         try:
             metadata = broker.open(monotonic() + seconds)
@@ -271,12 +259,6 @@ class ClusterConnection:
         if isinstance(error, TooOldError):
             stage = Stage.METADATA
         return Failure(server=str(broker.server), stage=stage, cause=error, seconds=round(seconds, 1))
-
-    def _too_old(self, broker: BrokerConnection) -> UnsupportedError:
-        return UnsupportedError(
-            f"{self.name} runs Kafka {BrokerRelease.of(broker.versions)}, which does not support this request",
-            remedy=service_hint([broker.server.host]) or f"{NEEDS_CLIENT_QUOTAS}.",
-        )
 
     def _abandon(self, broker: BrokerConnection) -> None:
         """Close the connection to a broker that failed, and move it to the end of the list."""

@@ -9,15 +9,13 @@ behind a proxy or with a connection quota. The messages therefore never suggest 
 
 from __future__ import annotations
 
-from binascii import Error as Base64Error
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from enum import IntEnum
-from re import DOTALL, MULTILINE
+from re import MULTILINE
 from re import compile as regex
 from socket import gaierror
-from ssl import PEM_cert_to_DER_cert, SSLCertVerificationError, SSLEOFError, SSLError, SSLZeroReturnError
-from typing import Final, NamedTuple
+from ssl import SSLCertVerificationError, SSLEOFError, SSLError, SSLZeroReturnError
+from typing import Final
 
 from msgspec import Struct
 
@@ -26,38 +24,6 @@ from quotaform.cluster.wire.message import MalformedError
 from quotaform.model.errors import AuthenticationError, ClusterError, ConnectError, UnsupportedError
 from quotaform.model.server import ALLOWED_HOSTS, LIST_IT, UNLISTED, shown_host
 from quotaform.model.text import inert
-
-_TIME: Final = rb"(?:\x17\x0d|\x18\x0f)([0-9]{12,14})Z"
-_VALIDITY: Final = regex(rb"\x30." + _TIME + _TIME, DOTALL).search
-"""The Validity of RFC 5280 in DER: a SEQUENCE of two times, each short (UTCTime) or long (GeneralizedTime)."""
-
-_PEM: Final = regex(r"-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----").search
-
-
-class Validity(NamedTuple):
-    """From when until when a certificate is valid, in UTC."""
-
-    begin: datetime
-    end: datetime
-
-    def __str__(self) -> str:
-        return f"it is valid from {self.begin:%Y-%m-%dT%H:%M:%SZ} until {self.end:%Y-%m-%dT%H:%M:%SZ}"
-
-
-def read_validity(text: str) -> Validity | None:
-    """Return the validity of the first certificate of a PEM text, `None` when there is none that can be read."""
-    pem = _PEM(text)
-    try:
-        found = _VALIDITY(PEM_cert_to_DER_cert(pem[0])) if pem else None
-        return Validity(*map(_time, found.groups())) if found else None
-    except (Base64Error, ValueError):
-        return None
-
-
-def _time(digits: bytes) -> datetime:
-    # Two digits of a year are 1950 to 2049 (RFC 5280, 4.1.2.5.1).
-    century = "" if len(digits) == 14 else "19" if digits[:2] >= b"50" else "20"
-    return datetime.strptime(century + digits.decode(), "%Y%m%d%H%M%S").replace(tzinfo=UTC)
 
 
 class LostError(Exception):
@@ -226,12 +192,8 @@ SASL_FAILED: Final = 58
 """SASL_AUTHENTICATION_FAILED"""
 _CODES: Final = {33: "NotOffered", 34: "NoSasl", SASL_FAILED: "Refused"}
 """UNSUPPORTED_SASL_MECHANISM, and ILLEGAL_SASL_STATE: SASL was begun on a listener without it."""
-_NOT_NOW: Final = {9: "is not valid yet", 10: "has expired"}
-_HOST_MISMATCH: Final = frozenset({62, 64})
-_SELF_SIGNED: Final = 18
+_CERTIFICATE_CODES: Final = {9: "NotNow", 10: "NotNow", 62: "HostMismatch", 64: "HostMismatch"}
 """Verify codes of OpenSSL (x509_vfy.h)."""
-_TLS_ALERT: Final = b"\x15"
-_HTTP: Final = b"HTTP"
 
 _TEXT: Final = """
 CONNECT UnlistedError: {server} {unlisted}; {list_it}
@@ -252,24 +214,18 @@ TLS Exception: {server} closed the connection during the TLS handshake;
     listener with security.protocol={protocol}, and try again
 TLS HostMismatch: the certificate of {server} was not issued for {host};
     connect by a name that the certificate contains, or have it issued for this one
-TLS NotNow: the certificate of {server}, or one in its chain, {state};
+TLS NotNow: the certificate of {server}, or one in its chain, is not valid now ({why});
     renew it on the broker, or check the clock of this machine
-TLS SelfSigned: the certificate of {server} is self-signed and not trusted; if it is the right one, {give_it}
 TLS Untrusted: the certificate of {server} is not trusted ({why}); {give_issuer}
 TLS NoVersion: {server} and this client have no TLS version in common;
     compare ssl.enabled.protocols of this client and of the broker
 TLS NoCertificate: {server} requires a client certificate, but none is configured;
     give one with ssl.keystore.type=PEM and ssl.keystore.location (key and certificate chain)
-TLS OwnNotNow: {server} did not accept the client certificate, which {state}: {validity};
-    renew it, or check the clock of this machine
-TLS OwnExpired: {server} says that the client certificate, or one in its chain, has expired;
-    renew it, or check the clocks of this machine and of the broker
 TLS OwnRefused: {server} did not accept the client certificate ({reason});
-    use one that a CA in the broker's truststore issued, with its whole chain
-TLS HandshakeWithCertificate: {server} refused the TLS handshake ({reason});
-    check that its truststore holds the CA of the client certificate, and compare ssl.cipher.suites
+    use one that is valid now and that a CA in the broker's truststore issued, with its whole chain
 TLS Handshake: {server} refused the TLS handshake ({reason});
-    if it requires a client certificate, give one with ssl.keystore.location; compare ssl.cipher.suites
+    if it requires a client certificate, give one with ssl.keystore.location whose CA is in its truststore; compare
+    ssl.cipher.suites
 
 API_VERSIONS SpeaksTls: {server} speaks TLS but security.protocol is {protocol};
     set security.protocol={with_tls} (and ssl.truststore.location), or use the port of a listener without TLS
@@ -312,8 +268,7 @@ _SENTENCES: Final = {
     for stage, case, sentence in regex(r"^([A-Z_]+) (\w+):((?:.*\n)(?: .*\n)*)", MULTILINE).findall(_TEXT)
 }
 _AUTHENTICATION: Final = frozenset({
-    "NoCertificate", "OwnNotNow", "OwnExpired", "OwnRefused", "HandshakeWithCertificate", "Handshake",
-    "NotOffered", "NoSasl", "Refused", "UnprovenError",
+    "NoCertificate", "OwnRefused", "Handshake", "NotOffered", "NoSasl", "Refused", "UnprovenError",
 })  # fmt: skip
 """The cases that are an `AuthenticationError`, as is a connection that ends while one authenticates."""
 
@@ -347,6 +302,7 @@ def _explain(config: ClientConfig, failure: Failure) -> tuple[type[ClusterError]
     if isinstance(cause, LoginError):
         shown = host if "${" in server else cause.name
         return AuthenticationError, cause.problem.replace("{name}", shown), cause.remedy
+    has_truststore = config.tls is not None and config.tls.ca is not None
     facts: dict[str, object] = {
         "server": server,
         "host": host,
@@ -361,12 +317,15 @@ def _explain(config: ClientConfig, failure: Failure) -> tuple[type[ClusterError]
         "with_tls": "SASL_SSL" if config.is_sasl else "SSL",
         "with_sasl": "SASL_SSL" if config.is_tls else "SASL_PLAINTEXT",
         "without_sasl": "SSL" if config.is_tls else "PLAINTEXT",
+        "give_issuer": "add the CA that issued it to the truststore of the client properties, which does not contain it"
+        if has_truststore
+        else "give the CA that issued it with ssl.truststore.type=PEM and ssl.truststore.location",
         "said": f" and answered {cause.said}" if isinstance(cause, CodeError) and cause.said else "",
     }
     if credentials is not None:
         who = f"{credentials.who} ({credentials.mechanism})"
         facts |= {"mechanism": credentials.mechanism, "who": who, "check": credentials.check}
-    stage, case = next(each for each in _cases(config, failure, facts) if each in _SENTENCES)
+    stage, case = next(each for each in _cases(config, failure) if each in _SENTENCES)
     problem, remedy = _SENTENCES[stage, case]
     kind: type[ClusterError] = ConnectError
     if case in _AUTHENTICATION or (stage, case) == ("SASL", "Exception"):
@@ -376,66 +335,29 @@ def _explain(config: ClientConfig, failure: Failure) -> tuple[type[ClusterError]
     return kind, problem.format_map(facts), remedy.format_map(facts)
 
 
-def _cases(config: ClientConfig, failure: Failure, facts: dict[str, object]) -> Iterator[tuple[str, str]]:
+def _cases(config: ClientConfig, failure: Failure) -> Iterator[tuple[str, str]]:
     """Yield stage and case, the most exact one first."""
     cause, stage = failure.cause, failure.stage.name
     if isinstance(cause, CertificateError):
-        yield stage, _certificate_case(config, cause, facts)
+        yield stage, _CERTIFICATE_CODES.get(cause.code, "Untrusted")
     elif isinstance(cause, SSLError) and failure.stage in (Stage.TLS, Stage.API_VERSIONS):
-        yield Stage.TLS.name, _alert_case(config, cause, facts)
+        # With TLS 1.3 the alert about a client certificate comes after the handshake.
+        alert = f"{cause.reason or ''} {cause}".upper()
+        if "PROTOCOL_VERSION" in alert or "UNSUPPORTED_PROTOCOL" in alert:
+            yield "TLS", "NoVersion"
+        elif "ALERT" in alert and ("CERTIFICATE" in alert or "UNKNOWN_CA" in alert):
+            yield "TLS", "OwnRefused" if config.has_certificate else "NoCertificate"
+        elif "ALERT" in alert and "HANDSHAKE_FAILURE" in alert:
+            yield "TLS", "Handshake"
         if isinstance(cause, (SSLEOFError, SSLZeroReturnError)) or "EOF" in (cause.reason or ""):
             yield stage, "Exception"
     elif isinstance(cause, NotKafkaError):
         begin = cause.first_bytes
-        yield stage, "SpeaksTls" if begin[:1] == _TLS_ALERT else "SpeaksHttp" if begin == _HTTP else ""
+        # A TLS alert begins with 0x15.
+        yield stage, "SpeaksTls" if begin[:1] == b"\x15" else "SpeaksHttp" if begin == b"HTTP" else ""
     elif isinstance(cause, CodeError):
         yield stage, _CODES.get(cause.code, "")
     for kind in type(cause).__mro__:
         if kind is Exception and not config.is_sasl:
             yield stage, "WithoutSasl"
         yield stage, kind.__name__
-
-
-def _certificate_case(config: ClientConfig, error: CertificateError, facts: dict[str, object]) -> str:
-    if error.code in _HOST_MISMATCH:
-        return "HostMismatch"
-    if error.code in _NOT_NOW:
-        facts["state"] = _NOT_NOW[error.code]
-        return "NotNow"
-    give = "give {} with ssl.truststore.type=PEM and ssl.truststore.location"
-    if config.tls is not None and config.tls.ca is not None:
-        give = "add {} to the truststore of the client properties, which does not contain it"
-    facts |= {"give_it": give.format("it"), "give_issuer": give.format("the CA that issued it")}
-    return "SelfSigned" if error.code == _SELF_SIGNED else "Untrusted"
-
-
-def _alert_case(config: ClientConfig, cause: SSLError, facts: dict[str, object]) -> str:
-    """Return what a server's TLS alert is about; an empty text for one that says nothing."""
-    alert = f"{cause.reason or ''} {cause}".upper()
-    if "PROTOCOL_VERSION" in alert or "UNSUPPORTED_PROTOCOL" in alert:
-        return "NoVersion"
-    if "ALERT" not in alert:
-        return ""
-    if "CERTIFICATE" in alert or "UNKNOWN_CA" in alert:
-        if not config.has_certificate:
-            return "NoCertificate"
-        validity = certificate_validity(config)
-        if validity is not None and (state := _state(validity)):
-            facts |= {"state": state, "validity": validity}
-            return "OwnNotNow"
-        return "OwnExpired" if "EXPIRED" in (cause.reason or "") else "OwnRefused"
-    if "HANDSHAKE_FAILURE" in alert:
-        return "HandshakeWithCertificate" if config.has_certificate else "Handshake"
-    return ""
-
-
-def _state(validity: Validity) -> str:
-    """Return in words why a certificate is not valid now; an empty text if it is."""
-    now = datetime.now(UTC)
-    return "has expired" if now > validity.end else "is not valid yet" if now < validity.begin else ""
-
-
-def certificate_validity(config: ClientConfig) -> Validity | None:
-    """Return when the client's own certificate is valid; `None` without one, or if that cannot be read."""
-    store = config.tls.key_store if config.tls is not None else None
-    return read_validity(store.reveal()) if store is not None else None

@@ -174,6 +174,7 @@ class ScriptedConnection(ClusterConnection):
         self.timeouts: list[float] = []
 
     def send(self, request: Any, *, timeout: float, silence: float | None = None) -> Any:
+        request.encode(request.VERSIONS[-1])
         self.requests.append(request)
         self.timeouts.append(timeout)
         step = self._script.pop(0)

@@ -12,8 +12,8 @@ from time import monotonic
 from types import SimpleNamespace
 from typing import Any, Final
 
+from quotaform.cluster.broker import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.client.config import ClientConfig
-from quotaform.cluster.kafka import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.sasl.password import Password, scram
 from quotaform.cluster.wire.broker_connection import BrokerConnection
 from quotaform.cluster.wire.failure import (

@@ -18,9 +18,10 @@ from typing import Any, Final
 
 import pytest
 
+from quotaform.cluster.broker import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.client.config import ClientConfig, Exchange
 from quotaform.cluster.client.tls import Tls
-from quotaform.cluster.kafka import AlterClientQuotas, DescribeClientQuotas, KafkaGateway
+from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.sasl.password import Password
 from quotaform.cluster.wire.broker_connection import BrokerConnection
 from quotaform.cluster.wire.cluster_connection import ClusterConnection

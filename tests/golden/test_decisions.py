@@ -27,9 +27,17 @@ from quotaform.apply.alter import alter_entity
 from quotaform.apply.audit import read_run
 from quotaform.apply.freshness import as_if_applied
 from quotaform.apply.run import require_recent
-from quotaform.cluster.broker import AlteredEntity, BrokerRelease, service_hint, split_alterations
+from quotaform.cluster.broker import (
+    AlterClientQuotas,
+    AlteredEntity,
+    BrokerRelease,
+    DescribeClientQuotas,
+    refusal_of,
+    service_hint,
+    split_alterations,
+)
 from quotaform.cluster.gateway import BrokerConfig, read_actual, read_settled
-from quotaform.cluster.kafka import AlterClientQuotas, DescribeClientQuotas, KafkaGateway, refusal_of
+from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.report import render_altered
 from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.cluster.wire.message import DescribeResponse, MalformedError

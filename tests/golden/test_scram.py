@@ -10,19 +10,23 @@ from typing import Any
 
 import pytest
 
-from quotaform.cluster.records import dump_scram, dump_scram_result
-from quotaform.cluster.report import render_scram, render_scram_result
-from quotaform.cluster.scram import AlterUserScramCredentials, ScramGateway
-from quotaform.cluster.scram_credential import (
-    ScramAlteration,
+from quotaform.cluster.records import (
     ScramCredential,
-    ScramDeletion,
     ScramError,
     ScramMechanism,
     ScramResult,
     ScramRow,
-    ScramUpsertion,
     ScramUser,
+    dump_scram,
+    dump_scram_result,
+)
+from quotaform.cluster.report import render_scram, render_scram_result
+from quotaform.cluster.scram import (
+    AlterUserScramCredentials,
+    ScramAlteration,
+    ScramDeletion,
+    ScramGateway,
+    ScramUpsertion,
 )
 from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.cluster.wire.message import DescribeResponse
@@ -42,21 +46,16 @@ USERS = (
 )
 
 
-def upsertion(user: str) -> ScramUpsertion:
-    made = {"salt": b"s", "salted_password": b"hidden"}
-    return ScramUpsertion(user=user, mechanism=ScramMechanism.SHA_512, iterations=4096, **made)
-
-
 def test_credentials_and_their_changes_are_shown_like_this(golden: Golden) -> None:
     result = ScramResult(
         (
-            ScramRow.of(upsertion("alice"), Outcome.OK),
-            ScramRow.of(upsertion(FORGED), Outcome.REFUSED, 93, FORGED),
-            ScramRow.of(upsertion("c"), Outcome.UNKNOWN, None, "No answer."),
-            ScramRow.of(upsertion("d"), Outcome.NOT_SENT, None, "Not sent: no connection"),
+            ScramRow("alice", "SCRAM-SHA-512", 4096, Outcome.OK),
+            ScramRow(FORGED, "SCRAM-SHA-512", 4096, Outcome.REFUSED, 93, FORGED),
+            ScramRow("c", "SCRAM-SHA-512", 4096, Outcome.UNKNOWN, None, "No answer."),
+            ScramRow("d", "SCRAM-SHA-512", 4096, Outcome.NOT_SENT, None, "Not sent: no connection"),
         )
     )
-    deleted = ScramResult((ScramRow.of(ScramDeletion("a", ScramMechanism.SHA_256), Outcome.OK),))
+    deleted = ScramResult((ScramRow("a", ScramMechanism.SHA_256, None, Outcome.OK),))
     shown = [render_scram(USERS, "lab"), render_scram((), "lab"), *map(render_scram_result, (result, deleted))]
     written = {"scram": dump_scram(USERS, "lab", "id"), "scram-result": dump_scram_result(result, "lab", "id")}
     for name, text in written.items():

@@ -11,9 +11,8 @@ from typing import Final
 
 import pytest
 
-from quotaform.cluster.broker import BrokerRelease
+from quotaform.cluster.broker import AlterClientQuotas, BrokerRelease, DescribeClientQuotas
 from quotaform.cluster.client.config import ClientConfig
-from quotaform.cluster.kafka import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.wire.broker_connection import BrokerConnection
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.model.alteration import Alteration

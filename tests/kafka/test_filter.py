@@ -11,9 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quotaform import ANY, Entity, EntityFilter, FilterComponent, QuotaAdmin, Rule
-from quotaform.cluster.broker import require_success
+from quotaform.cluster.broker import DescribeClientQuotas, require_success
 from quotaform.cluster.client.config import ClientConfig
-from quotaform.cluster.kafka import DescribeClientQuotas
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.model.errors import ClusterError, InvalidRequestError, UnsupportedError
 from quotaform.model.filter import select

@@ -15,7 +15,8 @@ from typing import Final
 
 import pytest
 
-from quotaform.cluster.kafka import AlterClientQuotas, KafkaGateway
+from quotaform.cluster.broker import AlterClientQuotas
+from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.model.alteration import Alteration, AlterResult, Outcome
 from quotaform.model.entity import Entity

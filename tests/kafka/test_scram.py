@@ -18,15 +18,8 @@ from quotaform.cli.main import run
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.kafka import KafkaGateway
-from quotaform.cluster.scram import ScramGateway, make_upsertion
-from quotaform.cluster.scram_credential import (
-    ScramCredential,
-    ScramDeletion,
-    ScramError,
-    ScramMechanism,
-    ScramUpsertion,
-    ScramUser,
-)
+from quotaform.cluster.records import ScramCredential, ScramError, ScramMechanism, ScramUser
+from quotaform.cluster.scram import ScramDeletion, ScramGateway, ScramUpsertion, make_upsertion
 from quotaform.model.alteration import Outcome
 from quotaform.model.errors import AuthorizationError
 from quotaform.model.text import Secret

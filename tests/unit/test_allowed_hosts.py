@@ -11,7 +11,7 @@ from socket import create_server, socket
 import pytest
 
 from quotaform.cli.main import run
-from quotaform.cluster.kafka import DescribeBrokerConfig
+from quotaform.cluster.broker import DescribeBrokerConfig
 from quotaform.http.message import Url
 from quotaform.model.errors import ConnectError, MetricsError
 from quotaform.model.server import ALLOWED_HOSTS

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from quotaform.cluster.broker import (
-    MAX_NAME_BYTES,
+    AlterClientQuotas,
     AlteredEntity,
     BrokerRelease,
     grant_remedy,
@@ -20,10 +20,10 @@ from quotaform.cluster.broker import (
     split_alterations,
     with_alter_remedy,
 )
-from quotaform.cluster.kafka import AlterClientQuotas, KafkaGateway
+from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.wire.message import DescribeResponse
 from quotaform.model.alteration import Alteration, Outcome
-from quotaform.model.entity import Entity
+from quotaform.model.entity import MAX_NAME_BYTES, Entity
 from quotaform.model.errors import AuthorizationError, ClusterError, InvalidRequestError
 from quotaform.sandbox.release import RELEASES
 from tests.scripted_gateway import ScriptedConnection
@@ -98,13 +98,13 @@ class TestRefusing:
             (alteration("a", 2**53 + 1), "k0 is 9007199254740993, which a double cannot represent exactly"),
             (Alteration(Entity.of([("user", "a"), ("user", "b")]), {}), "names an entity type twice"),
             (Alteration(Entity.of([("user", b"a")]), {}), "the name b'a' is not a string"),  # type: ignore[list-item]
-            (alteration("x\ud800"), r'name "x\ud800" contains a lone surrogate'),
+            (alteration("x\ud800"), r'"x\ud800" contains a lone surrogate'),
             (
                 alteration("x" * (MAX_NAME_BYTES + 1)),
-                "the name has 32,768 bytes in UTF-8; a broker reads at most 32,767",
+                "a name has 32,768 bytes in UTF-8; a broker reads at most 32,767",
             ),
-            (alteration("é" * 16_384), "the name has 32,768 bytes in UTF-8"),
-            (Alteration(Entity({"t" * 40_000: "x"}), {}), "the entity type has 40,000 bytes in UTF-8"),
+            (alteration("é" * 16_384), "a name has 32,768 bytes in UTF-8"),
+            (Alteration(Entity({"t" * 40_000: "x"}), {}), "a name has 40,000 bytes in UTF-8"),
         ],
     )
     def test_what_no_broker_could_read_is_refused_before_anything_is_sent(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from quotaform.cluster.scram_credential import ScramCredential, ScramMechanism, ScramUser
+from quotaform.cluster.records import ScramCredential, ScramMechanism, ScramUser
 from quotaform.desired.config import Cluster
 from quotaform.desired.tree import SourceFile
 from quotaform.model.errors import ClusterError, UsageError

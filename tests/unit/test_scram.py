@@ -15,8 +15,17 @@ import pytest
 
 from quotaform.cli.command.scram import read_password_file
 from quotaform.cluster import scram
-from quotaform.cluster.scram import STDIN, is_open_to_all, make_upsertion, require_password, split_scram
-from quotaform.cluster.scram_credential import ScramAlteration, ScramDeletion, ScramMechanism, ScramUpsertion
+from quotaform.cluster.records import ScramMechanism
+from quotaform.cluster.scram import (
+    STDIN,
+    ScramAlteration,
+    ScramDeletion,
+    ScramUpsertion,
+    is_open_to_all,
+    make_upsertion,
+    require_password,
+    split_scram,
+)
 from quotaform.model.errors import UsageError
 from quotaform.model.text import Secret
 

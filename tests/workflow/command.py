@@ -22,7 +22,8 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 from unittest import mock
 
-from quotaform.cluster.kafka import AlterClientQuotas, KafkaGateway
+from quotaform.cluster.broker import AlterClientQuotas
+from quotaform.cluster.kafka import KafkaGateway
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, same_value

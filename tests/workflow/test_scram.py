@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from quotaform.cluster.scram import ScramGateway, make_upsertion
-from quotaform.cluster.scram_credential import ScramDeletion, ScramMechanism
+from quotaform.cluster.records import ScramMechanism
+from quotaform.cluster.scram import ScramDeletion, ScramGateway, make_upsertion
 from quotaform.model.text import Secret
 from quotaform.sandbox import Sandbox
 from tests.waiting import wait_until

@@ -16,14 +16,24 @@ UpdateMetadata.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
-from math import isfinite
+from math import floor, isfinite
 from re import search
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
-from quotaform.cluster.wire.message import DescribeResponse
+from quotaform.cluster.records import ScramMechanism
+from quotaform.cluster.wire.message import (
+    FLOAT64,
+    INT8,
+    BrokerRequest,
+    DescribeResponse,
+    MalformedError,
+    ResponseReader,
+    Writer,
+)
 from quotaform.model.alteration import (
     CLUSTER_AUTHORIZATION_FAILED,
     ERRORS_BY_CODE,
@@ -32,9 +42,10 @@ from quotaform.model.alteration import (
     AlterRow,
     Outcome,
 )
-from quotaform.model.entity import MAX_NAME_BYTES as MAX_NAME_BYTES
-from quotaform.model.entity import Entity, EntityPart, spell_name
+from quotaform.model.entity import IP, Entity, EntityPart, spell_name
 from quotaform.model.errors import AuthorizationError, ClusterError, UnknownOutcomeError, UnsupportedError
+from quotaform.model.filter import EntityFilter, FilterComponent, Rule
+from quotaform.model.quota_key import QUOTA_KEYS, NumberKind
 from quotaform.model.text import inert
 
 Number = tuple[int, int]
@@ -161,10 +172,6 @@ MAX_OPS: Final = 4_000
 MAX_BYTES: Final = 1 << 20
 """Encoded bytes per request, an eighth of the size at which a controller resigns."""
 
-_ENTRY_BYTES: Final = 8
-_STRING_BYTES: Final = 4
-_OP_BYTES: Final = 16
-
 ALTER_ACL: Final = f"The principal is not authorised to alter client quotas: {grant_remedy('ALTER_CONFIGS')}"
 
 AlteredEntity = tuple[Iterable[EntityPart], int, str | None]
@@ -208,42 +215,27 @@ def split_alterations(
                 f"{alteration.entity.address} is altered twice in one call; merge its ops into one alteration"
             )
         seen.add(alteration.entity)
-    return cut(alterations, lambda each: (len(each.ops) or 1, _measure(each)), max_ops, max_bytes)
+    return cut(alterations, _measure, max_ops, max_bytes)
 
 
-def _measure(alteration: Alteration) -> int:
-    """Return an upper bound of the encoded size."""
-    parts, ops = alteration.entity.parts, alteration.ops
-    if len(parts) > 1 and len(dict(parts)) < len(parts):
-        raise ValueError(f"{alteration.entity.address} names an entity type twice")
-    for text in chain.from_iterable(parts):
+def _measure(alteration: Alteration) -> tuple[int, int]:
+    """Return how many ops an alteration has, and an upper bound of its bytes: those of a request of its own."""
+    entity, ops = alteration.entity, alteration.ops
+    if len(entity.parts) > 1 and len(dict(entity.parts)) < len(entity.parts):
+        raise ValueError(f"{entity.address} names an entity type twice")
+    for text in chain.from_iterable(entity.parts):
         if not isinstance(text, str | None):  # `Entity.of` does not look.
-            raise ValueError(f"{alteration.entity!r:.200}: the name {text!r:.100} is not a string")
-    total = _ENTRY_BYTES
+            raise ValueError(f"{entity!r:.200}: the name {text!r:.100} is not a string")
     try:
-        for entity_type, name in parts:
-            total += text_size(entity_type, "entity type") + 2 * _STRING_BYTES
-            total += 0 if name is None else text_size(name, "name") + _STRING_BYTES
         for key, value in ops.items():
-            total += text_size(key, "quota key") + _STRING_BYTES + _OP_BYTES
             if value is not None:
                 _check_value(key, value)
+        return len(ops) or 1, len(AlterClientQuotas([alteration]).encode(AlterClientQuotas.VERSIONS[-1]))
     except ValueError as error:
-        raise ValueError(f"{_address(alteration)}: {error}") from None
-    return total
-
-
-def text_size(text: str, what: str) -> int:
-    """Return how many bytes a text has. Raises `ValueError` if no broker can read it; `what` is what it is."""
-    try:
-        size = len(text) if text.isascii() else len(text.encode())
-    except UnicodeEncodeError:
-        raise ValueError(
-            f"the {what} {spell_name(text)} contains a lone surrogate, which is not valid Unicode"
-        ) from None
-    if size > MAX_NAME_BYTES:
-        raise ValueError(f"the {what} has {size:,} bytes in UTF-8; a broker reads at most {MAX_NAME_BYTES:,}")
-    return size
+        address = entity.address
+        if len(address) > 120:
+            address = f"{address[:100]}… ({len(address):,} characters)"
+        raise ValueError(f"{address}: {error}") from None
 
 
 def _check_value(key: str, value: float) -> None:
@@ -257,11 +249,6 @@ def _check_value(key: str, value: float) -> None:
         raise ValueError(
             f"{spell_name(key)} is {value}, which a double cannot represent exactly; the nearest is {int(float(value))}"
         )
-
-
-def _address(alteration: Alteration) -> str:
-    address = alteration.entity.address
-    return address if len(address) <= 120 else f"{address[:100]}… ({len(address):,} characters)"
 
 
 def match_rows(chunk: Sequence[Alteration], answer: Iterable[AlteredEntity], hint: str = "") -> tuple[AlterRow, ...]:
@@ -310,3 +297,181 @@ def outcome_of(code: int, message: str | None, *, denied: str, hint: str = "") -
 def rows_of(chunk: Iterable[Alteration], outcome: Outcome, reason: str) -> tuple[AlterRow, ...]:
     """Return the same row for each alteration, for requests without a response."""
     return tuple(AlterRow(alteration.entity, outcome, None, reason) for alteration in chunk)
+
+
+def refusal_of(alteration: Alteration, release: BrokerRelease) -> str | None:
+    """Return why an alteration must not be sent to a broker, in the words of Kafka 4; `None` if it may be.
+
+    What all brokers refuse themselves is left to them.
+    """
+    if release.has_zookeeper and ":" in (address := alteration.entity.names.get(IP) or ""):
+        return f"{address} is an IPv6 address; {NEEDS_IPV6}."
+    types = alteration.entity.types
+    # How far above a whole number a value of a LONG or INT key may be (`ClientQuotaControlManager`, Kafka 4).
+    tolerance = 0.0 if release.has_zookeeper else 1e-6
+    for key, value in alteration.ops.items():
+        if value is None:
+            continue
+        if key in frozenset(ScramMechanism):
+            return f"Invalid configuration key {key}"
+        known = QUOTA_KEYS.get(key)
+        if known is None or not known.entity_types.issuperset(types):
+            continue
+        if value <= 0:
+            return f"Quota {key} must be greater than 0"
+        if not known.is_whole:
+            continue
+        if value > known.maximum:
+            kind = "a LONG" if known.kind is NumberKind.LONG else "an INT"
+            return f"Proposed value for {key} is too large for {kind}."
+        if value - floor(value) > tolerance:
+            return f"{key} cannot be a fractional value."
+    return None
+
+
+_MATCH_TYPES: Final = {Rule.EXACT: 0, Rule.DEFAULT: 1, Rule.ANY: 2}
+
+_MAX_ENTITIES: Final = 3_000_000
+_MAX_PARTS: Final = 16
+_MAX_KEYS: Final = 1_000
+"""What an answer may hold: of an entity that takes hundreds of bytes here, a few bytes are enough on the wire."""
+
+RawQuotas = dict[Entity, dict[str, float]]
+"""Every entity with every name and value as it came."""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeClientQuotas(BrokerRequest[DescribeResponse[RawQuotas]]):
+    """Ask for the quotas of the entities that a filter selects, which must be one that brokers evaluate."""
+
+    API_KEY = 48
+    VERSIONS = range(2)
+    FLEXIBLE_FROM = 1
+    MAX_RESPONSE = 256 << 20
+
+    entity_filter: EntityFilter
+
+    def _write(self, writer: Writer, version: int) -> None:
+        def component(asked: FilterComponent) -> None:
+            writer.string(asked.entity_type)
+            writer.number(INT8, _MATCH_TYPES[asked.rule])
+            writer.nullable_string(asked.match)
+
+        writer.structures(self.entity_filter.components, component)
+        writer.boolean(self.entity_filter.is_strict)
+
+    def _read(self, reader: ResponseReader, version: int) -> DescribeResponse[RawQuotas]:
+        error_code, error_message = reader.int16(), reader.nullable_string()
+        count = reader.count(_MAX_ENTITIES, "entities")
+        quotas: RawQuotas = {}
+        for _ in range(count):
+            entity = Entity.of(_read_parts(reader))
+            number = reader.count(_MAX_KEYS, "quota keys")
+            values = quotas[entity] = {}
+            for _ in range(number):
+                key = reader.string()
+                values[key] = reader.float64()
+                reader.tags()
+            reader.tags()
+            if len(values) != number:
+                raise MalformedError("it names a quota key of an entity twice")
+        if len(quotas) != count:
+            raise MalformedError("it names an entity twice")
+        return DescribeResponse(error_code, error_message, quotas)
+
+
+def _read_parts(reader: ResponseReader) -> list[EntityPart]:
+    parts: list[EntityPart] = []
+    for _ in range(reader.count(_MAX_PARTS, "entity types")):
+        parts.append((reader.string(), reader.nullable_string()))
+        reader.tags()
+    if len(parts) > 1 and len(dict(parts)) < len(parts):
+        raise MalformedError("it names an entity type of an entity twice")
+    return parts
+
+
+@dataclass(frozen=True, slots=True)
+class AlterClientQuotas(BrokerRequest[Sequence[AlteredEntity]]):
+    """Alter quotas, which must be what `split_alterations` lets pass; its answer has a row for each, in any order."""
+
+    API_KEY = 49
+    VERSIONS = range(2)
+    FLEXIBLE_FROM = 1
+    MAX_RESPONSE = 16 << 20
+
+    alterations: Sequence[Alteration]
+    validate_only: bool = False
+
+    def _write(self, writer: Writer, version: int) -> None:
+        def part(item: EntityPart) -> None:
+            writer.string(item[0])
+            writer.nullable_string(item[1])
+
+        def op(item: tuple[str, float | None]) -> None:
+            key, value = item
+            writer.string(key)
+            # The broker ignores the value of a removal; Kafka's own client sends 0.
+            writer.number(FLOAT64, 0.0 if value is None else value)
+            writer.boolean(value is None)
+
+        def entry(alteration: Alteration) -> None:
+            writer.structures(alteration.entity.parts, part)
+            writer.structures(alteration.ops.items(), op)
+
+        writer.structures(self.alterations, entry)
+        writer.boolean(self.validate_only)
+
+    def _read(self, reader: ResponseReader, version: int) -> Sequence[AlteredEntity]:
+        def row() -> AlteredEntity:
+            error_code, error_message = reader.int16(), reader.nullable_string()
+            return _read_parts(reader), error_code, error_message
+
+        rows = reader.structures(row)
+        if len(rows) > len(self.alterations):
+            raise MalformedError(f"it has {len(rows):,} rows for {len(self.alterations):,} entities")
+        return rows
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeBrokerConfig(BrokerRequest[DescribeResponse[str | None]]):
+    """Ask a broker for one of its configuration values, which only that broker answers; get `None` for none."""
+
+    API_KEY = 32
+    VERSIONS = range(1, 5)
+    FLEXIBLE_FROM = 4
+
+    node_id: int
+    name: str
+
+    def _write(self, writer: Writer, version: int) -> None:
+        def resource(node_id: int) -> None:
+            writer.number(INT8, 4)  # ConfigResource.Type.BROKER
+            writer.string(str(node_id))
+            writer.array([self.name], writer.string)
+
+        writer.structures([self.node_id], resource)
+        writer.boolean(False)  # no synonyms
+        if version >= 3:
+            writer.boolean(False)  # no documentation
+
+    def _read(self, reader: ResponseReader, version: int) -> DescribeResponse[str | None]:
+        def config() -> tuple[str, str | None]:
+            found = reader.string(), reader.nullable_string()
+            for _ in ("read-only", "source", "sensitive"):
+                reader.int8()
+            reader.structures(lambda: (reader.string(), reader.nullable_string(), reader.int8()))  # synonyms
+            if version >= 3:
+                reader.int8()  # its type
+                reader.nullable_string()  # its documentation
+            return found
+
+        def result() -> DescribeResponse[str | None]:
+            code, message = reader.int16(), reader.nullable_string()
+            reader.int8()
+            reader.string()
+            return DescribeResponse(code, message, dict(reader.structures(config)).get(self.name) or None)
+
+        results = reader.structures(result)
+        if len(results) != 1:
+            raise MalformedError("it has not one result for one resource")
+        return results[0]

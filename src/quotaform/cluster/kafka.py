@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from math import floor
 from time import monotonic, sleep
 from typing import Final, Self, TypeVar
 
 from quotaform.cluster.broker import (
-    NEEDS_IPV6,
-    AlteredEntity,
+    AlterClientQuotas,
     BrokerRelease,
+    DescribeBrokerConfig,
+    DescribeClientQuotas,
     match_rows,
+    refusal_of,
     require_success,
     rows_of,
     service_hint,
@@ -20,24 +20,13 @@ from quotaform.cluster.broker import (
 )
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.gateway import BeforeSend, BrokerConfig, Connected, Gateway, do_nothing
-from quotaform.cluster.scram_credential import ScramMechanism
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.cluster.wire.failure import UnansweredError
-from quotaform.cluster.wire.message import (
-    FLOAT64,
-    INT8,
-    BrokerRequest,
-    DescribeResponse,
-    MalformedError,
-    ResponseReader,
-    ResponseT,
-    Writer,
-)
+from quotaform.cluster.wire.message import BrokerRequest, ResponseT
 from quotaform.model.alteration import Alteration, AlterRow, Outcome, RowT
-from quotaform.model.entity import IP, Entity, EntityPart
+from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterError, UnsupportedError, UsageError
-from quotaform.model.filter import EVERYTHING, EntityFilter, FilterComponent, Rule, select
-from quotaform.model.quota_key import QUOTA_KEYS, NumberKind
+from quotaform.model.filter import EVERYTHING, EntityFilter, select
 from quotaform.model.quotas import Quotas, Values
 from quotaform.model.server import Server, parse_servers
 
@@ -152,7 +141,10 @@ class BrokerGateway(Connected):
         answer must not be given up: each try waits twice as long for a byte as the one before.
         """
         deadline = monotonic() + timeout
-        silence = silence or self._silence
+        if silence is None and self.release.has_zookeeper:
+            silence = ZOOKEEPER_SILENCE
+        elif silence is None:
+            silence = SILENCE if len(self.connection.brokers) > 1 else LONE_SILENCE
         attempt = 0
         while True:
             attempt += 1
@@ -164,13 +156,6 @@ class BrokerGateway(Connected):
                     raise
             sleep(0.1 * 2**attempt)
             silence *= 2
-
-    @property
-    def _silence(self) -> float:
-        """Seconds that a first try waits for a byte of the answer."""
-        if self.release.has_zookeeper:
-            return ZOOKEEPER_SILENCE
-        return SILENCE if len(self.connection.brokers) > 1 else LONE_SILENCE
 
     def _alter(self, request: BrokerRequest[ResponseT]) -> ResponseT:
         """Send an alter once; without a response its outcome is unknown."""
@@ -260,23 +245,21 @@ class KafkaGateway(BrokerGateway, Gateway):
                     f"Broker {node_id} was not read, because others took too long to respond."
                 )
                 continue
+            request = DescribeBrokerConfig(node_id, name)
             try:
-                values[node_id] = self._ask_broker(node_id, name)
+                answer = self.connection.send_to(node_id, request, timeout=BROKER_TIMEOUT)
+                require_success(
+                    answer,
+                    subject=f"the configuration of broker {node_id}",
+                    right="DESCRIBE_CONFIGS",
+                    problem=f"Broker {node_id} does not return its configuration; it responded with",
+                )
+                values[node_id] = answer.found
             except UnansweredError as error:
                 errors[node_id] = ClusterError(str(error))
             except ClusterError as error:
                 errors[node_id] = error
         return BrokerConfig(values, errors)
-
-    def _ask_broker(self, node_id: int, name: str) -> str | None:
-        answer = self.connection.send_to(node_id, DescribeBrokerConfig(node_id, name), timeout=BROKER_TIMEOUT)
-        require_success(
-            answer,
-            subject=f"the configuration of broker {node_id}",
-            right="DESCRIBE_CONFIGS",
-            problem=f"Broker {node_id} does not return its configuration; it responded with",
-        )
-        return answer.found
 
     def alter_chunks(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False, before_send: BeforeSend = do_nothing
@@ -311,189 +294,3 @@ class KafkaGateway(BrokerGateway, Gateway):
             more = "" if validate_only else " The change may have been made, or may still be made."
             return rows_of(chunk, Outcome.UNKNOWN, f"{error}{more}")
         return match_rows(chunk, answer, self.service_hint)
-
-
-_MATCH_TYPES: Final = {Rule.EXACT: 0, Rule.DEFAULT: 1, Rule.ANY: 2}
-
-_MAX_ENTITIES: Final = 3_000_000
-_MAX_PARTS: Final = 16
-_MAX_KEYS: Final = 1_000
-"""What an answer may hold: of an entity that takes hundreds of bytes here, a few bytes are enough on the wire."""
-
-RawQuotas = dict[Entity, dict[str, float]]
-"""Every entity with every name and value as it came."""
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeClientQuotas(BrokerRequest[DescribeResponse[RawQuotas]]):
-    """Ask for the quotas of the entities that a filter selects, which must be one that brokers evaluate."""
-
-    API_KEY = 48
-    VERSIONS = range(2)
-    FLEXIBLE_FROM = 1
-    MAX_RESPONSE = 256 << 20
-
-    entity_filter: EntityFilter
-
-    def _write(self, writer: Writer, version: int) -> None:
-        def component(asked: FilterComponent) -> None:
-            writer.string(asked.entity_type)
-            writer.number(INT8, _MATCH_TYPES[asked.rule])
-            writer.nullable_string(asked.match)
-
-        writer.structures(self.entity_filter.components, component)
-        writer.boolean(self.entity_filter.is_strict)
-
-    def _read(self, reader: ResponseReader, version: int) -> DescribeResponse[RawQuotas]:
-        error_code, error_message = reader.int16(), reader.nullable_string()
-        count = reader.count(_MAX_ENTITIES, "entities")
-        quotas: RawQuotas = {}
-        for _ in range(count):
-            entity = Entity.of(_read_parts(reader))
-            number = reader.count(_MAX_KEYS, "quota keys")
-            values = quotas[entity] = {}
-            for _ in range(number):
-                key = reader.string()
-                values[key] = reader.float64()
-                reader.tags()
-            reader.tags()
-            if len(values) != number:
-                raise MalformedError("it names a quota key of an entity twice")
-        if len(quotas) != count:
-            raise MalformedError("it names an entity twice")
-        return DescribeResponse(error_code, error_message, quotas)
-
-
-def _read_parts(reader: ResponseReader) -> list[EntityPart]:
-    parts: list[EntityPart] = []
-    for _ in range(reader.count(_MAX_PARTS, "entity types")):
-        parts.append((reader.string(), reader.nullable_string()))
-        reader.tags()
-    if len(parts) > 1 and len(dict(parts)) < len(parts):
-        raise MalformedError("it names an entity type of an entity twice")
-    return parts
-
-
-@dataclass(frozen=True, slots=True)
-class AlterClientQuotas(BrokerRequest[Sequence[AlteredEntity]]):
-    """Alter quotas, which must be what `split_alterations` lets pass; its answer has a row for each, in any order."""
-
-    API_KEY = 49
-    VERSIONS = range(2)
-    FLEXIBLE_FROM = 1
-    MAX_RESPONSE = 16 << 20
-
-    alterations: Sequence[Alteration]
-    validate_only: bool = False
-
-    def _write(self, writer: Writer, version: int) -> None:
-        def part(item: EntityPart) -> None:
-            writer.string(item[0])
-            writer.nullable_string(item[1])
-
-        def op(item: tuple[str, float | None]) -> None:
-            key, value = item
-            writer.string(key)
-            # The broker ignores the value of a removal; Kafka's own client sends 0.
-            writer.number(FLOAT64, 0.0 if value is None else value)
-            writer.boolean(value is None)
-
-        def entry(alteration: Alteration) -> None:
-            writer.structures(alteration.entity.parts, part)
-            writer.structures(alteration.ops.items(), op)
-
-        writer.structures(self.alterations, entry)
-        writer.boolean(self.validate_only)
-
-    def _read(self, reader: ResponseReader, version: int) -> Sequence[AlteredEntity]:
-        def row() -> AlteredEntity:
-            error_code, error_message = reader.int16(), reader.nullable_string()
-            return _read_parts(reader), error_code, error_message
-
-        rows = reader.structures(row)
-        if len(rows) > len(self.alterations):
-            raise MalformedError(f"it has {len(rows):,} rows for {len(self.alterations):,} entities")
-        return rows
-
-
-_BROKER: Final = 4
-"""ConfigResource.Type.BROKER."""
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeBrokerConfig(BrokerRequest[DescribeResponse[str | None]]):
-    """Ask a broker for one of its configuration values, which only that broker answers; get `None` for none."""
-
-    API_KEY = 32
-    VERSIONS = range(1, 5)
-    FLEXIBLE_FROM = 4
-
-    node_id: int
-    name: str
-
-    def _write(self, writer: Writer, version: int) -> None:
-        def resource(node_id: int) -> None:
-            writer.number(INT8, _BROKER)
-            writer.string(str(node_id))
-            writer.array([self.name], writer.string)
-
-        writer.structures([self.node_id], resource)
-        writer.boolean(False)  # no synonyms
-        if version >= 3:
-            writer.boolean(False)  # no documentation
-
-    def _read(self, reader: ResponseReader, version: int) -> DescribeResponse[str | None]:
-        def config() -> tuple[str, str | None]:
-            found = reader.string(), reader.nullable_string()
-            for _ in ("read-only", "source", "sensitive"):
-                reader.int8()
-            reader.structures(lambda: (reader.string(), reader.nullable_string(), reader.int8()))  # synonyms
-            if version >= 3:
-                reader.int8()  # its type
-                reader.nullable_string()  # its documentation
-            return found
-
-        def result() -> DescribeResponse[str | None]:
-            code, message = reader.int16(), reader.nullable_string()
-            reader.int8()
-            reader.string()
-            return DescribeResponse(code, message, dict(reader.structures(config)).get(self.name) or None)
-
-        results = reader.structures(result)
-        if len(results) != 1:
-            raise MalformedError("it has not one result for one resource")
-        return results[0]
-
-
-_TOLERANCE: Final = 1e-6
-"""How far above a whole number a value of a LONG or INT key may be (`ClientQuotaControlManager`, Kafka 4)."""
-
-_FOREIGN: Final = frozenset(ScramMechanism)
-
-
-def refusal_of(alteration: Alteration, release: BrokerRelease) -> str | None:
-    """Return why an alteration must not be sent to a broker, in the words of Kafka 4; `None` if it may be.
-
-    What all brokers refuse themselves is left to them.
-    """
-    if release.has_zookeeper and ":" in (address := alteration.entity.names.get(IP) or ""):
-        return f"{address} is an IPv6 address; {NEEDS_IPV6}."
-    types = alteration.entity.types
-    for key, value in alteration.ops.items():
-        if value is None:
-            continue
-        if key in _FOREIGN:
-            return f"Invalid configuration key {key}"
-        known = QUOTA_KEYS.get(key)
-        if known is None or not known.entity_types.issuperset(types):
-            continue
-        if value <= 0:
-            return f"Quota {key} must be greater than 0"
-        if not known.is_whole:
-            continue
-        if value > known.maximum:
-            kind = "a LONG" if known.kind is NumberKind.LONG else "an INT"
-            return f"Proposed value for {key} is too large for {kind}."
-        if value - floor(value) > (0.0 if release.has_zookeeper else _TOLERANCE):
-            return f"{key} cannot be a fractional value."
-    return None

@@ -21,8 +21,7 @@ from io import StringIO
 from itertools import groupby
 from typing import Final
 
-from quotaform.cluster.records import Checkup, StepStatus
-from quotaform.cluster.scram_credential import RESOURCE_NOT_FOUND, ScramResult, ScramRow, ScramUser
+from quotaform.cluster.records import RESOURCE_NOT_FOUND, Checkup, ScramResult, ScramRow, ScramUser, StepStatus
 from quotaform.model.alteration import Altered, Outcome
 from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, KNOWN_TYPES, Entity, spell_name
 from quotaform.model.quota_key import QUOTA_KEYS, key_order

@@ -21,11 +21,13 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import pbkdf2_hmac
 from pathlib import Path
 from secrets import token_bytes
 from typing import Final
+
+from msgspec import Struct
 
 from quotaform.cluster.broker import (
     MAX_BYTES,
@@ -35,23 +37,26 @@ from quotaform.cluster.broker import (
     outcome_of,
     require_success,
     shorten_message,
-    text_size,
 )
 from quotaform.cluster.kafka import BrokerGateway, send_in_turn
-from quotaform.cluster.scram_credential import (
-    DEFAULT_ITERATIONS,
-    ScramAlteration,
+from quotaform.cluster.records import (
     ScramCredential,
-    ScramDeletion,
     ScramError,
     ScramMechanism,
     ScramResult,
     ScramRow,
-    ScramUpsertion,
     ScramUser,
 )
 from quotaform.cluster.wire.failure import UnansweredError
-from quotaform.cluster.wire.message import INT8, INT32, BrokerRequest, DescribeResponse, ResponseReader, Writer
+from quotaform.cluster.wire.message import (
+    INT8,
+    INT32,
+    BrokerRequest,
+    DescribeResponse,
+    ResponseReader,
+    Writer,
+    encode_text,
+)
 from quotaform.model.alteration import Outcome
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import UnsupportedError, UsageError
@@ -66,6 +71,32 @@ _DESCRIBE_TIMEOUT: Final = 10.0
 _SALT_BYTES: Final = 32
 _CREDENTIAL_BYTES: Final = 256
 """More than a credential takes in a request or in a controller's log, its name aside."""
+
+
+DEFAULT_ITERATIONS: Final = 4096
+"""The default of Kafka's tools and the minimum of brokers; the maximum is 16384."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScramUpsertion:
+    """Sets the credential of one user for one mechanism, new or not."""
+
+    user: str
+    mechanism: ScramMechanism
+    iterations: int
+    salt: bytes = field(repr=False)
+    salted_password: bytes = field(repr=False)
+    """What is as good as the password to an attacker; it stays out of `repr`."""
+
+
+class ScramDeletion(Struct, frozen=True):
+    """Removes the credential of one user for one mechanism."""
+
+    user: str
+    mechanism: ScramMechanism
+
+
+ScramAlteration = ScramUpsertion | ScramDeletion
 
 
 def make_upsertion(
@@ -90,8 +121,6 @@ class ScramGateway(BrokerGateway):
 
         A user without credentials has an error code.
         """
-        for user in users:
-            text_size(user, "user name")
         with self._scram_api():
             answer = self._read(
                 DescribeUserScramCredentials(tuple(users)),
@@ -156,7 +185,13 @@ class ScramGateway(BrokerGateway):
                 answer = self._alter(AlterUserScramCredentials(part))
         except UnansweredError as error:
             return _rows_of(part, Outcome.UNKNOWN, f"{error} The change may have been made, or may still be made.")
-        return tuple(_read_row(alteration, answer.get(alteration.user)) for alteration in part)
+        rows: list[ScramRow] = []
+        for each in part:
+            outcome, code, words = Outcome.UNKNOWN, None, "The response of the broker has no row for this user."
+            if found := answer.get(each.user):
+                outcome, code, words = outcome_of(*found, denied=ALTER_ACL)
+            rows += _rows_of([each], outcome, words, code)
+        return tuple(rows)
 
 
 def split_scram(alterations: Sequence[ScramAlteration]) -> list[Sequence[ScramAlteration]]:
@@ -176,17 +211,15 @@ def split_scram(alterations: Sequence[ScramAlteration]) -> list[Sequence[ScramAl
 
 
 def _measure(alteration: ScramAlteration) -> tuple[int, int]:
-    return 1, text_size(alteration.user, "user name") + _CREDENTIAL_BYTES
+    return 1, len(encode_text(alteration.user)) + _CREDENTIAL_BYTES
 
 
-def _read_row(alteration: ScramAlteration, answer: tuple[int, str | None] | None) -> ScramRow:
-    if answer is None:
-        return ScramRow.of(alteration, Outcome.UNKNOWN, None, "The response of the broker has no row for this user.")
-    return ScramRow.of(alteration, *outcome_of(*answer, denied=ALTER_ACL))
-
-
-def _rows_of(part: Iterable[ScramAlteration], outcome: Outcome, reason: str) -> tuple[ScramRow, ...]:
-    return tuple(ScramRow.of(alteration, outcome, None, reason) for alteration in part)
+def _rows_of(
+    part: Iterable[ScramAlteration], outcome: Outcome, reason: str, code: int | None = None
+) -> tuple[ScramRow, ...]:
+    return tuple(
+        ScramRow(each.user, each.mechanism, getattr(each, "iterations", None), outcome, code, reason) for each in part
+    )
 
 
 @dataclass(frozen=True, slots=True)

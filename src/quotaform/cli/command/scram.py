@@ -24,8 +24,8 @@ from quotaform.model.text import Secret, quote
 from quotaform.system.files import read_bytes, read_stdin
 
 if TYPE_CHECKING:
+    from quotaform.cluster.records import ScramMechanism, ScramResult
     from quotaform.cluster.scram import ScramGateway
-    from quotaform.cluster.scram_credential import ScramMechanism, ScramResult
 
 
 _OPTION: Final = regex("--[a-z]+(-[a-z]+)*").fullmatch
@@ -236,7 +236,7 @@ _ADDRESS: Final = "user=NAME"
 
 def read_mechanisms(names: Sequence[str]) -> tuple[ScramMechanism, ...]:
     """Read the names of mechanisms, each at most once."""
-    from quotaform.cluster.scram_credential import ScramMechanism
+    from quotaform.cluster.records import ScramMechanism
 
     known = {str(mechanism): mechanism for mechanism in ScramMechanism}
     for name in names:
@@ -251,7 +251,7 @@ def read_users(addresses: Sequence[str], names: Sequence[str] = (), *, takes_all
     `addresses`: the arguments. No message shows one that is no address: it may be a password. `takes_all`: whether none
     stands for all users.
     """
-    from quotaform.cluster.broker import text_size
+    from quotaform.cluster.wire.message import encode_text
 
     if addresses and names:
         raise UsageError("users are given by their addresses; leave --user out")
@@ -260,7 +260,7 @@ def read_users(addresses: Sequence[str], names: Sequence[str] = (), *, takes_all
         raise UsageError(f"no user is given; write the address, as in {_ADDRESS}")
     for name in _require_once("user", users):
         try:
-            text_size(name, "user name")
+            encode_text(name)
         except ValueError as error:
             raise UsageError(f"user: {error}") from None
     return users

@@ -14,6 +14,7 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 (it is a class)
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
+from quotaform.model.entity import MAX_NAME_BYTES, spell_name
 from quotaform.model.server import Server
 
 T = TypeVar("T")
@@ -29,6 +30,17 @@ _MAX_VARINT_BITS: Final = 35
 
 class MalformedError(Exception):
     """Bytes that are not a valid response of Kafka's protocol; the message describes the problem."""
+
+
+def encode_text(text: str) -> bytes:
+    """Return a text as it is sent. Raises `ValueError` if no broker can read it."""
+    try:
+        encoded = text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{spell_name(text)} contains a lone surrogate, which is not valid Unicode") from None
+    if len(encoded) > MAX_NAME_BYTES:
+        raise ValueError(f"a name has {len(encoded):,} bytes in UTF-8; a broker reads at most {MAX_NAME_BYTES:,}")
+    return encoded
 
 
 def uvarint(value: int) -> bytes:
@@ -112,12 +124,9 @@ class ResponseReader:
 
     def nullable_string(self) -> str | None:
         """Return a string, or `None` for null."""
-        length = self._length(ResponseReader.int16)
-        if length < 0:
-            return None
-        start, self.position = self.position, self.position + length
+        content = self.nullable_bytes(ResponseReader.int16)
         try:
-            return self.data[start : self.position].decode()
+            return None if content is None else content.decode()
         except UnicodeDecodeError:
             raise MalformedError("a string in it is not UTF-8") from None
 
@@ -166,7 +175,7 @@ class ResponseReader:
 class Writer:
     """Writes one request; each method appends a field.
 
-    Raises `ValueError` for a text that cannot be encoded or is too long for its length field.
+    Raises `ValueError` for a text that no broker can read.
     """
 
     __slots__ = ("data", "is_flexible")
@@ -191,10 +200,7 @@ class Writer:
             else:
                 self.data += uvarint(length + 1)
             return
-        try:
-            self.data += fixed.pack(length)
-        except StructError:
-            raise ValueError(f"{length:,} is too long for Kafka's protocol") from None
+        self.data += fixed.pack(length)
 
     def bytes(self, value: bytes, fixed: Struct = INT32) -> None:
         """Append bytes; `fixed` is the type of their length unless the message is flexible."""
@@ -203,7 +209,7 @@ class Writer:
 
     def string(self, value: str) -> None:
         """Append a string."""
-        self.bytes(value.encode(), INT16)
+        self.bytes(encode_text(value), INT16)
 
     def nullable_string(self, value: str | None) -> None:
         """Append a string, or null for `None`."""

@@ -22,9 +22,9 @@ from quotaform.model.entity import (
     IP,
     Entity,
     desanitize,
+    part_order,
     sanitize,
     sanitized_entity,
-    type_order,
 )
 from quotaform.model.errors import ClusterError, QuotaformError, UsageError
 from quotaform.model.text import printable, quote
@@ -313,4 +313,4 @@ def render_described(quotas: Quotas) -> str:
 
 
 def _order(entity: Entity) -> list[tuple[int, str, bool, str]]:
-    return [(*type_order(entity_type), name is None, name or "") for entity_type, name in entity.parts]
+    return [(*part_order(part), part[1] is None, part[1] or "") for part in entity.parts]

@@ -15,7 +15,6 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from json import loads
 from re import compile as regex
-from shlex import quote as quote_for_shell
 from types import NoneType
 from typing import Any, Final, NoReturn
 
@@ -96,12 +95,8 @@ EntityPart = tuple[str, str | None]
 """An entity type and its name; `None` is the default entity of that type."""
 
 
-def type_order(entity_type: str) -> tuple[int, str]:
-    """Sort key for entity types: the known ones in their order, then the others by name."""
-    return _RANK.get(entity_type, _UNKNOWN_RANK), entity_type
-
-
-def _order(part: EntityPart) -> tuple[int, str]:
+def part_order(part: EntityPart) -> tuple[int, str]:
+    """Sort key for parts: the known types in their order, then the others by name."""
     return _RANK.get(part[0], _UNKNOWN_RANK), part[0]
 
 
@@ -138,7 +133,7 @@ class Entity:
         named = given_names("Entity()", names, user, client_id, ip)
         for entity_type, name in named.items():
             require_type(name, (str, NoneType), spell_name(entity_type), "a string, or None for the default")
-        self._fill(tuple(sorted(named.items(), key=_order)))
+        self._fill(tuple(sorted(named.items(), key=part_order)))
 
     def _fill(self, parts: tuple[EntityPart, ...]) -> None:
         object.__setattr__(self, "parts", parts)
@@ -153,8 +148,8 @@ class Entity:
         """
         ordered = tuple(parts)
         # Most pairs are already in order, and sorting takes longer than all the rest.
-        if len(ordered) > 2 or (len(ordered) == 2 and _order(ordered[0]) > _order(ordered[1])):
-            ordered = tuple(sorted(ordered, key=_order))
+        if len(ordered) > 2 or (len(ordered) == 2 and part_order(ordered[0]) > part_order(ordered[1])):
+            ordered = tuple(sorted(ordered, key=part_order))
         entity = cls.__new__(cls)
         entity._fill(ordered)
         return entity
@@ -276,8 +271,6 @@ def is_sendable(name: str) -> bool:
 
 _WORD: Final = r'"(?:[^"\\]|\\.)*"|[A-Za-z0-9._@:/*-]+'
 _ADDRESS_PART = regex(f"({_WORD})=({DEFAULT_WORD}|{_WORD}|)").match
-_RESOURCE = regex(rf"(?i)({'|'.join(ENTITY_TYPES)})[:/ ](.+)").fullmatch
-_ADDRESS_EXAMPLES: Final = "write for example user=svc-a, 'user=svc-a,client-id=<default>' or 'user=\"CN=a,O=b\"'"
 
 
 def parse_address(text: str) -> Entity:
@@ -298,7 +291,10 @@ def parse_address(text: str) -> Entity:
         found = _ADDRESS_PART(text, position)
         is_whole = found is not None and text[found.end() : found.end() + 1] in ("", ",")
         if found is None or not is_whole or not (found[2] or found[1] == CLIENT_ID):
-            raise ValueError(f"{quote(text)} is not an address; {_hint(text)}")
+            raise ValueError(
+                f"{quote(text)} is not an address; write for example user=svc-a, 'user=svc-a,client-id=<default>' or "
+                "'user=\"CN=a,O=b\"'"
+            )
         entity_type, name = read_name(found[1]), found[2]
         if entity_type in names:
             raise ValueError(f"{quote(text)} has {quote(entity_type)} twice; an entity has one name per type")
@@ -323,19 +319,6 @@ def read_name(text: str) -> str:
         if isinstance(name, str) and text in (spell_name(name), quote(name, len(name))):
             return name
     return text
-
-
-def _hint(text: str) -> str:
-    entity_type, separator, name = text.partition("=")
-    tight = ",".join(map(str.strip, text.split(",")))
-    if tight != text and (entity := try_address(tight)):
-        return f"remove the space: write {quote_for_shell(entity.address)}"
-    if resource := _RESOURCE(text):  # As kubectl and Kafka's principals have it.
-        return f"write {quote_for_shell(f'{resource[1].lower()}={spell_name(resource[2])}')}"
-    is_one_name = entity_type in ENTITY_TYPES and name and '"' not in name and DEFAULT_WORD not in name
-    if separator and is_one_name and not any(f"{other}=" in name for other in ENTITY_TYPES):
-        return f"quote the name: {quote_for_shell(f'{entity_type}={quote(name, len(name))}')}"
-    return _ADDRESS_EXAMPLES
 
 
 @lru_cache(maxsize=4096)
@@ -407,8 +390,6 @@ LOOPBACK: Final = "127.0.0.1"
 
 _SHORT = regex(r"(?:0|[1-9][0-9]{0,9})(?:\.(?:0|[1-9][0-9]{0,9})){0,2}").fullmatch
 
-_ZEROS = regex(r"[0-9.]*(?<![0-9])0[0-9][0-9.]*").fullmatch
-
 
 def canonical_ip(name: str) -> str | None:
     """Return the canonical spelling of an address; `None` if it is not a single address.
@@ -458,21 +439,12 @@ def ip_problem(name: str) -> str | None:
     >>> ip_problem("10.0.0.1") is None
     True
     >>> print(ip_problem("10.0.0.0/8"))
-    10.0.0.0/8 is a network; Kafka limits single addresses or all of them (<default>)
+    10.0.0.0/8 is not an IP address; Kafka limits single addresses or all (<default>), no networks or host names
     """
     canonical = canonical_ip(name)
     if canonical == name:
         return None
     shown = name if name.isascii() and name.isprintable() and " " not in name and len(name) <= 80 else quote(name)
-    remedy = f"; write {canonical}" if canonical else ""
-    if "/" in name:
-        if canonical:
-            return f"{shown} is written as a network{remedy}"
-        return f"{shown} is a network; Kafka limits single addresses or all of them (<default>)"
-    if not canonical and _ZEROS(name):
-        return f"{shown} is not an IP address: some programs read leading zeros as octal; write it without them"
-    if not canonical:
-        return f"{shown} is not an IP address; host names are not used because a broker would have to look them up"
-    if "%" in name:
-        return f"{shown} has a scope id, which brokers do not keep{remedy}"
-    return f"{shown} is not the canonical spelling of this address{remedy}"
+    if canonical:
+        return f"{shown} is not the canonical spelling of this address; write {canonical}"
+    return f"{shown} is not an IP address; Kafka limits single addresses or all (<default>), no networks or host names"

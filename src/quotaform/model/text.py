@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
-from json import JSONDecodeError, dumps
-from re import DOTALL, sub
-from re import compile as regex
+from json import dumps
+from re import sub
 from typing import Any, Final
 
 LONGEST: Final = 80
@@ -18,8 +17,6 @@ LONGEST: Final = 80
 
 _COMPARED: Final = 2 * LONGEST
 """How long a known word may be that an unknown one is compared with, which takes the product of their lengths."""
-_TRAILING_COMMA: Final = regex(r",[ \t\n\r]*([}\]])")
-_STRING: Final = regex(r'"(?:[^"\\]|\\.)*+"', DOTALL)
 
 
 def quote(text: str, longest: int = LONGEST) -> str:
@@ -62,42 +59,6 @@ def shorten_middle(text: str, longest: int) -> str:
     return f"{text[: longest - 1 - end]}…{text[len(text) - end :]}"
 
 
-def explain_json_error(error: JSONDecodeError) -> tuple[int, str]:
-    r"""Return where a text is not JSON, and why; Python's own words and places depend on its version.
-
-    >>> from json import loads
-    >>> for text in ('{"a": 1,\n}', '{"a": [1', '["\t"]', '{a: 1}'):
-    ...     try:
-    ...         loads(text)
-    ...     except JSONDecodeError as error:
-    ...         explain_json_error(error)
-    (7, 'there is a comma before "}"; remove it')
-    (8, 'it ends too early')
-    (2, 'there is a control character in a string; write it as \\u0009')
-    (1, 'unexpected "a"; a comma, a colon, a bracket or quotation marks may be missing')
-    """
-    text, at = error.doc, error.pos
-    comma = at if text[at : at + 1] == "," else text.rfind(",", 0, at)
-    if comma >= 0 and (closed := _TRAILING_COMMA.match(text, comma)) and at < closed.end():
-        return comma, f"there is a comma before {quote(closed[1])}; remove it"
-    if at >= len(text):
-        return at, "it ends too early" if text.strip() else "it is empty"
-    char = text[at]
-    if char < " ":
-        return at, f"there is a control character in a string; write it as \\u{ord(char):04x}"
-    if char == "\\" or text[at - 1 : at + 1] == "\\u":
-        return at - (char == "u"), "a backslash begins no escape of JSON; write two for one"
-    if char == '"' and not _STRING.match(text, at):
-        return at, "a string has no closing quotation mark"
-    # One character: the text may be a secret of this machine that a repository names as a file.
-    return at, f"unexpected {quote(char)}; a comma, a colon, a bracket or quotation marks may be missing"
-
-
-def line_and_column(text: str, at: int) -> tuple[int, int]:
-    """Return the line and the column, from 1 on, of a place in a text."""
-    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
-
-
 def listed(words: Iterable[str], most: int = 10) -> str:
     """Return the first words of a list, and how many more there are.
 
@@ -123,7 +84,9 @@ def nearest(word: str, words: Collection[str], *, cutoff: float = 0.6, is_exact:
         return None
     from difflib import SequenceMatcher, get_close_matches
 
-    fold = str if is_exact else _fold
+    def fold(text: str) -> str:
+        return text if is_exact else text.lower().replace("-", "_")
+
     folded = {fold(known): known for known in words if len(known) <= _COMPARED}
     close = get_close_matches(fold(word), folded, n=2, cutoff=cutoff)
     likeness = [SequenceMatcher(None, known, fold(word)).ratio() for known in close]
@@ -138,10 +101,6 @@ def did_you_mean(word: str, words: Collection[str]) -> str:
     """
     known = nearest(word, words)
     return f"; did you mean {known}?" if known is not None else ""
-
-
-def _fold(word: str) -> str:
-    return word.lower().replace("-", "_")
 
 
 def option_of(argument: str) -> str:
@@ -234,8 +193,6 @@ ANNOTATIONS: Final = ("error", "warning", "notice")
 """The commands that annotate a file with a message and do nothing else."""
 _LONGEST_BEGINNING: Final = max(map(len, COMMAND_MARKS)) - 1
 
-_SHORT: Final = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
-
 
 def printable(text: str) -> str:
     r"""Return a text as one line: what is not printable is escaped as in JSON, and a command of a CI runner is broken.
@@ -265,13 +222,8 @@ def json_escape(character: str) -> str:
     >>> print(json_escape("a"), json_escape("\n"), json_escape("\U0001f600"))
     \u0061 \n \ud83d\ude00
     """
-    if character in _SHORT:
-        return _SHORT[character]
-    code = ord(character)
-    if code < 0x10000:
-        return f"\\u{code:04x}"
-    code -= 0x10000
-    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+    escaped = dumps(character)[1:-1]
+    return f"\\u{ord(character):04x}" if escaped == character else escaped
 
 
 def is_command(line: str) -> bool:

@@ -40,12 +40,7 @@ _WRITTEN: Final = regex(
     r"(?P<number>(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) ?(?P<unit>[^0-9 ].*)?"
 ).fullmatch
 _NUMBER: Final = regex(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?").fullmatch
-_SPELLED_NUMBER: Final = regex(r"[+-]?[.]?(?:inf|nan|infinity)").fullmatch
-_SEPARATED: Final = regex(r"[0-9]{1,3}(?:[ ,_'][0-9]{3})+(?:\.[0-9]+)?(?: ?[^0-9 ,_'].*)?").fullmatch
-_BITS: Final = regex(r"(?:[kKMGTmgt]i?)?b(?:its?)?(?:ps|/s|/sec)").fullmatch
 _SHOWN: Final = 60
-_SHOWN_DIGITS: Final = 40
-"""The limit on digits of a value in plans and messages."""
 _MAX_DIGITS: Final = 400
 """No double has more digits before the decimal point; longer numbers are rejected before any arithmetic."""
 
@@ -64,22 +59,25 @@ def parse_value(key: QuotaKey, text: str) -> float:
         return key.maximum
     written = _WRITTEN(text)
     if written is None:
-        raise ValueError(_not_a_value(key, text))
+        raise ValueError(
+            f"{quote(text, _SHOWN)} is not a value of {key.name}; write a number above 0 without separators, for "
+            f"example {_EXAMPLES[key.unit]}, or {UNLIMITED} for no limit"
+        )
     number, unit = written["number"], (written["unit"] or "")
     factor = _FACTORS[key.unit].get(unit)
     if factor is None:
-        raise ValueError(_unknown_unit(key, text, number, unit))
-    if _magnitude(number) > _MAX_DIGITS:
+        remedy = f"the units are {' '.join(known for known in _FACTORS[key.unit] if known)}, or a bare number"
+        if f"{unit}/s" in _FACTORS[key.unit] and len(number) < _SHOWN:
+            remedy = f"did you mean {number}{unit}/s?"
+        raise ValueError(f"{quote(text, _SHOWN)} is not in a unit of {key.name} ({key.measures}); {remedy}")
+    mantissa, _, exponent = number.lower().partition("e")
+    if len(exponent) > 6 or len(mantissa) + abs(int(exponent or 0)) > _MAX_DIGITS:
         raise ValueError(f"{_cut(text)} is out of range: no quota value has that many digits")
     exact = Fraction(number) * factor
     if exact <= 0:
         raise ValueError(f"{_cut(text)} is not above 0; write {UNLIMITED} for no limit, or omit the key to inherit one")
     if key.is_whole and exact.denominator != 1:
         raise ValueError(f"{_cut(text)} is not a whole number of {key.measures}")
-    return _to_double(key, text, exact)
-
-
-def _to_double(key: QuotaKey, text: str, exact: Fraction) -> float:
     try:
         value = float(exact)
     except OverflowError:
@@ -95,46 +93,9 @@ def _to_double(key: QuotaKey, text: str, exact: Fraction) -> float:
     return value
 
 
-def _magnitude(number: str) -> int:
-    mantissa, _, exponent = number.lower().partition("e")
-    return len(mantissa) + (abs(int(exponent)) if len(exponent) <= 6 else 10**6) if exponent else len(mantissa)
-
-
 def _cut(text: str) -> str:
     """Return a text that is known to be a number and a unit."""
     return text if len(text) <= _SHOWN else quote(text, _SHOWN)
-
-
-def _not_a_value(key: QuotaKey, text: str) -> str:
-    shown, folded = quote(text, _SHOWN), text.strip().lower()
-    if _SEPARATED(text):
-        return f"{shown} is not a value of {key.name}; write the number without separators"
-    if _SPELLED_NUMBER(folded) or folded in {UNLIMITED, "none", "infinite", "max", "-1"}:
-        return f"{shown} is not a value of {key.name}; write {UNLIMITED} for no limit"
-    if folded.startswith("-"):
-        return f"{shown} is not above 0; write {UNLIMITED} for no limit, or omit the key to inherit one"
-    return f"{shown} is not a value of {key.name}; write for example {_EXAMPLES[key.unit]}"
-
-
-def _unknown_unit(key: QuotaKey, text: str, number: str, unit: str) -> str:
-    if _SEPARATED(text):
-        return _not_a_value(key, text)
-    shown = quote(text, _SHOWN)
-    pointed = _WRITTEN(text.replace(",", ".", 1))
-    if pointed is not None and (pointed["unit"] or "") in _FACTORS[key.unit]:
-        return f"{shown} has a decimal comma; write {pointed[0]}"
-    if key.unit == "B/s" and _BITS(unit):
-        return f"{shown} counts bits; {key.name} counts bytes, eight bits each: write for example {_EXAMPLES[key.unit]}"
-    folded = unit.strip().lower().removesuffix("ps").removesuffix("/s").removesuffix("/sec")
-    for known in _FACTORS[key.unit]:
-        if known and folded and len(number) < _SHOWN and known.lower().removesuffix("/s") == folded:
-            wrong = 'lacks "/s"' if f"{unit.strip()}/s".lower() == known.lower() else f"is not in a unit of {key.name}"
-            return f"{shown} {wrong}; did you mean {number}{known}?"
-    if key.unit == "B/s" and unit in ("k", *"KMGTP"):
-        binary, decimal = f"{number}{unit.upper()}iB/s", f"{number}{unit}B/s"
-        return f"{shown} is not in a unit of {key.name}; did you mean {decimal} (powers of 1000) or {binary} (of 1024)?"
-    units = " ".join(known for known in _FACTORS[key.unit] if known)
-    return f"{shown} is not in a unit of {key.name}; the units are {units}, or a bare number"
 
 
 def parse_number(text: str) -> float:
@@ -201,9 +162,7 @@ def readable(value: float) -> str:
 
 
 def _cut_digits(digits: str) -> str:
-    if len(digits) <= _SHOWN_DIGITS:
-        return digits
-    return f"{digits[:12]}…{digits[-4:]} ({len(digits)} characters)"
+    return digits if len(digits) <= 40 else f"{digits[:12]}…{digits[-4:]} ({len(digits)} characters)"
 
 
 @lru_cache(maxsize=65536)
@@ -297,8 +256,7 @@ def _three_digits(number: float) -> str:
 
 def _rounded(number: Fraction) -> str:
     """Return a number above 0 with at most 3 decimals; none is shown as 0, which would block."""
-    rounded = round(number, 3)
-    return _cut_digits(plain_fraction(rounded)) if rounded else "<0.001"
+    return _cut_digits(plain_fraction(number)) if round(number, 3) else "<0.001"
 
 
 def _largest_unit(units: dict[str, int], value: float) -> tuple[int, str]:

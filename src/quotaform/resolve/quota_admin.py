@@ -17,7 +17,7 @@ from math import isfinite
 from pathlib import Path
 from threading import Lock
 from types import NoneType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
@@ -28,7 +28,7 @@ from quotaform.model.errors import ClusterError
 from quotaform.model.filter import EVERYTHING, EntityFilter, select_keys
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas, SnapshotFile
-from quotaform.model.text import require_type, spell_type
+from quotaform.model.text import require_items, require_type, spell_type
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.request import Request, Resolved, request_of
 from quotaform.resolve.resolve import Resolver
@@ -37,9 +37,6 @@ from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
-
-
-ItemT = TypeVar("ItemT")
 
 
 class QuotaAdmin(Connected):
@@ -84,10 +81,13 @@ class QuotaAdmin(Connected):
 
         servers = bootstrap_servers
         if not isinstance(servers, str):
-            expected = "HOST:PORT as a string, or an iterable of them"
-            servers = _read_items(servers, str, "bootstrap_servers", expected)
+            servers = require_items(servers, str, "bootstrap_servers", "HOST:PORT, each a string")
         require_type(command_config, (str, Path, NoneType), "command_config", "a path or None")
-        _require_properties(properties)
+        require_type(properties, (Mapping, NoneType), "properties", "a mapping of client property to value, or None")
+        for key, value in (properties or {}).items():
+            require_type(key, str, "a key of properties", "a string")
+            # Neither is quoted: a value may be a password, and a key what was typed in its place.
+            require_type(value, str, "a value of properties", "a string")
         require_type(timeout, (int, float), "timeout", "a number of seconds")
         if not (isfinite(timeout) and timeout > 0):
             raise ValueError("timeout must be a positive number of seconds")
@@ -147,7 +147,7 @@ class QuotaAdmin(Connected):
         `ValueError` for two alterations of one entity, a value that is not finite or that no double holds exactly, or a
         name that Kafka's protocol cannot carry.
         """
-        items = _read_items(alterations, Alteration, "alterations")
+        items = require_items(alterations, Alteration, "alterations", "Alteration")
         # A text such as "false" would be true.
         require_type(validate_only, bool, "validate_only", "True or False")
         with self._open() as gateway:
@@ -180,7 +180,7 @@ class QuotaAdmin(Connected):
 
         Raises `ClusterError` if the cluster could not be read, and `ValueError` if an entity is not concrete.
         """
-        items = _read_items(entities, Entity, "entities")
+        items = require_items(entities, Entity, "entities", "Entity")
         requests: dict[Entity, Request] = {entity: request_of(entity) for entity in items}
         resolve = self._resolver().resolve
         return {entity: resolve(request) for entity, request in requests.items()}
@@ -200,29 +200,6 @@ class QuotaAdmin(Connected):
             if self._is_closed:
                 raise ClusterError("This QuotaAdmin is closed; connect again.")
             yield self._gateway
-
-
-def _read_items(items: Iterable[ItemT], kind: type[ItemT], argument: str, expected: str = "") -> list[ItemT]:
-    """Return the items of an argument; `expected` is what messages call it."""
-    expected = expected or f"an iterable of {kind.__name__}"
-    if isinstance(items, kind):
-        raise TypeError(f"{argument} must be {expected}, not one {kind.__name__}; give a list of it")
-    if isinstance(items, (str, bytes, Mapping)):
-        raise TypeError(f"{argument} must be {expected}, not {spell_type(items)}")
-    require_type(items, Iterable, argument, expected)
-    read = list(items)
-    for place, item in enumerate(read):
-        if not isinstance(item, kind):
-            raise TypeError(f"{argument} must be {expected}; item {place} is {spell_type(item)}")
-    return read
-
-
-def _require_properties(properties: Mapping[str, str] | None) -> None:
-    require_type(properties, (Mapping, NoneType), "properties", "a mapping of client property to value, or None")
-    for key, value in (properties or {}).items():
-        require_type(key, str, "a key of properties", "a string")
-        # Neither is quoted: a value may be a password, and a key what was typed in its place.
-        require_type(value, str, "a value of properties", "a string")
 
 
 def describe_quotas(admin: QuotaAdmin, entity_filter: EntityFilter, keys: Sequence[str] = ()) -> Quotas:

@@ -23,7 +23,7 @@ from quotaform.model.records.document import ConstantError, RepeatedNameError, r
 from quotaform.model.records.schema import nodes_of
 from quotaform.model.records.validator import PolicySchemaError, Refusal, make_policy_gate
 from quotaform.model.scope import FULL_SCOPE, MOST_PATTERNS, Pattern, Scope, pattern_problem
-from quotaform.model.text import did_you_mean, explain_json_error, inert, line_and_column, listed, quote
+from quotaform.model.text import did_you_mean, inert, listed, quote
 from quotaform.model.units import plain, render_value
 
 if TYPE_CHECKING:
@@ -169,9 +169,8 @@ def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | No
             parse_int=lambda digits: int(digits) if len(digits) <= 20 else _float(digits),
         )
     except JSONDecodeError as error:
-        at, reason = explain_json_error(error)
-        place = Location(source.name, *line_and_column(text, at))
-        problem = f"a policy is JSON, and this is not: {reason}"
+        place = Location(source.name, error.lineno, error.colno)
+        problem = f"a policy is JSON, and this is not: {error.msg}"
     except RecursionError:
         problem = "it is nested too deeply"
     except RepeatedNameError as error:

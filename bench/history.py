@@ -63,7 +63,7 @@ def snapshot(spark: SparkSession, values: int, number: int) -> DataFrame:
 
 def append_from(spark: SparkSession, source: Path, history: Path) -> None:
     """Append snapshots that are in Parquet."""
-    append(lambda: ParquetHistory(spark, str(history)), spark.read.parquet(str(source)), is_stable=True)
+    append(lambda: ParquetHistory(spark, str(history)), spark.read.parquet(str(source)))
 
 
 def measure(spark: SparkSession, folder: Path, values: int, snapshots: int, repetitions: int) -> dict[str, Any]:

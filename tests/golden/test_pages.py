@@ -14,7 +14,7 @@ from msgspec.structs import replace as changed
 
 from quotaform.drift.drift import make_drift
 from quotaform.history.history import Changer, EntityHistory, HistoryRow
-from quotaform.history.report import limits_report
+from quotaform.history.report import history_page
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
 from quotaform.plan.receipt import Result
@@ -97,7 +97,7 @@ def history(name: str = "alice") -> Iterable[str]:
         table="kept", entities=(f"user={name}",), since=example.FIRST, until=example.LAST, rows=rows, total=2
     )
     curve = Curve((example.FIRST, noon), (9e5, 1.2e6), 43_200.0)
-    return render_html(limits_report(found, "usage", {("lab", Entity(user=name), PRODUCER): curve}))
+    return render_html(history_page(found, "usage", {("lab", Entity(user=name), PRODUCER): curve}))
 
 
 def resolved() -> Iterable[str]:

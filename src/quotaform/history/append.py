@@ -7,25 +7,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
+from pyspark.sql import Window
 from pyspark.sql import functions as f
 
 from quotaform.fleet.data_source import SNAPSHOTS, UnreadError, read_failure
 from quotaform.fleet.table import make_table
 from quotaform.history.history import AppendDocument, AppendedRecord, AppendStatus
-from quotaform.history.spark import CHANGED_BY, READINGS, TAKEN, NewSnapshot, differs, new_snapshots, snapshots_of
+from quotaform.history.spark import CHANGED_BY, READINGS, TAKEN, differs, snapshots_of
 from quotaform.model.errors import HistoryError, QuotaformError
 from quotaform.model.moment import read_moment
 from quotaform.plan.receipt_file import load_receipt_file, receipts_by_name, time_in_name
 from quotaform.resolve.spark_quotas import completed, struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql import Column, DataFrame
 
     from quotaform.history.table import HistoryTable
-
-    _Snapshot = tuple[str, str, datetime, str | None]
 
 
 CLAIMS: Final = struct(
@@ -35,6 +34,52 @@ CLAIMS: Final = struct(
     READINGS["changed_by"],
 )
 """What receipts say was changed, and when; null is no value."""
+
+
+class NewSnapshot(Struct, frozen=True, kw_only=True):
+    """A snapshot that a history does not know yet."""
+
+    cluster: str
+    cluster_id: str
+    read_at: datetime
+    previous_at: datetime | None
+    """The time of the snapshot of the cluster before it, known or new; `None` if there is none."""
+    next_at: datetime | None  # The time of the one after it
+    is_late: bool
+
+    def intervals(self) -> Iterator[tuple[datetime, datetime]]:
+        """Yield the times of snapshots that follow each other now: the one before and this, this and the one after."""
+        if self.previous_at is not None:
+            yield self.previous_at, self.read_at
+        if self.next_at is not None:
+            yield self.read_at, self.next_at
+
+
+def new_snapshots(known: DataFrame, given: Iterable[tuple[str, str, datetime]]) -> list[NewSnapshot]:
+    """Bring to the driver which snapshots a history does not know, by cluster and time.
+
+    `given`: Cluster, id and time of snapshots; at most one of a cluster and time.
+    """
+    taken = make_table(known.sparkSession, TAKEN, given)
+    given_rows = taken.withColumn("is_new", f.lit(True))
+    old = known.join(f.broadcast(taken.select("cluster").distinct()), "cluster", "left_semi")
+    moments = (
+        old.withColumn("is_new", f.lit(False))
+        .unionByName(given_rows)
+        .groupBy("cluster", "read_at")
+        .agg(f.min("cluster_id").alias("cluster_id"), f.bool_and("is_new").alias("is_new"))
+    )
+    in_order = Window.partitionBy("cluster").orderBy("read_at")
+    later = in_order.rowsBetween(1, Window.unboundedFollowing)
+    rows = (
+        moments.withColumn("next_at", f.lead("read_at").over(in_order))
+        .withColumn("previous_at", f.lag("read_at").over(in_order))
+        .withColumn("is_late", f.coalesce(f.bool_or(~f.col("is_new")).over(later), f.lit(False)))
+        .where("is_new")
+        .drop("is_new")
+    )
+    found = (NewSnapshot(**row) for row in rows.toArrow().to_pylist())
+    return sorted(found, key=lambda snapshot: (snapshot.cluster, snapshot.read_at))
 
 
 _MOST_PROBLEMS: Final = 100
@@ -48,20 +93,17 @@ class Receipts(Struct, frozen=True):
     folder: Path  # The folder; one that does not exist has none
     within: Path | None = None  # The folder that no receipt must lead out of
 
-    def paths(self, new: Sequence[NewSnapshot]) -> list[Path]:
-        """Return the receipts of applies that may have ended between new snapshots and those before them."""
-        starts = [each.previous_at for each in new if each.previous_at is not None]
-        starts += [each.read_at for each in new if each.next_at is not None]
-        if not starts:
-            return []
-        first = min(starts) - _LONGEST_APPLY
-        return [path for path in receipts_by_name(self.folder) if read_moment(time_in_name(path)) >= first]
-
     def claims(self, new: Sequence[NewSnapshot]) -> tuple[list[tuple[Any, ...]], list[str]]:
-        """Return `CLAIMS` about new snapshots, and why receipts cannot be read."""
+        """Return `CLAIMS` about new snapshots, and why receipts cannot be read.
+
+        Those of applies are read that may have ended between a snapshot and the one before it.
+        """
+        starts = [begin for each in new for begin, _ in each.intervals()]
         rows: list[tuple[Any, ...]] = []
         problems: list[str] = []
-        for path in self.paths(new):
+        for path in receipts_by_name(self.folder) if starts else ():
+            if read_moment(time_in_name(path)) < min(starts) - _LONGEST_APPLY:
+                continue
             try:
                 receipt = load_receipt_file(path, within=self.within)
                 started_at, finished_at = read_moment(receipt.started_at), read_moment(receipt.finished_at)
@@ -114,85 +156,59 @@ _MOST_ATTEMPTS: Final = 3
 
 
 def append(
-    open_table: Callable[[], HistoryTable],
-    quotas: DataFrame,
-    receipts: Receipts | None = None,
-    *,
-    is_stable: bool = False,
+    open_table: Callable[[], HistoryTable], quotas: DataFrame, receipts: Receipts | None = None
 ) -> tuple[AppendDocument, list[tuple[str | None, UnreadError]]]:
     """Append snapshots to a history, all or none; return what became of them, and the errors of those that failed.
 
     `open_table`: opens the history; called again when another append was faster. `quotas`: `QUOTAS` or `SNAPSHOTS`; of
     several files with a snapshot of one cluster and time, the first by path counts. `receipts`: those that may say who
-    changed what. `is_stable`: whether the quotas are the same each time they are read, and that takes little, as of a
-    table in Parquet; if not, they are read once and kept until the end. Raises `HistoryError` if it cannot be written,
-    or other appends were faster each time.
+    changed what. Raises `HistoryError` if it cannot be written, or other appends were faster each time.
     """
     table = open_table()
     table.require_writable()
-    given = _with_file(quotas)
-    if not is_stable:
-        given = given.localCheckpoint()
-    snapshots = _snapshots(given)
-    chosen = _first_of_each(snapshots)
-    for _ in range(_MOST_ATTEMPTS):
-        readings = table.readings()
-        new = new_snapshots(snapshots_of(readings), (row[:3] for row in chosen))
-        status: dict[tuple[str, datetime], AppendStatus] = {
-            (each.cluster, each.read_at): "late" if each.is_late else "appended" for each in new
-        }
-        taken = [row for row in chosen if (row[0], row[2]) in status]
-        claims, problems = ([], []) if receipts is None else receipts.claims(new)
-        changes = attributed(changes_of(readings, _rows_of(given, taken), new), claims, new)
-        times = make_table(given.sparkSession, TAKEN, (row[:3] for row in taken))
-        if not new or table.add(completed(changes, READINGS).unionByName(completed(times, READINGS))):
-            failed = [(row["cluster"], read_failure(row["failure"])) for row in snapshots if row["failure"]]
-            records = tuple(_record(row, status) for row in snapshots)
-            return AppendDocument(table=table.name, snapshots=records, receipt_problems=tuple(problems)), failed
-        table = open_table()
-    raise HistoryError(table.name, "other appends were faster each time", "run this again")
-
-
-def _with_file(quotas: DataFrame) -> DataFrame:
     if "file" not in quotas.columns:
         quotas = quotas.withColumn("file", f.lit(None).cast("string"))
-    return quotas.select(*SNAPSHOTS.names)
-
-
-def _snapshots(given: DataFrame) -> list[dict[str, Any]]:
-    """Bring the snapshots that were read or failed to the driver, without what they hold."""
-    rows = given.groupBy("cluster", "cluster_id", "read_at", "file", "failure").agg(f.count("key").alias("values"))
-    return sorted(
-        rows.toArrow().to_pylist(),
+    given = quotas.select(*SNAPSHOTS.names).localCheckpoint()
+    # The snapshots that were read or failed, without what they hold.
+    counted = given.groupBy("cluster", "cluster_id", "read_at", "file", "failure").agg(f.count("key").alias("values"))
+    snapshots = sorted(
+        counted.toArrow().to_pylist(),
         key=lambda row: (row["failure"] is not None, row["cluster"] or "", str(row["read_at"]), row["file"] or ""),
     )
-
-
-def _first_of_each(snapshots: Sequence[Mapping[str, Any]]) -> list[_Snapshot]:
-    """Return the snapshots that count: of several of one cluster and time the first by path."""
-    first: dict[tuple[str, datetime], _Snapshot] = {}
+    chosen: dict[tuple[str, datetime], tuple[str, str, datetime, str | None]] = {}
     for row in snapshots:
         if row["failure"] is None:
-            cluster, read_at = row["cluster"], row["read_at"]
-            first.setdefault((cluster, read_at), (cluster, row["cluster_id"], read_at, row["file"]))
-    return list(first.values())
-
-
-def _rows_of(given: DataFrame, chosen: Sequence[_Snapshot]) -> DataFrame:
-    """Return the rows of some snapshots."""
-    rows = make_table(given.sparkSession, struct(TAKEN, "file string"), chosen)
-    is_same = [given[name].eqNullSafe(rows[name]) for name in rows.columns]
-    return given.join(f.broadcast(rows), is_same, "left_semi")
-
-
-def _record(row: Mapping[str, Any], status: dict[tuple[str, datetime], AppendStatus]) -> AppendedRecord:
-    """Return what became of a snapshot; only one of each cluster and time has a status."""
-    failure = row["failure"]
-    return AppendedRecord(
-        **{name: row[name] for name in ("cluster", "cluster_id", "file", "read_at", "values")},
-        status="failed" if failure else status.pop((row["cluster"], row["read_at"]), "known"),
-        error=failure and failure["message"],
+            place = row["cluster"], row["read_at"]
+            chosen.setdefault(place, (row["cluster"], row["cluster_id"], row["read_at"], row["file"]))
+    for _ in range(_MOST_ATTEMPTS):
+        readings = table.readings()
+        new = new_snapshots(snapshots_of(readings), (row[:3] for row in chosen.values()))
+        taken = make_table(
+            given.sparkSession, struct(TAKEN, "file string"), (chosen[each.cluster, each.read_at] for each in new)
+        )
+        is_taken = [given[name].eqNullSafe(taken[name]) for name in taken.columns]
+        claims, problems = ([], []) if receipts is None else receipts.claims(new)
+        changes = changes_of(readings, given.join(f.broadcast(taken), is_taken, "left_semi"), new)
+        rows = completed(attributed(changes, claims, new), READINGS).unionByName(completed(taken, READINGS))
+        if not new or table.add(rows):
+            break
+        table = open_table()
+    else:
+        raise HistoryError(table.name, "other appends were faster each time", "run this again")
+    status: dict[tuple[str, datetime], AppendStatus] = {
+        (each.cluster, each.read_at): "late" if each.is_late else "appended" for each in new
+    }
+    failed = [(row["cluster"], read_failure(row["failure"])) for row in snapshots if row["failure"]]
+    records = tuple(
+        AppendedRecord(
+            **{name: row[name] for name in ("cluster", "cluster_id", "file", "read_at", "values")},
+            # Only one of each cluster and time has a status.
+            status="failed" if row["failure"] else status.pop((row["cluster"], row["read_at"]), "known"),
+            error=row["failure"] and row["failure"]["message"],
+        )
+        for row in snapshots
     )
+    return AppendDocument(table=table.name, snapshots=records, receipt_problems=tuple(problems)), failed
 
 
 _COMPARED: Final = struct("cluster string", "old_at now_at timestamp", "old_is_new now_is_new boolean")

@@ -7,8 +7,9 @@ say) is not reported here either, and a cluster with another id than the one tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -28,7 +29,7 @@ from quotaform.model.errors import HistoryError
 from quotaform.model.moment import spell_moment
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Base, DeclaredBase, Desired, Entry, Quotas
+from quotaform.model.quotas import Base, DeclaredBase, Entry
 from quotaform.plan.base import Bases
 from quotaform.plan.check.guard import ClusterBase
 from quotaform.plan.plan import PlanSource
@@ -41,8 +42,6 @@ from quotaform.resolve.spark import held_quotas, packed, unpacked
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from quotaform.desired.config import Cluster
 
 
@@ -74,8 +73,16 @@ def check_drift_against(
         history = history_of(table.readings())
         require_known(table, history, past.at)
         names = [cluster.name for cluster in request.clusters]
-        held = {cluster: bundle.add(packed(each)) for cluster, each in held_by_clusters(history, past.at, names)}
-        work = HistoryDrift(request=request, past=past, source=source, clock=clock, bundle=bundle, held=held)
+        held: dict[str, str] = {}
+        for begin in range(0, len(names), _AT_ONCE):
+            rows = history.where(f.col("cluster").isin(*names[begin : begin + _AT_ONCE])).localCheckpoint()
+            quotas = held_quotas(as_of(rows, past.at))
+            for row in last_snapshots(rows, past.at).toArrow().to_pylist():
+                name = row["cluster"]
+                held[name] = bundle.add(packed((row["cluster_id"], row["read_at"], quotas[name])))
+        work = partial(
+            _drift_of_cluster, request=request, past=past, source=source, clock=clock, bundle=bundle, held=held
+        )
         return work_on(spark, bundle, work, request.clusters, "Comparing", progress)
 
 
@@ -83,62 +90,40 @@ _AT_ONCE = 100
 """Clusters whose past quotas the driver keeps in memory at once."""
 
 
-class Held(Struct, frozen=True):
-    """What a cluster held."""
+def _drift_of_cluster(
+    cluster: Cluster,
+    *,
+    request: PlanRequest,
+    past: Past,
+    source: Source,
+    clock: Clock,
+    bundle: Bundle,
+    held: Mapping[str, str],
+) -> Drift:
+    """Return the drift of a cluster against what it held.
 
-    cluster_id: str
-    read_at: datetime
-    quotas: Quotas
-
-
-def held_by_clusters(history: DataFrame, at: datetime, names: Sequence[str]) -> Iterator[tuple[str, Held]]:
-    """Yield what clusters held by their last snapshot at or before a moment, of those that the history knows then."""
-    for begin in range(0, len(names), _AT_ONCE):
-        rows = history.where(f.col("cluster").isin(*names[begin : begin + _AT_ONCE])).localCheckpoint()
-        quotas = held_quotas(as_of(rows, at))
-        for row in last_snapshots(rows, at).toArrow().to_pylist():
-            yield row["cluster"], Held(row["cluster_id"], row["read_at"], quotas[row["cluster"]])
-
-
-class HistoryDrift(Struct, frozen=True, kw_only=True):
-    """Compares a cluster with what it held."""
-
-    request: PlanRequest
-    past: Past
-    source: Source  # What other quota repositories declare
-    clock: Clock
-    bundle: Bundle
-    held: Mapping[str, str]  # Cluster to the file of the bundle with what it held
-
-    def __call__(self, cluster: Cluster) -> Drift:
-        """Return the drift of a cluster against what it held."""
-        if cluster.name not in self.held:
-            problem = f"it has no snapshot of this cluster at or before {spell_moment(self.past.at)}"
-            remedy = "give a later time"
-            raise HistoryError(self.past.location, problem, remedy)
-        held: Held = unpacked(self.bundle.read(self.held[cluster.name]))
-        desired = self._entries(cluster.name, held)
-        base = Base(ref=f"{self.past.location} at {spell_moment(held.read_at)}", commit=None)
-        with open_gateway(cluster) as gateway:
-            live_id = gateway.cluster_id()
-            text = (
-                f"this cluster has the id {live_id}, and in the history it has {held.cluster_id}; nothing is compared"
-            )
-            declared = ClusterBase(
-                declared=DeclaredBase(base, desired),
-                findings=() if live_id == held.cluster_id else (rule.CLUSTER_ID.finding(text),),
-            )
-            source = replace(self.source, bases=Bases(lambda _: declared))
-            return drift_cluster(self.request, cluster, gateway, desired, source, clock=self.clock)
-
-    def _entries(self, cluster: str, held: Held) -> Desired:
-        """Return what a cluster held as if files declared it: without what files of this repository cannot declare."""
-        claims = [claim for claim in self.source.claims if claim.is_of(cluster, held.cluster_id)]
-        scope = self.request.config.scope
-        entries: dict[Entity, Entry] = {}
-        for entity, quotas in held.quotas.items():
-            values = {key: value for key, value in quotas.items() if key in QUOTA_KEYS}
-            is_claimed = any(entity in claim.desired for claim in claims)
-            if values and not is_claimed and not is_out_of_reach(entity) and scope.contains(entity):
-                entries[entity] = Entry(entity=entity, values=values)
-        return entries
+    `source`: what other quota repositories declare. `held`: cluster to the file of the bundle with its id, when it was
+    read, and what it held.
+    """
+    if cluster.name not in held:
+        problem = f"it has no snapshot of this cluster at or before {spell_moment(past.at)}"
+        raise HistoryError(past.location, problem, "give a later time")
+    cluster_id, read_at, quotas = unpacked(bundle.read(held[cluster.name]))
+    # As if files declared it: without what files of this repository cannot declare.
+    claims = [claim for claim in source.claims if claim.is_of(cluster.name, cluster_id)]
+    desired: dict[Entity, Entry] = {}
+    for entity, own in quotas.items():
+        values = {key: value for key, value in own.items() if key in QUOTA_KEYS}
+        is_claimed = any(entity in claim.desired for claim in claims)
+        if values and not is_claimed and not is_out_of_reach(entity) and request.config.scope.contains(entity):
+            desired[entity] = Entry(entity=entity, values=values)
+    base = Base(ref=f"{past.location} at {spell_moment(read_at)}", commit=None)
+    with open_gateway(cluster) as gateway:
+        live_id = gateway.cluster_id()
+        text = f"this cluster has the id {live_id}, and in the history it has {cluster_id}; nothing is compared"
+        declared = ClusterBase(
+            declared=DeclaredBase(base, desired),
+            findings=() if live_id == cluster_id else (rule.CLUSTER_ID.finding(text),),
+        )
+        source = replace(source, bases=Bases(lambda _: declared))
+        return drift_cluster(request, cluster, gateway, desired, source, clock=clock)

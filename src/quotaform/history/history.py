@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from typing import Annotated, Literal, TypeAlias, get_args
 
-import msgspec
+from msgspec import field
 
 from quotaform.model.entity import Entity
 from quotaform.model.records.document import HISTORY, HISTORY_APPEND, HISTORY_DIFF
@@ -52,16 +50,15 @@ class AppendDocument(Record, document=HISTORY_APPEND):
     """The result of quotaform history append."""
 
     table: TableName
-    summary: AppendSummary = derived(lambda result: _summary(result.snapshots))
+    summary: AppendSummary = derived(
+        lambda result: AppendSummary(
+            **{name: sum(each.status == name for each in result.snapshots) for name in get_args(AppendStatus)}
+        )
+    )
     snapshots: Annotated[
         tuple[AppendedRecord, ...], about("The snapshots, by cluster and time; those that failed come last.")
     ]
     receipt_problems: Annotated[tuple[str, ...], about("Why receipts could not be read.")]
-
-
-def _summary(snapshots: Iterable[AppendedRecord]) -> AppendSummary:
-    counts = Counter(each.status for each in snapshots)
-    return AppendSummary(**{name: counts[name] for name in get_args(AppendStatus)})
 
 
 class Changer(Record):
@@ -148,6 +145,6 @@ class HistoryDifference(Record, document=HISTORY_DIFF):
     until: Annotated[Moment, about("The later time, as ISO 8601 in UTC.")]
     clusters: Annotated[tuple[Coverage, ...], about("Which snapshots were compared.")]
     summary: DifferenceSummary
-    rows: Annotated[tuple[HistoryChange, ...], about("The first 1000 changes, by cluster, entity and key.")] = (
-        msgspec.field(name="changes")
+    rows: Annotated[tuple[HistoryChange, ...], about("The first 1000 changes, by cluster, entity and key.")] = field(
+        name="changes"
     )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from msgspec import Struct
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructField
 
-from quotaform.fleet.table import make_table
 from quotaform.history.history import (
     Coverage,
     DifferenceSummary,
@@ -125,58 +123,13 @@ def known_snapshots(history: DataFrame) -> DataFrame:
     return history.where(f.col("entity_key").isNull()).withColumn("read_at", f.col("valid_from")).select(*TAKEN.names)
 
 
-class NewSnapshot(Struct, frozen=True, kw_only=True):
-    """A snapshot that a history does not know yet."""
-
-    cluster: str
-    cluster_id: str
-    read_at: datetime
-    previous_at: datetime | None
-    """The time of the snapshot of the cluster before it, known or new; `None` if there is none."""
-    next_at: datetime | None  # The time of the one after it
-    is_late: bool
-
-    def intervals(self) -> Iterator[tuple[datetime, datetime]]:
-        """Yield the times of snapshots that follow each other now: the one before and this, this and the one after."""
-        if self.previous_at is not None:
-            yield self.previous_at, self.read_at
-        if self.next_at is not None:
-            yield self.read_at, self.next_at
-
-
-def new_snapshots(known: DataFrame, given: Iterable[tuple[str, str, datetime]]) -> list[NewSnapshot]:
-    """Bring to the driver which snapshots a history does not know, by cluster and time.
-
-    `given`: Cluster, id and time of snapshots; at most one of a cluster and time.
-    """
-    taken = make_table(known.sparkSession, TAKEN, given)
-    given_rows = taken.withColumn("is_new", f.lit(True))
-    old = known.join(f.broadcast(taken.select("cluster").distinct()), "cluster", "left_semi")
-    moments = (
-        old.withColumn("is_new", f.lit(False))
-        .unionByName(given_rows)
-        .groupBy("cluster", "read_at")
-        .agg(f.min("cluster_id").alias("cluster_id"), f.bool_and("is_new").alias("is_new"))
-    )
-    in_order = Window.partitionBy("cluster").orderBy("read_at")
-    later = in_order.rowsBetween(1, Window.unboundedFollowing)
-    rows = (
-        moments.withColumn("next_at", f.lead("read_at").over(in_order))
-        .withColumn("previous_at", f.lag("read_at").over(in_order))
-        .withColumn("is_late", f.coalesce(f.bool_or(~f.col("is_new")).over(later), f.lit(False)))
-        .where("is_new")
-        .drop("is_new")
-    )
-    found = (NewSnapshot(**row) for row in rows.toArrow().to_pylist())
-    return sorted(found, key=lambda snapshot: (snapshot.cluster, snapshot.read_at))
-
-
 def as_of(history: DataFrame, at: datetime) -> DataFrame:
     """Return `QUOTAS` of the last snapshot of each cluster at or before a moment.
 
     A cluster that held nothing then is a row without an entity; one without a snapshot by then has no row.
     """
-    held = held_at(history, at).select("cluster", "entity_key", "entity", "key", "value")
+    held = history.where(f.col("entity_key").isNotNull() & _holds(at))
+    held = held.select("cluster", "entity_key", "entity", "key", "value")
     rows = last_snapshots(history, at).join(held, "cluster", "left")
     return completed(rows, QUOTAS)
 
@@ -188,14 +141,10 @@ def last_snapshots(history: DataFrame, at: datetime) -> DataFrame:
     return last.select(*TAKEN.names)
 
 
-def held_at(history: DataFrame, at: datetime) -> DataFrame:
-    """Return the rows of `HISTORY` that hold at a moment."""
-    return history.where(f.col("entity_key").isNotNull() & _holds(at)).select(*history.columns)
-
-
 def _holds(at: datetime) -> Column:
-    moment = f.lit(at)
-    return (f.col("valid_from") <= moment) & (f.col("valid_to").isNull() | (f.col("valid_to") > moment))
+    """Return whether a row of `HISTORY` holds at a moment."""
+    until = f.col("valid_to")
+    return (f.col("valid_from") <= f.lit(at)) & (until.isNull() | (until > f.lit(at)))
 
 
 def history_changes(history: DataFrame, since: datetime, until: datetime) -> DataFrame:
@@ -203,33 +152,23 @@ def history_changes(history: DataFrame, since: datetime, until: datetime) -> Dat
 
     A cluster without a snapshot at or before the earlier moment has no rows: it is not known what it held then.
     """
-    same = ["cluster", "entity_key", "key"]
-    old = held_at(history, since).select(*same, f.col("entity").alias("entity_before"), f.col("value").alias("before"))
-    known = last_snapshots(history, since).select("cluster")
-    held_later = held_at(history, until).join(known, "cluster", "left_semi")
-    new = held_later.select(
-        *same,
-        f.col("entity").alias("entity_after"),
-        f.col("value").alias("after"),
-        f.col("valid_from").alias("set_at"),
-        f.col("changed_by").alias("set_by"),
+    is_before, is_after = (_holds(at) for at in (since, until))
+    set_at = f.when(is_after, f.col("valid_from"))
+    ended_at = f.when((f.col("valid_to") > f.lit(since)) & (f.col("valid_to") <= f.lit(until)), f.col("valid_to"))
+    set_by, ended_by = f.max_by("changed_by", set_at), f.max_by("ended_by", ended_at)
+    found = (
+        history.where(f.col("entity_key").isNotNull())
+        .join(last_snapshots(history, since), "cluster", "left_semi")
+        .groupBy("cluster", "entity_key", "key")
+        .agg(
+            f.first("entity").alias("entity"),
+            f.max(f.when(is_before, f.col("value"))).alias("before"),
+            f.max(f.when(is_after, f.col("value"))).alias("after"),
+            f.coalesce(f.max(set_at), f.max(ended_at)).alias("changed_at"),
+            f.when(f.max(set_at).isNotNull(), set_by).otherwise(ended_by).alias("changed_by"),
+        )
     )
-    gone = (
-        history.where(f.col("entity_key").isNotNull() & (f.col("valid_to") > f.lit(since)))
-        .where(f.col("valid_to") <= f.lit(until))
-        .groupBy(*same)
-        .agg(f.max("valid_to").alias("removed_at"), f.max_by("ended_by", "valid_to").alias("removed_by"))
-    )
-    is_set = f.col("after").isNotNull()
-    return (
-        old.join(new, same, "full_outer")
-        .where(~f.col("before").eqNullSafe(f.col("after")))
-        .join(gone, same, "left")
-        .withColumn("entity", f.coalesce("entity_after", "entity_before"))
-        .withColumn("changed_at", f.when(is_set, f.col("set_at")).otherwise(f.col("removed_at")))
-        .withColumn("changed_by", f.when(is_set, f.col("set_by")).otherwise(f.col("removed_by")))
-        .select(*HISTORY_CHANGES.names)
-    )
+    return found.where(~f.col("before").eqNullSafe(f.col("after"))).select(*HISTORY_CHANGES.names)
 
 
 MOST_ROWS: Final = 1000
@@ -286,7 +225,17 @@ def difference(
 
     Raises `HistoryError` if it has no snapshot at or before the later moment, of any of the clusters.
     """
-    coverage = tuple(_coverage(rows, since, until))
+    taken = f.col("read_at")
+    snapshots = (
+        known_snapshots(rows)
+        .groupBy("cluster")
+        .agg(
+            f.min(taken).alias("first_at"),
+            f.max(f.when(taken <= f.lit(since), taken)).alias("before_at"),
+            f.max(f.when(taken <= f.lit(until), taken)).alias("after_at"),
+        )
+    )
+    coverage = tuple(Coverage(**row) for row in snapshots.orderBy("cluster").toArrow().to_pylist())
     if all(each.after_at is None for each in coverage):
         require_known(table, rows, until)
     changes = history_changes(rows, since, until).localCheckpoint()
@@ -323,20 +272,6 @@ def require_known(table: HistoryTable, rows: DataFrame, at: datetime) -> None:
             f"it has no snapshot at or before {spell_moment(at)}",
             f"its first one is of {spell_moment(first)}",
         )
-
-
-def _coverage(rows: DataFrame, since: datetime, until: datetime) -> list[Coverage]:
-    taken = f.col("read_at")
-    found = (
-        known_snapshots(rows)
-        .groupBy("cluster")
-        .agg(
-            f.min(taken).alias("first_at"),
-            f.max(f.when(taken <= f.lit(since), taken)).alias("before_at"),
-            f.max(f.when(taken <= f.lit(until), taken)).alias("after_at"),
-        )
-    )
-    return [Coverage(**row) for row in found.orderBy("cluster").toArrow().to_pylist()]
 
 
 def _records(rows: DataFrame, kind: type[R]) -> list[R]:

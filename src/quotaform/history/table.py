@@ -106,17 +106,15 @@ class ParquetHistory:
         self._spark = spark
         self._path = Path(path).absolute()
         self._folders, self._last = appends_of(path)
-        self._is_checked = False
+        if self._folders:
+            found = spark.read.parquet(located_exactly(str(self._folders[0])))
+            require_columns(found.schema, path)
 
     def readings(self) -> DataFrame:
-        """Return `READINGS`. Raises `HistoryError` if it is no history, or cannot be read."""
+        """Return `READINGS`."""
         if not self._folders:
             return self._spark.createDataFrame([], READINGS)
-        paths = [located_exactly(str(folder)) for folder in self._folders]
-        if not self._is_checked:
-            require_columns(self._spark.read.parquet(paths[0]).schema, self.name)
-            self._is_checked = True
-        return self._spark.read.schema(READINGS).parquet(*paths)
+        return self._spark.read.schema(READINGS).parquet(*(located_exactly(str(folder)) for folder in self._folders))
 
     def require_writable(self) -> None:
         """Make sure that it can be written, before anything else is done."""
@@ -129,8 +127,7 @@ class ParquetHistory:
 
     def add(self, rows: DataFrame) -> bool:
         """Add `READINGS`: all, or none. Returns false if another append was faster, and nothing was added."""
-        number = self._last + 1
-        if not self._add(rows, f"append={number:08}"):
+        if not self._add(rows, f"append={self._last + 1:08}"):
             return False
         if len(self._folders) + 1 >= _MOST_FOLDERS:
             # What this append did is done, and the next one can do this as well.
@@ -209,8 +206,10 @@ class DeltaHistory:
         self.name = location
         self._spark = spark
         kind, _, self._place = location.partition(":")
-        self._identifier = ".".join(map(_quoted, [_FORMAT, self._place] if kind == _FORMAT else self._place.split(".")))
         self._is_path = kind == _FORMAT
+        names = [_FORMAT, self._place] if self._is_path else self._place.split(".")
+        # As SQL takes them, whatever is in them.
+        self._identifier = ".".join("`" + name.strip("`").replace("`", "``") + "`" for name in names)
         self._version = self._current()
 
     def readings(self) -> DataFrame:
@@ -246,24 +245,20 @@ class DeltaHistory:
 
     def _current(self) -> int:
         """Return the version of the table; -1 if there is none."""
-        if not self._exists():
+        if not self._is_path and not self._spark.catalog.tableExists(self._place):
             return -1
-        rows = self._log()
-        return int(rows.select(f.max("version").alias("version")).toArrow().column("version")[0].as_py())
-
-    def _exists(self) -> bool:
-        if not self._is_path:
-            return self._spark.catalog.tableExists(self._place)
         try:
-            self._spark.read.format(_FORMAT).load(self._place).schema  # noqa: B018 (it is what asks)
+            if self._is_path:
+                self._spark.read.format(_FORMAT).load(self._place).schema  # noqa: B018 (it is what asks)
         except (PySparkException, Py4JError) as error:
             if "PATH_DOES_NOT_EXIST" in str(error) or "PATH_NOT_FOUND" in str(error):
-                return False
+                return -1
             self._require_delta(error)
             if not isinstance(error, AnalysisException):
                 raise
             raise HistoryError(self.name, "it is not a table of Delta Lake", "give another path") from None
-        return True
+        [version] = self._log().agg(f.max("version").alias("version")).toArrow().column("version").to_pylist()
+        return int(version)
 
     def _log(self) -> DataFrame:
         try:
@@ -282,11 +277,6 @@ class DeltaHistory:
             "the Spark session has no Delta Lake",
             f"give its package and its two settings with {option_of('spark_conf')}, see docs/history.md",
         )
-
-
-def _quoted(name: str) -> str:
-    """Return a part of a name as SQL takes it, whatever is in it."""
-    return f"`{name.strip('`').replace('`', '``')}`"
 
 
 HistoryTable: TypeAlias = ParquetHistory | DeltaHistory

@@ -21,6 +21,7 @@ from quotaform.desired.edit import EntryEdit, FileEdit, UneditableError
 from quotaform.desired.loader import LoadedFiles
 from quotaform.desired.tree import Layout, Root, layer_of, shown_path
 from quotaform.desired.writer import SCHEMA, writable_values
+from quotaform.model.alteration import apply_ops
 from quotaform.model.entity import Entity
 from quotaform.model.errors import QuotaformError
 from quotaform.model.finding import Position, Severity
@@ -184,6 +185,7 @@ class _Editor:
                 for entry in file.entries:
                     self.entries[cluster, file.layer].setdefault(entry.entity, entry)
                     self.shared[cluster, file.name, entry.position] += 1
+        self.files: dict[str, FileEdit] = {}  # Those that change, by path
         self.proposals: dict[Changed, list[Recommendation]] = {}
         self.refused: list[UnwrittenProposal] = []
         for place, every in grouped.items():
@@ -212,22 +214,20 @@ class _Editor:
         self, blocked: Mapping[Changed, str]
     ) -> tuple[dict[str, tuple[FileEdit, str]], tuple[UnwrittenProposal, ...]]:
         """Return the files that change, by path, with their new content, and what they do not follow."""
-        files: dict[str, FileEdit] = {}
+        self.files = {}
         unwritten: list[UnwrittenProposal] = []
         for (cluster, entity), proposals in self.proposals.items():
             reason = blocked.get((cluster, entity))
             if reason is None:
                 try:
-                    self.follow(files, cluster, entity, proposals)
+                    self.follow(cluster, entity, proposals)
                 except UneditableError as error:
                     reason = str(error)
             if reason is not None:
                 unwritten += [_unwritten(each, reason) for each in proposals]
-        return {path: (file, file.after()) for path, file in sorted(files.items())}, tuple(unwritten)
+        return {path: (file, file.after()) for path, file in sorted(self.files.items())}, tuple(unwritten)
 
-    def follow(
-        self, files: dict[str, FileEdit], cluster: str, entity: Entity, proposals: Sequence[Recommendation]
-    ) -> None:
+    def follow(self, cluster: str, entity: Entity, proposals: Sequence[Recommendation]) -> None:
         """Change a file so that it follows the proposals for an entity.
 
         Raises `UneditableError` if none can be changed.
@@ -245,7 +245,7 @@ class _Editor:
             if writable_values(entity, {**live, **proposed}) is None:
                 raise UneditableError("files cannot hold this entity; see quotaform import")
             edit = EntryEdit(entity=entity, values=values, is_absent=not values, reason=reason)
-            self.add(files, cluster if has_several and has_layer else None, edit)
+            self.file(f"{cluster}/{NEW_FILE}" if has_several and has_layer else NEW_FILE).add(edit)
             return
         # Proposals rest on what the cluster holds.
         if entry.absent is not None:
@@ -262,18 +262,16 @@ class _Editor:
         problem = UneditableError("it is common to several clusters")
         if (target := top or (None if has_several else common)) is not None:
             try:
-                self.change(files, cluster, target, common if top is not None else None, edit)
+                self.change(cluster, target, common if top is not None else None, edit)
             except UneditableError as error:
                 problem = error
             else:
                 return
         if top is not None or not has_layer:
             raise problem
-        self.add(files, cluster, edit)
+        self.file(f"{cluster}/{NEW_FILE}").add(edit)
 
-    def change(
-        self, files: dict[str, FileEdit], cluster: str, target: Entry, below: Entry | None, edit: EntryEdit
-    ) -> None:
+    def change(self, cluster: str, target: Entry, below: Entry | None, edit: EntryEdit) -> None:
         """Change an entry where it stands. `below`: the common entry under it."""
         if target.file is None:
             raise UneditableError("it is in no file")
@@ -284,18 +282,14 @@ class _Editor:
         unset = frozenset() if below is None else edit.gone & below.values.keys()
         if (given := edit.gone & self.of_profile(target).keys() - unset) and not edit.is_absent:
             raise UneditableError(f"{min(given)} comes from a profile")
-        file = self.file(files, self.paths[target.file.name])
+        file = self.file(self.paths[target.file.name])
         file.change(target.position, replace(edit, unset=unset - frozenset(target.unset or ())))
 
-    def add(self, files: dict[str, FileEdit], layer: str | None, edit: EntryEdit) -> None:
-        """Add an entry of a cluster, or a common one."""
-        self.file(files, NEW_FILE if layer is None else f"{layer}/{NEW_FILE}").add(edit)
-
-    def file(self, files: dict[str, FileEdit], path: str) -> FileEdit:
-        if path not in files:
+    def file(self, path: str) -> FileEdit:
+        if path not in self.files:
             text, schema = self.tree.files.get(path, b"").decode(), f"../{SCHEMA}" if "/" in path else SCHEMA
-            files[path] = FileEdit(shown_path(PurePosixPath(self.tree.name) / path), text, schema)
-        return files[path]
+            self.files[path] = FileEdit(shown_path(PurePosixPath(self.tree.name) / path), text, schema)
+        return self.files[path]
 
     def changed(self, files: Mapping[str, tuple[FileEdit, str]]) -> LoadedFiles:
         """Return the files of the directory with some of other content."""
@@ -330,13 +324,10 @@ class _Editor:
 
         `mine`: those of which proposals are followed.
         """
-        expected = {entity: {**entry.values} for entity, entry in self.loaded.desired(cluster).items()}
+        expected = {entity: entry.values for entity, entry in self.loaded.desired(cluster).items()}
         for place in mine:
-            values = expected.setdefault(place[1], {**self.live.get(place, {})})
-            for each in self.proposals[place]:
-                values.pop(each.key, None)
-                if each.after is not None:
-                    values[each.key] = each.after
+            ops = {each.key: each.after for each in self.proposals[place]}
+            expected[place[1]] = apply_ops(expected.get(place[1], self.live.get(place, {})), ops)
         values_of = {entity: entry.values for entity, entry in found.items()}
         places = expected.keys() | values_of.keys()
         return {(cluster, entity) for entity in places if expected.get(entity) != values_of.get(entity)}

@@ -28,6 +28,7 @@ from typing import Final
 from msgspec import Struct, field, structs
 
 from quotaform.model import rule
+from quotaform.model.alteration import apply_ops
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.moment import duration_text, spell_second
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
@@ -97,12 +98,10 @@ def recommend(
 
 def _with_fallbacks(found: Sequence[Recommendation], quotas: Quotas) -> Iterator[Recommendation]:
     """Yield what is proposed for a cluster, where a removal says what applies instead."""
-    planned: dict[Entity, dict[str, float]] = {}
+    ops: dict[Entity, dict[str, float | None]] = defaultdict(dict)
     for each in found:
-        values = planned.setdefault(each.entity, dict(quotas.get(each.entity, {})))
-        values.pop(each.key, None)
-        if each.after is not None:
-            values[each.key] = each.after
+        ops[each.entity][each.key] = each.after
+    planned = {entity: apply_ops(quotas.get(entity, {}), own) for entity, own in ops.items()}
     removed = [each for each in found if each.action is Advice.DELETE]
     effects = make_effects(quotas, planned, [(each.entity, [each.key]) for each in removed])
     yield from (each for each in found if each.action is not Advice.DELETE)

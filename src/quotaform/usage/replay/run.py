@@ -17,6 +17,7 @@ from pyspark.sql import functions as f
 from quotaform.fleet.data_source import quota_rows
 from quotaform.fleet.job import kept_rows, table_rows
 from quotaform.fleet.table import make_table
+from quotaform.model.alteration import apply_ops
 from quotaform.model.outcome import ClusterOutcome, values_of
 from quotaform.model.quotas import Quotas
 from quotaform.model.records.record import made_of
@@ -121,14 +122,10 @@ def planned_values(plans: Sequence[Plan]) -> tuple[HeldQuotas, HeldQuotas]:
     before: dict[str | None, Quotas] = {}
     after: dict[str | None, Quotas] = {}
     for plan in plans:
-        planned = {entity: dict(values) for entity, values in (plan.actual or {}).items()}
-        for row in plan.rows:
-            values = planned.setdefault(row.entity, {})
-            values.pop(row.key, None)
-            if row.after is not None:
-                values[row.key] = row.after
-        for side, quotas in ((before, plan.actual or {}), (after, planned)):
-            side[plan.header.cluster_name] = {entity: values for entity, values in quotas.items() if values}
+        name, actual = plan.header.cluster_name, plan.actual or {}
+        changed = {each.entity: apply_ops(actual.get(each.entity, {}), each.alteration().ops) for each in plan.changes}
+        before[name] = actual
+        after[name] = {entity: values for entity, values in {**actual, **changed}.items() if values}
     return before, after
 
 

@@ -46,7 +46,7 @@ def test_requests_are_resolved_also_beside_earlier_quotas(spark: SparkSession) -
     both = resolve(requests, quotas, keys=[PRODUCER], before=quotas_table(spark, LARGE))
     assert both.columns == [*RESOLVED.names, *BEFORE.names]
     assert both.first()["before_value"] == 100.0  # type: ignore[index]
-    with pytest.raises(UsageError, match='"producer_byterate" is not a known quota key'):
+    with pytest.raises(UsageError, match='"producer_byterate" is not a quota key'):
         resolve(requests, quotas, keys=["producer_byterate"])
 
 

@@ -142,17 +142,13 @@ def test_of_two_appends_at_once_the_slower_one_begins_again(
     assert [row[1:] for row in rows_of(spark, path)] == [(1.0, "09", "10"), (2.0, "10", None), (5.0, "09", "11")]
 
 
-def test_what_is_no_history_of_this_version_is_refused_and_left_alone(spark: SparkSession, tmp_path: Path) -> None:
-    foreign, path, earlier = tmp_path / "foreign", tmp_path / "history", tmp_path / "earlier"
+def test_what_is_no_history_is_refused_and_left_alone(spark: SparkSession, tmp_path: Path) -> None:
+    foreign, path = tmp_path / "foreign", tmp_path / "history"
     foreign.mkdir()
     (foreign / "part-0.parquet").write_text("mine", encoding="utf-8")
     with pytest.raises(HistoryError, match="it is not a history of quotaform"):
         append_to(spark, foreign, FIRST)
     assert [file.name for file in foreign.iterdir()] == ["part-0.parquet"]
-    for name in ("versions", "data"):
-        (earlier / name).mkdir(parents=True)
-    with pytest.raises(HistoryError, match="it was written by an earlier version of quotaform"):
-        append_to(spark, earlier, FIRST)
     for each in (FIRST, SECOND):
         append_to(spark, path, each)
     (path / "append=00000001").rename(tmp_path / "moved")

@@ -78,7 +78,6 @@ def require_columns(found: StructType, name: str) -> None:
 
 
 _FOLDER: Final = regex(r"append=([0-9]{8})(?:-([0-9]{8}))?").fullmatch
-_EARLIER: Final = frozenset({"versions", "data"})
 _MOST_FOLDERS: Final = 64
 """Of how many folders a history consists before an append brings their rows together in one."""
 _KEPT_S: Final = 24 * 3600
@@ -169,9 +168,6 @@ def appends_of(path: str) -> tuple[list[Path], int]:
         return [], 0
     except OSError as error:
         raise HistoryError(path, f"it cannot be read: {reason_of(error)}", "give the path of a directory") from None
-    if {each.name for each in paths} >= _EARLIER:
-        remedy = "append its snapshots again, to another path"
-        raise HistoryError(path, "it was written by an earlier version of quotaform", remedy)
     found: list[tuple[int, int, Path]] = []
     for each in paths:
         match = _FOLDER(each.name)

@@ -185,8 +185,7 @@ def _address(names: Mapping[str, str], level: Level | None) -> str:
 #
 # So each sample counts for as long as it stands for, whoever else measured meanwhile, and a client that has ended
 # counts no more. A series without an instance is one more of them in such a bucket. Where a member is known in both
-# ways, as when the same clients were recorded by an earlier version, too, the larger of the two values counts, not
-# their sum.
+# ways, as when the same clients were recorded twice, the larger of the two values counts, not their sum.
 
 Floats = NDArray[numpy.float64]
 """Numbers by row; NaN where there is none."""

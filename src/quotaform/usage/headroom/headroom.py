@@ -1,14 +1,4 @@
-"""How close clients are to their quotas, as far as it is printed and written.
-
-| a bucket is | if |
-| --- | --- |
-| throttled | the broker reported new throttling of it while it was recorded |
-| close | it is not throttled, and p99 of its rates is at least 80 % of its limit |
-| below | it has a limit, and is neither |
-| unlimited | nothing limits it |
-
-A neighbour is noisy who has more than half of what a bucket of several members uses that is throttled or close.
-"""
+"""How close clients are to their quotas, as far as it is printed and written; docs/usage-headroom.md has the terms."""
 
 from __future__ import annotations
 

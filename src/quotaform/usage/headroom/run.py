@@ -39,39 +39,13 @@ from quotaform.usage.headroom.headroom import (
 )
 from quotaform.usage.sample import LONGEST_STEP_S
 from quotaform.usage.table.schema import HEADROOM
-from quotaform.usage.table.table import (
-    Clusters,
-    PlainFiles,
-    QuotaSource,
-    known_quotas,
-    plain_files,
-    read_usage,
-    time_text,
-)
+from quotaform.usage.table.table import Clusters, QuotaSource, known_quotas, plain_files, read_usage, time_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-# The tables `headroom` and what was not used: what was recorded of each bucket, and its limit.
-#
-# | of a sample | value |
-# | --- | --- |
-# | rate | per bucket, broker and time: the sum of the series that share the bucket; a series counts once per time |
-# | seconds | since the previous sample of the bucket; its own window if there is none within `LONGEST_STEP_S` |
-# | throttled | requests were newly throttled: see `BucketRows` |
-#
-# A broker averages the delays of the last 30 to 60 seconds and reports the same average until they are over, so an
-# average that does not change is an old one, unless every delay is as long as the longest that is allowed: then the
-# rate tells. A time that is throttled may thus be counted up to 60 seconds too late or too long, once each time that
-# throttling begins or ends, and less than a sample's seconds cannot be told.
-#
-# Clients that measured themselves are brought to common times before, see `quotaform.usage.bucket.bucket`.
-#
-# A percentile is the smallest rate that at least that share of the samples does not exceed (nearest rank).
-#
-# The limit on mutations is one of the whole cluster, which its active controller enforces. So brokers are not added up:
-# of several that report a series at one time, as after a failover, the highest rate counts.
+# docs/usage-headroom.md says how each number is computed.
 
 _SHARES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
 USES: Final = struct(
@@ -81,12 +55,12 @@ USES: Final = struct(
 values limited its series."""
 
 
-def headroom(recording: DataFrame, files: PlainFiles | None = None) -> DataFrame:
+def headroom(recording: DataFrame) -> DataFrame:
     """Return `USES` of all buckets.
 
-    `recording`: `PACKED` under the quotas; persisted, unless it is of `files`.
+    `recording`: `PACKED` under the quotas, persisted.
     """
-    return per_bucket(recording, _use, USES, files)
+    return per_bucket(recording, _use, USES)
 
 
 def _use(bucket: RecordedBucket) -> dict[str, Any]:
@@ -249,10 +223,8 @@ def measured_headroom(
     )
     files = plain_files(usage, request.usage, clusters, request.since, request.until)
     with ExitStack() as stack:
-        recording = packed_usage(usage, quota_buckets(held), clusters, files)
-        if files is None:
-            recording = stack.enter_context(kept_rows(recording))
-        use = stack.enter_context(kept_rows(headroom(recording, files)))
+        recording = stack.enter_context(kept_rows(packed_usage(usage, quota_buckets(held), clusters, files)))
+        use = stack.enter_context(kept_rows(headroom(recording)))
         keys = recorded_keys(use)
         unused = unused_values(held, keys)
         report = _report(request, use, held, keys, unused)

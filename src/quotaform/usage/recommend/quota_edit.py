@@ -1,7 +1,7 @@
 """Changes the files of a quotas directory so that they say what is proposed, and nothing else.
 
-The result is read again before it counts: each entity must have the proposed values, and every other one, of every
-cluster, what it had.
+docs/usage-recommend.md says which entry of which file a proposal changes. The result is read again before it counts:
+each entity must have the proposed values, and every other one, of every cluster, what it had.
 """
 
 from __future__ import annotations
@@ -39,19 +39,6 @@ from quotaform.usage.recommend.recommendation import (
     entry_reason,
     spell_rounded,
 )
-
-# Which entry of which file a proposal changes.
-#
-# | the value is in | clusters of quotaform.yaml | changed |
-# | --- | --- | --- |
-# | an entry of the cluster's layer | any | that entry |
-# | a common entry | one, or none | that entry; if it cannot be changed alone, an entry in the cluster's layer |
-# | a common entry | several | an entry in the cluster's layer |
-# | a profile | any | `values` beside it, in the entry that is changed |
-# | no file | any | a new entry with all values of the entity, in the cluster's layer if there are several clusters |
-#
-# An entry cannot be changed alone if it is of several entities, or if anchors, aliases or merge keys make it a part of
-# others. What is removed of the last value is `state: absent`, which `plan` deletes whatever `prune` says.
 
 NEW_FILE: Final = "recommended.yaml"
 """The file of new entries, in the quotas directory or in the folder of a cluster."""

@@ -27,16 +27,7 @@ from quotaform.plan.backtest import ClusterBacktest
 
 
 class Advice(StrEnum):
-    """What is proposed for a value.
-
-    | action | the value |
-    | --- | --- |
-    | create | is to be set for an entity that has none |
-    | update | is to become another one |
-    | delete | is to be removed, as nobody used it |
-    | keep | fits |
-    | none | may fit or not: the reason says what is missing |
-    """
+    """What is proposed for a value; it is kept if it fits, and `none` if that is not known."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -182,8 +173,7 @@ class Recommendations(Record, document=USAGE_RECOMMEND):
 
 _EARLIER: Final = regex(
     r"(?:^|; )(?:[a-z_]+: )?"
-    r"(?:p[0-9.]+ of [0-9]+ (?:days|hours?) |p[0-9.]+ of [0-9dhms ]+(?:days)?(?: without outliers)?, |"
-    r"not used for [0-9.]+ ?(?:days|[dhms])|not used from [0-9]{4}-[0-9]{2}-[0-9]{2}).*\([0-9]{4}-[0-9]{2}-[0-9]{2}\)$",
+    r"(?:p[0-9.]+ of [0-9dhms ]+(?:days)?(?: without outliers)?, |not used from [0-9]{4}-).*\([0-9-]{10}\)$",
     DOTALL,
 )
 

@@ -1,19 +1,6 @@
 """Sizes the quotas of one cluster by what was recorded.
 
-A value becomes the basis times the headroom, not below its floor, rounded up and not above its cap, where the basis is
-that of the busiest weekday (see `busiest_day`) of each bucket that the value limits, on each broker. Besides:
-
-| case | proposed |
-| --- | --- |
-| not used for as long as the settings say | it is removed; that of a default is kept |
-| the same, but that time is not recorded on each broker, or ended long ago | nothing |
-| requests were throttled | not less than the value now: throttling hid demand |
-| the change is less than a tenth | nothing: it is kept |
-| `unlimited` | nothing: it is kept, as somebody exempted the entity |
-| the cap is below the basis | nothing |
-| too little is recorded, or it cannot be told apart | nothing |
-| the limits of all buckets on a broker would exceed its capacity | less headroom, down to the basis |
-| they would without headroom, too | no value is increased or created, nor removed if a larger one applies then |
+docs/usage-recommend.md says in which case what is proposed, and why.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ HEADROOM: Final = struct(
 
 A row without a bucket is about a value that limited nothing that was recorded: `limit` of the entity `entity_key`, with
 no samples and no members; `first`, `last` and `recorded_s` are those of the key on that cluster. A key of which nothing
-was recorded has no such rows. See `quotaform.usage.headroom.run` for how each is computed.
+was recorded has no such rows. docs/usage-headroom.md says how each is computed.
 """
 
 BACKTEST: Final = struct(

@@ -158,7 +158,6 @@ class PlainFiles(Struct, frozen=True):
     tasks: Sequence[Sequence[tuple[str, int, int]]]  # What each task reads: a file, and which of how many parts of it
     since: datetime | None  # The first moment; `None` for all before `until`
     until: datetime | None  # The moment after the last one
-    rows: int  # About how many there are
 
     def read(self, task: int) -> Iterator[pyarrow.RecordBatch]:
         """Yield the rows that a task reads as `ROWS`: of those times, and that say when and what they measure."""
@@ -231,17 +230,14 @@ def plain_files(
             return None
         if _is_needed(path, folder, clusters, since, until):
             sizes[path] = path.stat().st_size
-    largest, total = max(sizes, key=sizes.__getitem__, default=None), sum(sizes.values())
-    rows = 0
-    if largest is not None:
+    if sizes:
         try:
-            file = _opened(largest, folder)
-            if any(each.name in _TEXTS and each.type != ROWS.field(each.name).type for each in file.physical_schema):
-                return None
-            rows = file.metadata.num_rows * total // sizes[largest]
+            schema = _opened(max(sizes, key=sizes.__getitem__), folder).physical_schema
         except (pyarrow.ArrowException, OSError):
             return None
-    most = min(_BYTES_IN_TASK, total // _FEW_TASKS + 1)
+        if any(each.name in _TEXTS and each.type != ROWS.field(each.name).type for each in schema):
+            return None
+    most = min(_BYTES_IN_TASK, sum(sizes.values()) // _FEW_TASKS + 1)
     tasks: dict[int, list[tuple[str, int, int]]] = {}
     read = 0
     for path, size in sizes.items():
@@ -249,7 +245,7 @@ def plain_files(
         for part in range(parts):
             tasks.setdefault(read // most, []).append((str(path), part, parts))
             read += size // parts
-    return PlainFiles(folder, [*tasks.values()], since, until, rows)
+    return PlainFiles(folder, [*tasks.values()], since, until)
 
 
 def _is_needed(path: Path, folder: Path, clusters: Clusters, since: datetime | None, until: datetime | None) -> bool:

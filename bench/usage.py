@@ -110,8 +110,8 @@ def main() -> None:
 
         def headroom() -> None:
             request = HeadroomRequest(usage=str(path), quotas=QuotaSource(table=str(quotas)))
-            with measured_headroom(spark, request, print) as result:
-                found["buckets"], found["samples"] = result.report.summary.total, result.report.samples
+            with measured_headroom(spark, request, print) as (result, _, _):
+                found["buckets"], found["samples"] = result.summary.total, result.samples
 
         def backtest() -> None:
             with backtested(spark, BacktestRequest(usage=str(path), most=20), [plan()]) as (result, table, _):

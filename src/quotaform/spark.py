@@ -2,21 +2,7 @@
 
 They need a session, and nothing of quotaform's commands: any session will do, also one of Spark Connect. What is
 returned is not computed yet, but for what tasks need: quotas are read, and the samples of usage are kept by series. The
-columns of each table are those of its constant.
-
-| function | takes | returns |
-| --- | --- | --- |
-| `spark.read.format("kafka_quotas")`, after `register(spark)` | clusters or snapshot files | `QUOTAS` |
-| `resolve` | `PRINCIPALS`, `QUOTAS` | `RESOLVED`, with `BEFORE` if there are quotas to compare with |
-| `blast_radius` | `PRINCIPALS`, `QUOTAS` before and after | `LIMIT_CHANGES` |
-| `planned_quotas` | plans | `QUOTAS` before and after them |
-| `usage` | a usage table | `USAGE` |
-| `headroom` | `USAGE`, `QUOTAS` | `HEADROOM` |
-| `backtest` | `USAGE`, `QUOTAS` before and after | `BACKTEST` |
-| `recommend` | `USAGE`, `QUOTAS` | `RECOMMENDATIONS` |
-| `history` | a history | `HISTORY` |
-| `history_at` | `HISTORY` | `QUOTAS` at a moment |
-| `history_changes` | `HISTORY` | `HISTORY_CHANGES` between two moments |
+columns of each table are those of its constant; docs/spark.md has a list.
 
 Quotas need the columns `cluster`, `entity_key`, `entity`, `key` and `value` alone. Rows of usage without a cluster are
 of none.

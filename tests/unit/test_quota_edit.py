@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.errors import QuotaformError
+from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.quotas import Snapshot, Values
 from quotaform.plan.plan import Plan
 from quotaform.plan.run import PlanRequest, plan
@@ -18,7 +20,7 @@ from quotaform.repository.repository import Repository
 from quotaform.usage.recommend import quota_edit as placement
 from quotaform.usage.recommend.quota_edit import EditedFiles, edit_quotas, write_quotas
 from quotaform.usage.recommend.recommendation import Advice, Recommendation
-from quotaform.usage.recommend.run import ProposedPlans, plan_proposals
+from quotaform.usage.recommend.run import plan_proposals
 from tests.builder import PRODUCER
 
 MIB = 2.0**20
@@ -160,7 +162,11 @@ def proposal(name: str, after: float | None, cluster: str = "prod") -> Recommend
     )
 
 
-def planned(folder: Path, *proposals: Recommendation, text: str = FILE) -> tuple[ProposedPlans, list[Plan]]:
+Proposed = tuple[list[Plan], int, list[ClusterOutcome[Any]]]
+"""What `plan_proposals` returns."""
+
+
+def planned(folder: Path, *proposals: Recommendation, text: str = FILE) -> tuple[Proposed, list[Plan]]:
     """The plans of proposals, and those that plan makes once they are written."""
     config = "".join(f"  {name}: {{snapshot: {name}.json}}\n" for name in ("prod", "lab"))
     (folder / "quotaform.yaml").write_text(f"clusters:\n{config}")
@@ -186,11 +192,10 @@ def rows(plan: Plan) -> dict[str, tuple[float | None, float | None]]:
 
 def test_the_plan_is_that_of_the_written_files(tmp_path: Path) -> None:
     text = FILE.replace("7MiB", "2MiB").replace("5MiB", "4MiB")
-    found, (prod, lab) = planned(
+    ([made], others, _), (prod, lab) = planned(
         tmp_path, proposal("alice", 3 * MIB), proposal("gone", None), proposal("new", MIB), text=text
     )
-    (made,) = found.plans
-    assert (made.plan_id, made.header.cluster_name, found.others) == (prod.plan_id, "prod", 0)
+    assert (made.plan_id, made.header.cluster_name, others) == (prod.plan_id, "prod", 0)
     assert rows(made) == {
         "user=alice": (MIB, 3 * MIB),
         "user=gone": (3 * MIB, None),
@@ -202,27 +207,26 @@ def test_the_plan_is_that_of_the_written_files(tmp_path: Path) -> None:
 
 def test_other_changes_of_the_files_are_left_out_and_counted(tmp_path: Path) -> None:
     refused = proposal("odd", 9 * MIB)
-    found, (prod, _) = planned(tmp_path, proposal("alice", 3 * MIB), refused)
-    (made,) = found.plans
+    ([made], others, _), (prod, _) = planned(tmp_path, proposal("alice", 3 * MIB), refused)
     assert rows(made) == {"user=alice": (MIB, 3 * MIB)}
     assert not made.is_complete
-    assert found.others == len(prod.changes) - 1 == 2
+    assert others == len(prod.changes) - 1 == 2
 
 
 def test_clusters_whose_proposals_no_file_follows_are_not_planned(tmp_path: Path) -> None:
     found, _ = planned(tmp_path, proposal("odd", 9 * MIB), replace(proposal("bob", MIB), cluster="lab"))
-    assert found == ProposedPlans()
+    assert found == ([], 0, [])
 
 
 def test_a_cluster_that_cannot_be_read_any_more_keeps_no_other_from_being_planned(tmp_path: Path) -> None:
     text = FILE.replace("7MiB", "2MiB")
-    found, _ = planned(tmp_path, proposal("alice", 3 * MIB), proposal("bob", MIB, "lab"), text=text)
-    assert [each.header.cluster_name for each in found.plans] == ["prod", "lab"]
+    (plans, *_), _ = planned(tmp_path, proposal("alice", 3 * MIB), proposal("bob", MIB, "lab"), text=text)
+    assert [each.header.cluster_name for each in plans] == ["prod", "lab"]
     repository = Repository.at(tmp_path, None)
     config = repository.config()
     (tmp_path / "lab.json").unlink()
     again = [replace(proposal("gone", None), cluster=name) for name in ("prod", "lab")]
     edited = edit_quotas(repository, config, again, {}, date(2026, 11, 22))
-    found = plan_proposals(repository, config, tuple(config.clusters.values()), again, edited)
-    assert [each.header.cluster_name for each in found.plans] == ["prod"]
-    assert [outcome.cluster for outcome in found.failed] == ["lab"]
+    plans, _, failed = plan_proposals(repository, config, tuple(config.clusters.values()), again, edited)
+    assert [each.header.cluster_name for each in plans] == ["prod"]
+    assert [outcome.cluster for outcome in failed] == ["lab"]

@@ -1,8 +1,6 @@
 """Compares clusters with what a history says of a moment: the history takes the place of the files.
 
-Executors read the clusters, a cluster in each task, and compare them by the code that compares them with files. So what
-`drift` does not report (what is out of scope, ignored, declared by another quota repository, or beyond what files can
-say) is not reported here either, and a cluster with another id than the one that quotaform.yaml pins is not compared.
+Executors do it, a cluster in each task, by the code that compares clusters with files; see docs/history.md.
 """
 
 from __future__ import annotations

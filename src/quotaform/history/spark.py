@@ -43,28 +43,18 @@ HISTORY: Final = struct(
 )
 """What clusters held and when, by the snapshots that are known.
 
-| row | meaning |
-| --- | --- |
-| with an entity | the value was in all snapshots from `valid_from` on and before `valid_to`; null: in the last one |
-| without an entity | a snapshot was taken at `valid_from`, which is also `valid_to` |
-
-So a value that changed between two snapshots changes in the table at the second one. `changed_by` is who set the value,
-`ended_by` who replaced or removed it; both are null when no receipt says so.
+A row with an entity is a value of all snapshots from `valid_from` on and before `valid_to`, or to the last one if that
+is null; a row without says that a snapshot was taken at `valid_from`, which is also `valid_to`. `changed_by` is who set
+the value, `ended_by` who replaced or removed it; both are null when no receipt says so.
 """
 
 READINGS: Final = struct(
     "cluster cluster_id string", "read_at timestamp", "entity_key string", ENTITY, "key string", "value double", *_BY
 )
-"""What is stored: what each snapshot showed that the one before it of its cluster did not.
-
-| row | meaning |
-| --- | --- |
-| with an entity | the snapshot of `read_at` had this value; null: it had none |
-| without an entity | the snapshot was taken |
+"""What is stored: what each snapshot showed that the one before it of its cluster did not; see docs/history.md.
 
 A row is a fact about one snapshot, so none is ever changed: a snapshot that becomes known late adds rows of its own and
 of the snapshot after it. A row that says what the one before it says, or that is there twice, changes nothing.
-`changed_by` is who set the value, `ended_by` who replaced or removed the one before it.
 """
 
 HISTORY_CHANGES: Final = struct(

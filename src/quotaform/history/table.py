@@ -50,16 +50,9 @@ def require_history(location: str, *, is_read: bool) -> None:
 
 
 def open_history(spark: SparkSession, location: str) -> HistoryTable:
-    """Open a history; it need not exist.
+    """Open a history in Parquet, in a folder that this process sees as well as Spark does, or in Delta Lake.
 
-    | location | kept in |
-    | --- | --- |
-    | PATH | Parquet, in a folder that this process sees as well as Spark does |
-    | delta:PATH | Delta Lake, wherever Spark can write |
-    | table:NAME | Delta Lake, in the catalog of the session |
-
-    Raises `HistoryError` if it is no history, or one that this version of quotaform does not know, and `UsageError` if
-    it is another kind of location.
+    It need not exist. Raises `HistoryError` if it is no history, and `UsageError` if it is another kind of location.
     """
     if location.startswith((DELTA, TABLE)):
         return DeltaHistory(spark, location)
@@ -85,12 +78,7 @@ _KEPT_S: Final = 24 * 3600
 
 
 class ParquetHistory:
-    """A history in a folder that has a folder for each append.
-
-    | path | content |
-    | --- | --- |
-    | `append=00000007` | what the seventh append has added |
-    | `append=00000001-00000064` | all that the first 64 have added; their folders are removed when this is done again |
+    """A history in a folder that has a folder for each append, such as `append=00000007`, or for all of the first ones.
 
     An append makes its folder elsewhere, makes it last through a power cut, and renames it to the next number, which
     only one of two appends at once can do.
@@ -99,7 +87,7 @@ class ParquetHistory:
     def __init__(self, spark: SparkSession, path: str) -> None:
         """Open a history; it need not exist.
 
-        Raises `HistoryError` if the folder is no history, or one that this version of quotaform does not know.
+        Raises `HistoryError` if the folder is no history.
         """
         self.name = path
         self._spark = spark

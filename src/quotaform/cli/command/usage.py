@@ -224,11 +224,11 @@ def headroom(
         require_table(quotas, session)
     with (
         spark_job(console, "Measuring headroom", session) as (spark, _),
-        measured_headroom(spark, request, console.warn_of) as found,
+        measured_headroom(spark, request, console.warn_of) as (found, rows, failed),
     ):
-        files.write(found.report, found.rows)
-    files.present(found.report)
-    return report_failures(console, found.failed)
+        files.write(found, rows)
+    files.present(found)
+    return report_failures(console, failed)
 
 
 @with_options

@@ -193,19 +193,13 @@ class HeadroomRequest(Struct, frozen=True, kw_only=True):
     most: int = 20  # How many buckets, neighbours and values are brought to the driver
 
 
-class HeadroomResult(Struct, frozen=True):
-    """What was found."""
-
-    report: Headroom  # What of it is printed
-    rows: DataFrame  # `HEADROOM`, sorted; as long as the context lasts
-    failed: tuple[ClusterOutcome[Any], ...]  # The clusters that could not be read
-
-
 @contextmanager
 def measured_headroom(
     spark: SparkSession, request: HeadroomRequest, warn: Callable[[str], None]
-) -> Iterator[HeadroomResult]:
-    """Compare a recording with quotas.
+) -> Iterator[tuple[Headroom, DataFrame, Sequence[ClusterOutcome[Any]]]]:
+    """Compare a recording with quotas: give what is printed, `HEADROOM`, sorted, and the clusters that cannot be read.
+
+    The rows are there as long as the context lasts.
 
     `warn`: called with a sentence when a recording is taken for that of a cluster of another name. Raises
     `InvalidFilesError` if the usage cannot be read, or has no rows of that time. Raises `QuotaformError` if none of the
@@ -229,7 +223,7 @@ def measured_headroom(
         unused = unused_values(held, keys)
         report = _report(request, use, held, keys, unused)
         rows = headroom_table(use, unused).orderBy("cluster", "key", "bucket", "broker", "entity_key")
-        yield HeadroomResult(report, rows, failed)
+        yield report, rows, failed
 
 
 def _renamed(
@@ -237,10 +231,8 @@ def _renamed(
 ) -> Mapping[str | None, str]:
     """Return what the clusters of a recording are called by the quotas, which are of one cluster.
 
-    | quotas | usage | is |
-    | --- | --- | --- |
-    | of one cluster | does not say which cluster | of that |
-    | of one that has an address or a snapshot alone | of one cluster, of another name | of that, with a warning |
+    Usage that names no cluster is of that, and usage of one other cluster, too, if the quotas are those of an address
+    or a snapshot.
     """
     if not request.is_unnamed:
         return {None: known}

@@ -201,21 +201,12 @@ def entry_reason(before: str | None, proposals: Sequence[Recommendation], day: d
     return "; ".join(part for part in (own, f"{said} ({day.isoformat()})") if part)
 
 
-# Rounds a rate up to a round number.
-#
-# | rate | steps |
-# | --- | --- |
-# | bytes, in the largest unit of which there is one | 0.25 below 5, 0.5 below 25, 1 below 100, 5 below 250, then 10 |
-# | percent, events | two significant digits; whole numbers for keys that take no others |
-#
-# Every result is one of these numbers, so rounding never decreases a rate, keeps the order of rates, and leaves its own
-# results as they are. It adds at most a quarter to bytes, and a tenth to others.
-
 _STEPS: Final = ((5, Fraction(1, 4)), (25, Fraction(1, 2)), (100, Fraction(1)), (250, Fraction(5)))
+"""Below how many of a unit bytes are rounded up to a multiple of what part of it; then of 10."""
 
 
 def round_up(key: QuotaKey, value: float, *, decimal: bool = False) -> float:
-    """Return the smallest round number that is not below a rate.
+    """Return the smallest round number that is not below a rate: it adds at most a quarter to bytes, a tenth to others.
 
     >>> from quotaform.model.quota_key import PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
     >>> round_up(PRODUCER_BYTE_RATE, 12.3 * 2**20) / 2**20, round_up(REQUEST_PERCENTAGE, 141.2)

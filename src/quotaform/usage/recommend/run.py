@@ -56,24 +56,17 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config
 
 
-class ProposedPlans(Struct, frozen=True):
-    """The plans of proposals."""
-
-    plans: tuple[Plan, ...] = ()
-    """One per cluster that the changed files change, of nothing but the entities that proposals are about; each with
-    what the cluster holds."""
-    others: int = 0  # How many other entities the files change on these clusters
-    failed: tuple[ClusterOutcome[Any], ...] = ()  # The clusters that could not be planned
-
-
 def plan_proposals(
     repository: Repository,
     config: Config,
     clusters: Sequence[Cluster],
     proposals: Iterable[Recommendation],
     edited: EditedFiles,
-) -> ProposedPlans:
-    """Plan the clusters by files that follow proposals.
+) -> tuple[list[Plan], int, list[ClusterOutcome[Any]]]:
+    """Plan the clusters that files which follow proposals change.
+
+    Return the plans, of nothing but the entities that proposals are about, each with what the cluster holds; how many
+    other entities the files change on these clusters; and the clusters that could not be planned.
 
     `clusters`: the clusters, which are read now. `edited`: the files that follow the proposals, written or not. Raises
     `InvalidFilesError` if the files are invalid.
@@ -81,8 +74,6 @@ def plan_proposals(
     left = {(each.cluster, each.entity, each.key) for each in edited.unwritten}
     followed = {(each.cluster, each.entity) for each in proposals if (each.cluster, each.entity, each.key) not in left}
     chosen = tuple(cluster for cluster in clusters if cluster.name in {name for name, _ in followed})
-    if not chosen:
-        return ProposedPlans()
     request = PlanRequest(
         repository=repository,
         config=config,
@@ -92,7 +83,7 @@ def plan_proposals(
         keeps_actual=True,
     )
     plans, others, failed = [], 0, []
-    for outcome in plan(request, files=edited.loaded):
+    for outcome in plan(request, files=edited.loaded) if chosen else ():
         if outcome.error is not None:
             failed.append(outcome)
             continue
@@ -101,7 +92,7 @@ def plan_proposals(
         rest = len(made.changes) - len(mine)
         others += rest
         plans.append(replace(made, changes=mine, is_complete=False) if rest else made)
-    return ProposedPlans(tuple(plans), others, tuple(failed))
+    return plans, others, failed
 
 
 MOST_PROPOSALS: Final = 100_000
@@ -238,16 +229,17 @@ def _backtest(
     warn: Callable[[str], None],
 ) -> ProposalBacktest:
     """Return what the changed files of proposals would have throttled of the same usage."""
-    proposed = plan_proposals(request.repository, request.config, request.clusters, report.proposals, edited)
-    for outcome in proposed.failed:
+    plans, others, failed = plan_proposals(
+        request.repository, request.config, request.clusters, report.proposals, edited
+    )
+    for outcome in failed:
         warn(f"no backtest of {spell_name(outcome.cluster)}: {outcome.error}")
     unwritten = len(edited.unwritten)
-    if not proposed.plans:
+    if not plans:
         return ProposalBacktest(unwritten=unwritten)
-    has_others = len(proposed.plans) < len(request.clusters)
-    tested = BacktestRequest(usage=report.usage, most=MOST_IN_PLAN, has_others=has_others)
-    with backtested(spark, tested, proposed.plans) as (found, _, _):
-        return ProposalBacktest(clusters=found.clusters, unwritten=unwritten, others=proposed.others)
+    tested = BacktestRequest(usage=report.usage, most=MOST_IN_PLAN, has_others=len(plans) < len(request.clusters))
+    with backtested(spark, tested, plans) as (found, _, _):
+        return ProposalBacktest(clusters=found.clusters, unwritten=unwritten, others=others)
 
 
 def _first(rows: DataFrame, most: int) -> tuple[Recommendation, ...]:

@@ -223,12 +223,11 @@ class BucketRows(Struct, frozen=True, kw_only=True, eq=False):
     window_s: Floats  # How many seconds up to a time the rates cover
     throttle_ms: Floats  # The largest average delay of requests that were throttled
     is_newly_throttled: Booleans
-    """Whether requests were throttled since the time before, as far as can be told.
+    """Whether requests were throttled since the time before, as docs/usage-headroom.md says it.
 
-    A throttle time is an average of the last 30 to 60 seconds, so one that stays is an old one. It counts if that of
-    any series is another one than in the sample of the series before, or if there is one while the rate is at least
-    95 % of the limit `RECORDED_LIMIT`: then every delay may be as long as the longest that is allowed. Series with
-    different limits are compared with their own, others as the sum."""
+    A throttle time that stays is an old one, unless the rate is at the limit `RECORDED_LIMIT`: then every delay may be
+    as long as the longest that is allowed. Series with different limits are compared with their own, others as the sum.
+    """
     members: Integers  # The numbers of the members in their order, see `MEMBER_BITS`
     totals: Floats  # The sum of the rates of each member
 

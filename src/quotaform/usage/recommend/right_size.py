@@ -100,30 +100,36 @@ def _with_fallbacks(found: Sequence[Recommendation], quotas: Quotas) -> Iterator
         yield structs.replace(each, note="; ".join(filter(None, (note, each.note))))
 
 
-class _Case(Struct, frozen=True, kw_only=True):
+class _Case:
     """A value to be sized, or one that may be created, and what the buckets used that it limits."""
 
-    entity: Entity
-    before: float | None  # Its value; `None` if it has none
-    limit: float | None  # The value that limits its buckets now; `None` without one
-    every: Sequence[BucketDemand]  # All that was measured of them
-    counted: Sequence[BucketDemand]
-    """What counts of it: where both brokers and clients measured a bucket, what clients say of all brokers together is
-    left out."""
-    highest: BucketDemand | None  # The bucket with the highest basis, and the broker of that; `None` without a rate
-    samples: int  # Times with a rate, of all that counts
-    throttled: int  # Times with a throttle time above 0
-    has_created: bool = False  # Whether buckets of it get values of their own
-
-    @property
-    def basis(self) -> float:
-        """The highest basis; 0 without a rate."""
-        return 0.0 if self.highest is None else self.highest.basis
-
-    @property
-    def is_default(self) -> bool:
-        """Whether it is of others, too, than those that are known: it has a bucket for each name, others have one."""
-        return None in self.entity.names.values()
+    def __init__(
+        self,
+        entity: Entity,
+        before: float | None,
+        limit: float | None,
+        rows: Iterable[BucketDemand],
+        *,
+        is_per_broker: bool,
+        has_created: bool = False,
+    ) -> None:
+        self.entity = entity
+        self.before = before  # Its value; `None` if it has none
+        self.limit = limit  # The value that limits its buckets now; `None` without one
+        self.has_created = has_created  # Whether buckets of it get values of their own
+        # A default has a bucket for each name, also of others than those that are known.
+        self.is_default = None in entity.names.values()
+        self.every = sorted(rows, key=lambda each: (each.bucket, each.broker or ""))
+        # Where both brokers and clients measured a bucket, what clients say of all brokers together does not count.
+        measured = {each.bucket for each in self.every if is_per_broker and each.broker is not None}
+        self.counted = [each for each in self.every if each.broker is not None or each.bucket not in measured]
+        rated = [each for each in self.counted if each.busiest is not None]
+        # The bucket with the highest basis, and the broker of that; `None` without a rate.
+        self.highest = max(rated, key=lambda each: each.basis, default=None)
+        self.busiest = None if self.highest is None else self.highest.busiest
+        self.basis = 0.0 if self.highest is None else self.highest.basis
+        self.samples = sum(each.samples for each in self.counted)
+        self.throttled = sum(each.throttled for each in self.counted)
 
 
 class _KeySizer(Struct, kw_only=True):
@@ -188,7 +194,7 @@ class _KeySizer(Struct, kw_only=True):
         known = {entity.address for entity in self.values}
         for address, rows in by_address.items():
             source = rows[0].entity_key
-            case = self.case(parse_address(address), None, rows[0].limit, rows)
+            case = _Case(parse_address(address), None, rows[0].limit, rows, is_per_broker=self.is_per_broker)
             if needs_own := self.needs_own(case, source):
                 left.add(source)
             if needs_own or source not in known:
@@ -196,32 +202,8 @@ class _KeySizer(Struct, kw_only=True):
             else:
                 limited[source] += rows
         for entity, value in self.values.items():
-            yield self.case(entity, value, value, limited[entity.address], has_created=entity.address in left)
-
-    def case(
-        self,
-        entity: Entity,
-        before: float | None,
-        limit: float | None,
-        rows: Iterable[BucketDemand],
-        *,
-        has_created: bool = False,
-    ) -> _Case:
-        every = sorted(rows, key=lambda each: (each.bucket, each.broker or ""))
-        measured = {each.bucket for each in every if self.is_per_broker and each.broker is not None}
-        counted = [each for each in every if each.broker is not None or each.bucket not in measured]
-        rated = [each for each in counted if each.busiest is not None]
-        return _Case(
-            entity=entity,
-            before=before,
-            limit=limit,
-            every=every,
-            counted=counted,
-            highest=max(rated, key=lambda each: each.basis, default=None),
-            samples=sum(each.samples for each in counted),
-            throttled=sum(each.throttled for each in counted),
-            has_created=has_created,
-        )
+            has_created, rows = entity.address in left, limited[entity.address]
+            yield _Case(entity, value, value, rows, is_per_broker=self.is_per_broker, has_created=has_created)
 
     def needs_own(self, case: _Case, source: str | None) -> bool:
         """Whether a bucket gets a value for it alone: it needs more than its default, or a limit at all.
@@ -429,7 +411,7 @@ class _KeySizer(Struct, kw_only=True):
 
     def propose(self, case: _Case, headroom: float | None) -> Recommendation | None:
         """Return what is proposed for a value that was sized; `None` for none."""
-        settings, busiest = self.settings, None if case.highest is None else case.highest.busiest
+        settings, busiest = self.settings, case.busiest
         if busiest is None:
             return None
         factor = settings.headroom if headroom is None else headroom
@@ -473,7 +455,7 @@ class _KeySizer(Struct, kw_only=True):
         note: str | None = None,
         days: float | None = None,
     ) -> Recommendation:
-        highest, busiest = case.highest, None if case.highest is None else case.highest.busiest
+        highest, busiest = case.highest, case.busiest
         return Recommendation(
             cluster=self.cluster,
             entity=case.entity,

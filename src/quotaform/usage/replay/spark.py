@@ -1,12 +1,6 @@
 """What a plan would have throttled, on DataFrames: what was asked of each bucket, replayed.
 
-| what a recording cannot show | in the table |
-| --- | --- |
-| what happened between the windows that were recorded | `_low` and `_high` |
-| demand that throttling held back while it was recorded | `hidden_s`; the prediction is a lower bound there |
-| which part of what was recorded is of a finer bucket | `is_coarse`: no estimate; as upper bound that of all of it |
-
-The model of what brokers do is that of `quotaform.usage.replay.replay`.
+`_low` and `_high` bound what is not known; docs/usage-backtest.md says what a recording cannot show.
 """
 
 from __future__ import annotations

@@ -11,9 +11,10 @@ from typing import Final
 from quotaform.desired.tree import SourceFile
 from quotaform.model.errors import InvalidFilesError
 from quotaform.usage.format import FORMATS
-from quotaform.usage.format.table import TableMapping, TimeUnit, parse_rows
-from quotaform.usage.ingest.input import read_usage_mapping
+from quotaform.usage.format.table import TableMapping, parse_rows
+from quotaform.usage.format.text import TimeUnit
 from quotaform.usage.ingest.rows import merged_batches, parsed_batches
+from quotaform.usage.ingest.run import read_usage_mapping
 from quotaform.usage.ingest.source import RawRecording, items_of
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import LONGEST_RECORD, Dropped, Item, Rejected

@@ -76,9 +76,9 @@ from quotaform.resolve.run import ResolveRequest, ResolveRun
 from quotaform.review.comment import DesiredComment
 from quotaform.review.run import Platform, find_pull_request
 from quotaform.usage.bucket.bucket import RECORDED_LIMIT, bucket_rows
+from quotaform.usage.prometheus import Prometheus
 from quotaform.usage.recommend.demand import busiest_day, use_of
 from quotaform.usage.recommend.recommendation import Advice, Recommendation, entry_reason
-from quotaform.usage.record.reader import Prometheus
 from quotaform.usage.record.run import next_slot
 from quotaform.usage.replay.replay import DemandSeries, replay
 from tests.builder import CONSUMER, HEADER, PRODUCER, declare, dumped_plan, dumped_receipt, plan_of, receipt_of, sealed

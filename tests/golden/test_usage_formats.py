@@ -30,10 +30,11 @@ from quotaform.model.units import UNLIMITED, parse_value, render_value
 from quotaform.repository.repository import Repository
 from quotaform.usage.format import FORMATS
 from quotaform.usage.format.prometheus import parse_exposition
-from quotaform.usage.format.table import TableMapping, TimeUnit, guess_mapping, parse_rows
-from quotaform.usage.ingest.input import read_usage_mapping
+from quotaform.usage.format.table import TableMapping, guess_mapping, parse_rows
+from quotaform.usage.format.text import TimeUnit
+from quotaform.usage.ingest.run import read_usage_mapping
 from quotaform.usage.metric import Measure, read_metric, read_object_name
-from quotaform.usage.metric_name import LABELS, Origin
+from quotaform.usage.metric_name import LABELS, Origin, fold
 from quotaform.usage.recommend.demand import BrokerRecorded, BucketDemand, BusiestDay, Recorded
 from quotaform.usage.recommend.quota_edit import Changed, edit_quotas, write_quotas
 from quotaform.usage.recommend.recommendation import Advice, Recommendation, RecommendSettings
@@ -72,7 +73,7 @@ def of_metric(case: str) -> Iterator[str]:
     """What a name means: of a metric with its labels, or of an MBean with its attribute."""
     name, more, *others = json.loads(case)
     given = dict(others[0]) if others else {}
-    labels = {kind: tuple(names) for kind, names in given.pop("labels", {}).items()}
+    labels = {kind: tuple(map(fold, names)) for kind, names in given.pop("labels", {}).items()}
     origin = replace(ORIGIN, **given, labels={**LABELS, **labels})
     read = read_object_name if isinstance(more, str) else read_metric
     found: Measure | DropReason | str = read(name, more, origin)

@@ -25,7 +25,7 @@ from quotaform.model.quota_key import (
 from quotaform.plan.plan import Plan
 from quotaform.sandbox import Sandbox
 from quotaform.usage.record.reader import open_reader
-from quotaform.usage.record.run import RecordRequest, record
+from quotaform.usage.record.run import Recorder
 from tests.builder import plan_of
 from tests.traffic import connect, consume, make_batch, mutate, open_topic, produce
 
@@ -138,7 +138,7 @@ def record_traffic(traffic: Traffic, cluster: str, usage: Path) -> None:
     from quotaform.usage.record.run import UsageDirectory
 
     [source] = read_sources([f"1={traffic.sandbox.metrics_urls[1]}"])
-    request = RecordRequest(
+    recorder = Recorder(
         usage=str(usage),
         readers={cluster: {"1": open_reader(source, cluster, [])}},
         interval=1.0,
@@ -148,7 +148,7 @@ def record_traffic(traffic: Traffic, cluster: str, usage: Path) -> None:
     )
     with ThreadPoolExecutor(1) as pool:
         sent = pool.submit(send, traffic, 2.0)
-        [outcome] = record(request)
+        [outcome] = recorder.run()
         outcome.require()
         assert set(sent.result().values()) == {0.0}
 

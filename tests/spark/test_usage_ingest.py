@@ -156,7 +156,7 @@ def test_what_is_broken_is_in_the_quarantine_with_file_and_position(
     for name in ("cut.json", "list.json"):
         assert (name, 1, "line 1: not JSON, or cut: it ends too early") in found
     assert any(name == "cut.json.gz" and "the file is cut or broken" in reason for name, _, reason in found)
-    assert any(name == "inf.json" and "sample 3: the value is infinite" in reason for name, _, reason in found)
+    assert any(name == "inf.json" and "sample 3: the value is inf" in reason for name, _, reason in found)
     assert result["summary"]["quarantined"] == rejected.count() == len(result["rejected"])
     assert "records could not be read; see the quarantine table usage-quarantine" in done.err
     text = repository("usage", "ingest", "in/inf.json", "--usage", "other", "--quarantine", "usage-quarantine")
@@ -165,7 +165,7 @@ def test_what_is_broken_is_in_the_quarantine_with_file_and_position(
         "  Read        1 file",
         "  Clusters    lab",
         "  Quarantine  1 record in usage-quarantine",
-        "    in/inf.json: series 1, sample 3: the value is infinite; a rate never is",
+        "    in/inf.json: series 1, sample 3: the value is inf; it must lie between 0 and 1e100",
         "",
         "Samples: 3 read = 2 written (2 rows) + 0 dropped + 1 quarantined.",
     ], text.err
@@ -222,8 +222,8 @@ def test_rows_of_tables_are_read_by_their_columns(spark: SparkSession, repositor
     assert summary(done.out) == {"read": 7, "written": 2, "dropped": 3, "quarantined": 2, **dropped}
     assert used(spark, repository.path / "usage") == [(0.0, "*", 1.5, 40.0)]
     assert [(Path(each["file"]).parent.name, each["reason"]) for each in json.loads(done.out)["rejected"]] == [
-        ("metrics", "row 3: the value is -2; a rate is never negative"),
-        ("metrics", "row 4: there is no time"),
+        ("metrics", "row 3: the value is -2; it must lie between 0 and 1e100"),
+        ("metrics", 'row 4: "" is not a time since 1970: neither ISO 8601 nor a number'),
     ]
 
 
@@ -270,7 +270,7 @@ def test_labels_of_other_names_are_given_by_options(spark: SparkSession, reposit
     (repository.path / "other.json").write_text(text, encoding="utf-8")
     refused = repository("usage", "ingest", "other.json", "--usage", "usage", "--cluster", "lab")
     assert refused.code == 1
-    assert 'a label "label_user"; if that names one of them, give it with --user-label' in refused.out
+    assert 'a label "label_user"; if that names one, give it with --user-label' in refused.out
     options = ("--type-label", "what", "--user-label", "label-user", "--cluster-label", "env")
     done = repository("usage", "ingest", "other.json", "--usage", "usage", *options)
     assert done.last == "Samples: 1 read = 1 written (1 row) + 0 dropped + 0 quarantined."

@@ -33,7 +33,7 @@ AT = datetime(2026, 11, 20, tzinfo=UTC)
 
 def request_in(folder: Path) -> StreamRequest:
     return StreamRequest(
-        topic=Topic(name="t", topic_id=None, partitions=1, cluster_id=None),
+        topic=Topic(name="t", topic_id=None, cluster_id=None),
         servers=(),
         client=ClientConfig(),
         input_format="exposition",

@@ -22,7 +22,7 @@ from quotaform.cli.client_quotas import build_parser
 from quotaform.desired.config_reader import read_config
 from quotaform.desired.tree import SourceFile
 from quotaform.model.errors import ExitCode
-from quotaform.usage.ingest.input import read_usage_mapping
+from quotaform.usage.ingest.run import read_usage_mapping
 from tests.command_line import COMMANDS, LEAVES, option_names, require_understood, split_path
 from tests.loading import check, load_config
 from tests.markdown import PAGES, ROOT, Block, anchors, blocks, inline_code, links

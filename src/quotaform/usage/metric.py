@@ -72,7 +72,6 @@ def unquote(value: str) -> str:
 #
 # Source: org.apache.kafka.server.quota.ClientQuotaManager, org.apache.kafka.common.metrics.JmxReporter.
 
-_USER_TYPE: Final = "User:"
 _NO_NAMES: Final = frozenset(
     map(
         fold,
@@ -91,12 +90,6 @@ _SEPARATOR: Final = ", client-id="
 """What stands before the client-id where an exporter's rules see the name of an MBean."""
 
 
-def _type_of(labels: Mapping[str, str], origin: Origin) -> str | None:
-    """Return the label that names a type of quota, or the first one that may, as other things have types, too."""
-    found = [value for name in origin.labels["type"] if (value := labels.get(fold(name)))]
-    return next((value for value in found if key_of_type(value.partition(",")[0])), found[0] if found else None)
-
-
 def _split_type(kind: str, labels: dict[str, str], origin: Origin) -> tuple[str, dict[str, str]]:
     """Return type and labels where the label of the type holds names, too: `Produce, user=alice`.
 
@@ -109,17 +102,6 @@ def _split_type(kind: str, labels: dict[str, str], origin: Origin) -> tuple[str,
         return kind, labels
     split = {fold(name): value for name, value in properties.items() if name != "type"}
     return properties["type"], labels | split
-
-
-def _split_user(user: str, client_id: str | None) -> tuple[str, str | None]:
-    """Return user and client-id where the label of the user holds both, or the beginning of the client-id, too.
-
-    A rule for users that stands before the one for users with client-ids takes both for the user; and any rule splits
-    at the last separator, of which a client-id may hold more.
-    """
-    whole = user if client_id is None else f"{user}{_SEPARATOR}{client_id}"
-    both = parse_properties(f"user={whole}")
-    return (both["user"], both["client-id"]) if both and both.keys() == {"user", "client-id"} else (user, client_id)
 
 
 Names: TypeAlias = tuple[str | None, str | None, str | None]
@@ -137,40 +119,34 @@ def names_of(key: str, user: str | None, client_id: str | None, ip: str | None) 
 def _labelled_names(key: str, labels: Mapping[str, str], origin: Origin) -> Names | str:
     user, client_id, ip = (origin.value_of(kind, labels) for kind in ("user", "client_id", "ip"))
     if user and _SEPARATOR in user:
-        user, client_id = _split_user(user, client_id)
+        # A rule for users that stands before the one for users with client-ids takes both for the user; and any rule
+        # splits at the last separator, of which a client-id may hold more.
+        whole = user if client_id is None else f"{user}{_SEPARATOR}{client_id}"
+        both = parse_properties(f"user={whole}")
+        if both and both.keys() == {"user", "client-id"}:
+            user, client_id = both["user"], both["client-id"]
     # The type of a principal: Kafka encodes the colon of a user that begins like that.
-    user = desanitize(unquote(user.removeprefix(_USER_TYPE))) if user else None
+    user = desanitize(unquote(user.removeprefix("User:"))) if user else None
     return names_of(key, user, client_id and unquote(client_id), ip and unquote(ip))
 
 
 def _hidden_name(user: str | None, client_id: str | None, labels: Mapping[str, str], origin: Origin) -> str | None:
     """Return that a bucket may have a name in a label which is not known; `None` if not.
 
-    Such a label is that of another naming, or half a client-id with an equals sign, at which a rule split it. Of a
-    bucket with one name, the label of the other one is not asked for where it was said which label holds it.
+    Such a label is that of another naming, or half a client-id with an equals sign, at which a rule split it. It is not
+    asked for where it was said which label holds the name.
     """
-    missing = [kind for kind, name in (("user", user), ("client_id", client_id)) if name is None]
-    if not missing:
-        return None
-    known = {fold(name) for names in origin.labels.values() for name in names} | _NO_NAMES
-    others = [label for label, value in labels.items() if value and fold(label) not in known]
-    if len(missing) == 2:
-        hints = [hint for each in _NAME_HINTS.values() for hint in each]
-        for label in others:
-            if any(hint in fold(label) for hint in hints):
-                return (
-                    f"it has no user and no client-id, but a label {quote(label)}; if that names one of them, give it "
-                    f"with {option_of('user_label')} or {option_of('client_id_label')} of usage ingest, "
-                    "or call it user or client_id in the exporter"
-                )
-    elif origin.labels[kind := missing[0]] == LABELS[kind]:
-        what = kind.replace("_", "-")
-        for label in others:
-            if may_name(kind, label):
-                return (
-                    f"it has no {what}, but a label {quote(label)}; if that names one, give it with --{what}-label of "
-                    f"usage ingest, otherwise say that {kind} does: --{what}-label {kind}"
-                )
+    given = {"user": user, "client_id": client_id}
+    missing = [kind for kind, name in given.items() if name is None and origin.labels[kind] == LABELS[kind]]
+    known = {name for names in origin.labels.values() for name in names} | _NO_NAMES
+    for label, value in labels.items():
+        if value and fold(label) not in known and any(may_name(kind, label) for kind in missing):
+            names = [kind.replace("_", "-") for kind in missing]
+            options = " or ".join(option_of(f"{kind}_label") for kind in missing)
+            return (
+                f"it has no {' and no '.join(names)}, but a label {quote(label)}; if that names one, give it with "
+                f"{options} of usage ingest, otherwise give the label that does"
+            )
     return None
 
 
@@ -195,11 +171,12 @@ _LONGEST_KNOWN: Final = 4096
 """The limit on characters of names that are remembered."""
 
 _PART_LABELS: Final = ("topic", "partition")
-_ATTRIBUTE_LABELS: Final = ("attribute_name", "attribute", "attr")
-_OBJECT_NAME_LABELS: Final = ("mbean", "object_name", "bean")
+_ATTRIBUTE_LABELS: Final = ("attributename", "attribute", "attr")
+_OBJECT_NAME_LABELS: Final = ("mbean", "objectname", "bean")
 _STATISTIC_LABELS: Final = ("quantile", "le")
-OTHER_LABELS: Final = (*_PART_LABELS, *_ATTRIBUTE_LABELS, *_OBJECT_NAME_LABELS, *_STATISTIC_LABELS, "_objectname")
-"""What is read of a metric in addition to `LABELS`."""
+OTHER_LABELS: Final = (*_PART_LABELS, *_ATTRIBUTE_LABELS, *_OBJECT_NAME_LABELS, *_STATISTIC_LABELS)
+"""What is read of a metric in addition to `LABELS`, folded."""
+_URL = regex(r"[a-z]+://(?:[^/?#@]*@)?([^/?#@]+)(?:[/?#].*)?").fullmatch
 _OBJECT_NAME = regex(r"([^<]+)<(.+)><>([^<>]+)", DOTALL).fullmatch
 
 _SWALLOWED: Final = (
@@ -281,7 +258,9 @@ def _read(said: MetricName, labels: Mapping[str, str], origin: Origin) -> Read:
         return DropReason.OTHER_METRIC
     if said.attribute is None or first_label(folded, _STATISTIC_LABELS):
         return DropReason.OTHER_ATTRIBUTE
-    kind = None if said.is_of_client else _type_of(folded, origin)
+    # Other things have types, too.
+    types = [] if said.is_of_client else [value for name in origin.labels["type"] if (value := folded.get(name))]
+    kind = next((each for each in types if key_of_type(each.partition(",")[0])), types[0] if types else None)
     if kind and "=" in kind:
         kind, folded = _split_type(kind, folded, origin)
     key_of_label = key_of_type(kind) if kind else None
@@ -310,9 +289,13 @@ def _measure(
     names = _labelled_names(key, labels, origin)
     if isinstance(names, str):
         return names
-    broker, instance = origin.broker_of(labels), None
+    broker = instance = None
     if said.is_of_client:
-        broker, instance = None, origin.value_of("instance", labels)
+        instance = origin.value_of("instance", labels)
+    else:
+        name = origin.value_of("broker", labels)
+        url = _URL(name) if name else None
+        broker = url[1] if url else name or origin.broker
     series = check_series(
         Series(origin.value_of("cluster", labels) or origin.cluster, broker, key, *names, attribute, instance)
     )

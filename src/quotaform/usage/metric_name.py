@@ -17,7 +17,7 @@ Clients that measure themselves (KIP-714, or an exporter in the client) say `org
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from re import IGNORECASE, Match
@@ -27,8 +27,20 @@ from typing import Final, NamedTuple
 from quotaform.model.quota_key import QUOTA_KEYS, KeyMetrics
 from quotaform.usage.sample import Attribute
 
+_LETTERS: Final = regex(r"[^a-z0-9]+")
+
+
+def fold(name: str) -> str:
+    """Return what all spellings of the name of a label have in common.
+
+    >>> {fold(name) for name in ("client-id", "clientId", "client_id", "clientid")}
+    {'clientid'}
+    """
+    return _LETTERS.sub("", name.lower())
+
+
 LABELS: Final[Mapping[str, tuple[str, ...]]] = {
-    kind: tuple(names.split())
+    kind: tuple(map(fold, names.split()))
     for kind, names in {
         # Of several, `cluster` may be that of Kubernetes.
         "cluster": """
@@ -48,12 +60,9 @@ LABELS: Final[Mapping[str, tuple[str, ...]]] = {
         "instance": "client_instance_id instance service_instance_id pod",
     }.items()
 }
-"""The labels that say each thing: the first one that a metric has; of the type, the first one that names a type."""
+"""The labels that say each thing, folded: the first one that a metric has; of the type, the first that names a type."""
 
-_LONGEST_KNOWN: Final = 256
 _CAPITAL: Final = regex(r"(?<=[a-z0-9])(?=[A-Z])")
-_LETTERS: Final = regex(r"[^a-z0-9]+")
-_URL = regex(r"[a-z]+://(?:[^/?#@]*@)?([^/?#@]+)(?:[/?#].*)?").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +72,7 @@ class Origin:
     cluster: str | None = None  # The cluster of metrics that have none of the labels; `None` if it is not known
     broker: str | None = None  # The same for the broker
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: LABELS)
-    """The labels of each kind of `LABELS`."""
+    """The labels of each kind of `LABELS`, folded."""
 
     def __hash__(self) -> int:
         """Return the hash, which each sample asks for; that of all labels would take as long as reading the sample."""
@@ -73,33 +82,13 @@ class Origin:
         """Return what the labels of a metric, whose names are folded, say of a kind."""
         return first_label(labels, self.labels[kind])
 
-    def broker_of(self, labels: Mapping[str, str]) -> str | None:
-        """Return the broker of a metric with these labels, whose names are folded."""
-        name = self.value_of("broker", labels)
-        url = _URL(name) if name else None
-        return url[1] if url else name or self.broker
 
-
-def first_label(labels: Mapping[str, str], names: tuple[str, ...]) -> str | None:
+def first_label(labels: Mapping[str, str], names: Iterable[str]) -> str | None:
     """Return the value of the first of some labels that is there and not empty: to Prometheus an empty one is absent.
 
-    `labels` are values by folded name. `names` are names of labels, as people write them.
+    `labels`: values by folded name. `names`: folded names.
     """
-    return next((value for name in names if (value := labels.get(fold(name)))), None)
-
-
-def fold(name: str) -> str:
-    """Return what all spellings of the name of a label have in common.
-
-    >>> {fold(name) for name in ("client-id", "clientId", "client_id", "clientid")}
-    {'clientid'}
-    """
-    return _known_fold(name) if len(name) <= _LONGEST_KNOWN else _LETTERS.sub("", name.lower())
-
-
-@lru_cache(maxsize=4096)
-def _known_fold(name: str) -> str:
-    return _LETTERS.sub("", name.lower())
+    return next((value for name in names if (value := labels.get(name))), None)
 
 
 def type_pattern(kind: str) -> str:
@@ -288,23 +277,15 @@ def read_metric_name(name: str) -> MetricName | None:
 
 def _read_plain(plain: str) -> MetricName | None:
     """Return what a name in lower case says, with nothing before it."""
+    said = None
     if found := _CLIENT_NAME(plain):
-        said = _of_client(found)
+        kind = found["client"] or _KIND_OF_WORD.get(found["attribute"].partition("_")[0], "")
+        if measured := _CLIENT_METRICS.get((kind, found["attribute"])):
+            factor = _factor(measured, found["unit"])
+            said = MetricName(measured.keys, measured.attribute, factor, is_of_client=True)
     elif found := _BROKER_NAME(plain):
         said = _of_broker(found)
-    else:
-        said = None
-    if said is None and _WITHOUT_ATTRIBUTE(plain):
-        return MetricName(base=plain)
-    return said
-
-
-def _of_client(found: Match[str]) -> MetricName | None:
-    kind = found["client"] or _KIND_OF_WORD.get(found["attribute"].partition("_")[0], "")
-    measured = _CLIENT_METRICS.get((kind, found["attribute"]))
-    if measured is None:
-        return None
-    return MetricName(measured.keys, measured.attribute, _factor(measured, found["unit"]), is_of_client=True)
+    return MetricName(base=plain) if said is None and _WITHOUT_ATTRIBUTE(plain) else said
 
 
 def _of_broker(found: Match[str]) -> MetricName | None:

@@ -33,8 +33,6 @@ class Attribute(StrEnum):
     THROTTLE_TIME = "throttle_time"
     TOTAL = "total"
 
-    __hash__ = str.__hash__  # Each sample asks for it with its series; that of an enum is in Python.
-
 
 def broker_window_s(key: str) -> float:
     """Return how many seconds a rate of a broker covers, about.
@@ -76,8 +74,6 @@ class DropReason(Enum):
     CONFLICT = "another value of the same time"  # And a smaller one
     FIRST_TOTAL = "first value of a counter"  # From which no rate follows
     COUNTER_RESET = "counter reset"  # The first value after a restart of what counts
-
-    __hash__ = object.__hash__  # Of each sample that is left out; that of an enum is in Python.
 
 
 _REASONS: Final = ", ".join(f"{reason.name.lower()}: {reason.value}" for reason in DropReason)
@@ -137,8 +133,9 @@ def reject(position: int, reason: str, record: str) -> Rejected:
     >>> len(reject(1, "line 1: cut", "a" * 1000).record)
     200
     """
-    shown = record[:LONGEST_RECORD]
-    return Rejected(position, reason, shown.encode("utf-8", "backslashreplace").decode()[:LONGEST_RECORD])
+    # JSON may have halves of surrogate pairs.
+    shown, why = (each.encode(errors="backslashreplace").decode() for each in (record[:LONGEST_RECORD], reason))
+    return Rejected(position, why, shown[:LONGEST_RECORD])
 
 
 class UsageRow(NamedTuple):
@@ -163,8 +160,7 @@ def merge(samples: Iterable[Sample]) -> tuple[list[UsageRow], Counter[DropReason
     | samples of a series | become |
     | --- | --- |
     | a rate and a throttle time of one time | one row |
-    | two equal values of one time | one; the other is a duplicate |
-    | two values of one time | the larger; the other is a conflict |
+    | several values of one time | the largest; others are duplicates of it or conflicts |
     | totals | the rate between a total and the one before, which covers the time between them |
     | the first total, a total smaller than the one before | nothing |
     | a total in whose time there is a rate, too | nothing but a duplicate or a conflict |
@@ -172,17 +168,16 @@ def merge(samples: Iterable[Sample]) -> tuple[list[UsageRow], Counter[DropReason
     Samples in = rates and throttle times out + dropped.
     """
     dropped: Counter[DropReason] = Counter()
-    of: defaultdict[Series, dict[float, Sample]] = defaultdict(dict)
+    of: defaultdict[Series, list[Sample]] = defaultdict(list)
     for sample in samples:
-        _keep(of[sample.series], sample, dropped)
+        of[sample.series].append(sample)
     for series, totals in list(of.items()):
         if series.attribute is Attribute.TOTAL:
-            for sample in _rates(totals, dropped):
-                _keep(of[sample.series], sample, dropped)
+            of[series._replace(attribute=Attribute.RATE)] += _rates(_kept(totals, dropped), dropped)
     rows: list[UsageRow] = []
     for names in dict.fromkeys(series._replace(attribute=Attribute.RATE) for series in of):
-        rates = of.get(names, {})
-        throttle_times = of.get(names._replace(attribute=Attribute.THROTTLE_TIME), {})
+        rates = _kept(of.get(names, ()), dropped)
+        throttle_times = _kept(of.get(names._replace(attribute=Attribute.THROTTLE_TIME), ()), dropped)
         for ts, sample in sorted((throttle_times | rates).items()):
             rate = sample.value if ts in rates else None
             throttle_ms = throttle_times[ts].value if ts in throttle_times else None
@@ -190,18 +185,21 @@ def merge(samples: Iterable[Sample]) -> tuple[list[UsageRow], Counter[DropReason
     return rows, dropped
 
 
-def _keep(kept: dict[float, Sample], sample: Sample, dropped: Counter[DropReason]) -> None:
-    other = kept.get(sample.ts)
-    if other is None or other.value < sample.value:
-        kept[sample.ts] = sample
-    if other is not None:
-        dropped[DropReason.DUPLICATE if other.value == sample.value else DropReason.CONFLICT] += 1
+def _kept(samples: Iterable[Sample], dropped: Counter[DropReason]) -> dict[float, Sample]:
+    """Return the largest sample of each time, by time."""
+    kept: dict[float, Sample] = {}
+    for sample in sorted(samples, key=lambda each: (each.ts, -each.value)):
+        if sample.ts not in kept:
+            kept[sample.ts] = sample
+        else:
+            dropped[DropReason.DUPLICATE if sample.value == kept[sample.ts].value else DropReason.CONFLICT] += 1
+    return kept
 
 
-def _rates(totals: dict[float, Sample], dropped: Counter[DropReason]) -> Iterator[Sample]:
-    """Yield the rates that follow from the totals of a counter."""
+def _rates(totals: Mapping[float, Sample], dropped: Counter[DropReason]) -> Iterator[Sample]:
+    """Yield the rates that follow from the totals of a counter, which are by time."""
     before: Sample | None = None
-    for _, total in sorted(totals.items()):
+    for total in totals.values():
         if before is None:
             dropped[DropReason.FIRST_TOTAL] += 1
         elif total.value < before.value:

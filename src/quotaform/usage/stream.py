@@ -149,17 +149,14 @@ class BatchWriter(Struct, kw_only=True):
         ).select(*RECORDINGS.names)
         try:
             with repeatable_rows(merged(parsed(recordings, self.request.input_format, self.request.origin))) as found:
-                self._write(found, batch)
+                counts = counts_of(found)
+                # Not before: what was read by now is of the topic that is there now.
+                self.require_topic()
+                self._publish(with_date(usage_rows(found)), self.request.usage, batch, counts.rows, PARTITIONS)
+                self._publish(rejected_rows(found), self.request.quarantine, batch, counts.rejected)
         except Exception as error:
             self.problem = error
             raise
-
-    def _write(self, found: DataFrame, batch: int) -> None:
-        counts = counts_of(found)
-        # Not before: what was read by now is of the topic that is there now.
-        self.require_topic()
-        self._publish(with_date(usage_rows(found)), self.request.usage, batch, counts.rows, PARTITIONS)
-        self._publish(rejected_rows(found), self.request.quarantine, batch, counts.rejected)
         self.counts.update({reason.name: count for reason, count in counts.dropped.items()})
         self.counts.update(written=counts.samples, quarantined=counts.rejected)
 
@@ -180,17 +177,15 @@ class BatchWriter(Struct, kw_only=True):
         sync_folder(folder)
 
 
-Tick = Callable[[Streamed], None]
-"""Called some times a second."""
-
-
-def run_stream(spark: SparkSession, request: StreamRequest, report: Tick, is_stopped: Callable[[], bool]) -> Streamed:
+def run_stream(
+    spark: SparkSession, request: StreamRequest, report: Callable[[Streamed], None], is_stopped: Callable[[], bool]
+) -> Streamed:
     """Read until the topic is empty, the time is over or somebody stops it, and return what this run has done.
 
-    `spark`: a session with the connector; its settings are left alone. `report`: told how far it is. `is_stopped`:
-    whether to end after the batch that runs. Raises `StreamError` if the checkpoint cannot be used, or records are gone
-    before they were read. Raises `EngineError` if the session has no connector, or Spark failed. Raises
-    `InvalidFilesError` if the table is none of usage. Raises `OSError` if a folder cannot be written.
+    `spark`: a session with the connector; its settings are left alone. `report`: told how far it is, some times a
+    second. `is_stopped`: whether to end after the batch that runs. Raises `StreamError` if the checkpoint cannot be
+    used, or records are gone before they were read. Raises `EngineError` if the session has no connector, or Spark
+    failed. Raises `InvalidFilesError` if the table is none of usage. Raises `OSError` if a folder cannot be written.
     """
     require_connector(spark)
     own = spark.newSession()
@@ -200,7 +195,10 @@ def run_stream(spark: SparkSession, request: StreamRequest, report: Tick, is_sto
     with ExitStack() as stack:
         stack.enter_context(_locked(request))
         topics = stack.enter_context(TopicGateway.connect(request.servers, request.client))
-        _require_usage(own, usage)
+        if usage.exists() and not usage.is_dir():
+            raise FileReadError(str(usage), "it is not a directory")
+        if has_files(usage):
+            read_usage(own, str(usage))
         for folder in (usage, quarantine):
             folder.mkdir(parents=True, exist_ok=True)
         writer = BatchWriter(request=request, require_topic=lambda: _require_topic(topics, request))
@@ -245,14 +243,6 @@ def _require_topic(topics: TopicGateway, request: StreamRequest) -> None:
         )
 
 
-def _require_usage(spark: SparkSession, folder: Path) -> None:
-    """Make sure that a folder has usage or nothing."""
-    if folder.exists() and not folder.is_dir():
-        raise FileReadError(str(folder), "it is not a directory")
-    if has_files(folder):
-        read_usage(spark, str(folder))
-
-
 def _new_records(spark: SparkSession, request: StreamRequest) -> DataFrame:
     """Return the records of the topic without those that were read before: of the same time, with the same value.
 
@@ -286,7 +276,9 @@ def with_record_id(records: DataFrame) -> DataFrame:
     )
 
 
-def _run(records: DataFrame, writer: BatchWriter, report: Tick, is_stopped: Callable[[], bool]) -> Streamed:
+def _run(
+    records: DataFrame, writer: BatchWriter, report: Callable[[Streamed], None], is_stopped: Callable[[], bool]
+) -> Streamed:
     """Run a query until it ends or is to end, and return what its batches have done."""
     request = writer.request
     stream = records.writeStream.foreachBatch(writer).option("checkpointLocation", located(str(request.progress)))
@@ -296,8 +288,16 @@ def _run(records: DataFrame, writer: BatchWriter, report: Tick, is_stopped: Call
     query: Any = None
 
     def done() -> Streamed:
-        # Without those of a topic that had nothing new.
-        read.update((batch["batchId"], _read(batch)) for batch in query.recentProgress if batch["numInputRows"])
+        for batch in query.recentProgress:
+            # Without those of a topic that had nothing new.
+            if batch["numInputRows"]:
+                [state] = batch["stateOperators"]
+                read[batch["batchId"]] = Counter(
+                    batches=1,
+                    records=batch["numInputRows"],
+                    duplicate_records=state["customMetrics"]["numDroppedDuplicateRows"],
+                    late_records=state["numRowsDroppedByWatermark"],
+                )
         counts = sum(read.values(), writer.counts)
         return Streamed.of(request.topic.name, request.usage, request.quarantine, counts, _behind(query.lastProgress))
 
@@ -307,7 +307,14 @@ def _run(records: DataFrame, writer: BatchWriter, report: Tick, is_stopped: Call
             report(done())
             if is_stopped() or (end is not None and monotonic() >= end):
                 break
-        _await_batch(query)
+        # The next run would make the batch again that runs.
+        last, deadline = query.lastProgress, monotonic() + _LONGEST_END_S
+        while query.isActive and query.status["isTriggerActive"] and query.lastProgress == last:
+            if monotonic() >= deadline:
+                break
+            sleep(_POLL_S / 10)
+        if not query.isActive:
+            query.awaitTermination()  # Raises what it has failed with.
     except (PySparkException, Py4JJavaError) as error:
         if isinstance(writer.problem, (QuotaformError, OSError)):
             raise writer.problem from error
@@ -318,48 +325,22 @@ def _run(records: DataFrame, writer: BatchWriter, report: Tick, is_stopped: Call
     return done()
 
 
-def _await_batch(query: Any) -> None:
-    """Wait for the end of the batch that runs; the next run would make it again."""
-    last, deadline = query.lastProgress, monotonic() + _LONGEST_END_S
-    while query.isActive and query.status["isTriggerActive"] and query.lastProgress == last and monotonic() < deadline:
-        sleep(_POLL_S / 10)
-    if not query.isActive:
-        query.awaitTermination()  # Raises what it has failed with.
-
-
-def _read(progress: Any) -> Counter[str]:
-    """Return how many records of a batch were read, and how many were left out."""
-    [state] = progress["stateOperators"]
-    return Counter(
-        batches=1,
-        records=progress["numInputRows"],
-        duplicate_records=state["customMetrics"]["numDroppedDuplicateRows"],
-        late_records=state["numRowsDroppedByWatermark"],
-    )
-
-
 def _behind(progress: Any) -> int | None:
     """Return how many records the topic has that were not read when the last batch ended."""
     if not progress:
         return None
     behind = 0
     for source in progress["sources"]:
-        ends, latest = (_offsets(source[name]) for name in ("endOffset", "latestOffset"))
-        behind += sum(max(0, offset - ends.get(place, offset)) for place, offset in latest.items())
+        ends, latest = (
+            found if isinstance(found, dict) else {} for found in (source["endOffset"], source["latestOffset"])
+        )
+        for topic, parts in latest.items():
+            own = ends.get(topic, {})
+            behind += sum(max(0, offset - own.get(part, offset)) for part, offset in parts.items())
     return behind
 
 
-def _offsets(found: Any) -> dict[tuple[str, str], int]:
-    if not isinstance(found, dict):
-        return {}
-    return {(topic, part): offset for topic, parts in found.items() for part, offset in parts.items()}
-
-
 AGAIN: Final = "run the command again, which resumes where it stopped"
-_ANEW: Final = (
-    "which begins with the oldest record that is there; records that are in the table already are then read again, and "
-    "count once"
-)
 _CAUSES: Final = regex(r"^(?:Caused by)?: (?:[a-z]\w*\.)*([A-Z][\w$]*: .*)$", MULTILINE).findall
 _LOST: Final = regex(r"Some data may have been lost.*?Reason: ([^\n]*)|\[KAFKA_DATA_LOSS[^]]*\] ([^\n]*)", DOTALL)
 _DAMAGED: Final = regex(
@@ -374,18 +355,21 @@ def stream_failure(checkpoint: str, topic: str, text: str) -> QuotaformError:
 
     `text`: what Spark says, with the stack traces of Java and Python.
     """
-    lost = _LOST.search(text)
-    if lost is not None:
+    anew = (
+        f"give another {option_of('checkpoint')}, which begins with the oldest record that is there; records that are "
+        "in the table already are then read again, and count once"
+    )
+    if lost := _LOST.search(text):
         return StreamError(
             checkpoint,
             f"records of the topic {topic} are gone that were not read yet, because they were older than the topic "
             "keeps them, were deleted, or the topic was recreated "
             f"({inert((lost[1] or lost[2]).removesuffix('.'))})",
-            f"give another {option_of('checkpoint')}, {_ANEW}",
+            anew,
         )
     causes = _CAUSES(text)
     why = causes[-1] if causes else _AROUND.sub("", cause(text))
     if _DAMAGED.search(text):
         problem = f"what Spark has written into it is damaged, or of another version ({inert(why)})"
-        return StreamError(checkpoint, problem, f"restore it, or give another {option_of('checkpoint')}, {_ANEW}")
+        return StreamError(checkpoint, problem, f"restore it, or {anew}")
     return engine_error(text, why=why, again=AGAIN)

@@ -127,7 +127,17 @@ def make_top(
     latest: dict[tuple[object, ...], dict[str | None, UsageRow]] = {}
     for row in sorted(rows, key=lambda row: row.ts):
         latest.setdefault((row.broker, row.key, row.user, row.client_id, row.ip), {})[row.instance] = row
-    buckets = sorted((_bucket(_together(list(each.values())), resolver) for each in latest.values()), key=_order)
+    buckets = sorted(
+        (_bucket(_together(list(each.values())), resolver) for each in latest.values()),
+        key=lambda each: (
+            list(BucketState).index(each.state),
+            -(each.throttle_ms or 0.0),
+            -(each.ratio or 0.0),
+            each.address,
+            key_order(each.key),
+            each.broker or "",
+        ),
+    )
     states = Counter(each.state for each in buckets)
     return Top(
         cluster=cluster,
@@ -160,11 +170,13 @@ def _bucket(row: UsageRow, resolver: Resolver) -> TopBucket:
     resolved = resolver.resolve(request_of(entity)).get(row.key, NOT_LIMITED)
     limit = None if is_unlimited(QUOTA_KEYS.get(row.key), resolved.value) else resolved.value
     ratio = row.rate / limit if row.rate is not None and limit else None
+    is_close = ratio is not None and ratio >= CLOSE_RATIO
+    state = BucketState.THROTTLED if row.throttle_ms else BucketState.CLOSE if is_close else BucketState.BELOW
     return TopBucket(
         broker=row.broker,
         entity=entity,
         key=row.key,
-        state=_state(row.throttle_ms, ratio),
+        state=state,
         rate=row.rate,
         limit=limit,
         ratio=ratio,
@@ -175,23 +187,6 @@ def _bucket(row: UsageRow, resolver: Resolver) -> TopBucket:
     )
 
 
-def _state(throttle_ms: float | None, ratio: float | None) -> BucketState:
-    if throttle_ms:
-        return BucketState.THROTTLED
-    return BucketState.CLOSE if (ratio or 0.0) >= CLOSE_RATIO else BucketState.BELOW
-
-
-def _order(bucket: TopBucket) -> tuple[object, ...]:
-    return (
-        list(BucketState).index(bucket.state),
-        -(bucket.throttle_ms or 0.0),
-        -(bucket.ratio or 0.0),
-        bucket.address,
-        key_order(bucket.key),
-        bucket.broker or "",
-    )
-
-
 def dump_top(top: Top, *, limit: int | None = None, shows_all: bool = False) -> str:
     """Return who is throttled as JSON; the options are those of `render_top`."""
     return indented(builtins(replace(top, buckets=tuple(top.shown(limit, shows_all=shows_all)))))
@@ -199,9 +194,6 @@ def dump_top(top: Top, *, limit: int | None = None, shows_all: bool = False) -> 
 
 _TITLES: Final = ("BROKER", "BUCKET", "KEY", "RATE", "LIMIT", "%", "THROTTLE")
 _RIGHT: Final = frozenset({3, 4, 5, 6})
-_LEAST_BUCKET: Final = 12
-_WIDE: Final = 1000
-_WIDE_HEAD: Final = 100
 _COLOURS: Final = {BucketState.THROTTLED: "red", BucketState.CLOSE: "yellow"}
 
 
@@ -209,7 +201,7 @@ def render_top(
     top: Top,
     style: Style = PLAIN,
     *,
-    width: int = _WIDE,
+    width: int = 1000,
     height: int | None = None,
     limit: int | None = None,
     shows_all: bool = False,
@@ -232,7 +224,7 @@ def render_top(
         return "\n".join([*head, *_nothing(top, shows_all)]) + "\n"
     rows = [_TITLES, *map(_cells, shown[:limit])]
     over = max(0, max(map(len, aligned(rows, _RIGHT))) - width)
-    widest = max(_LEAST_BUCKET, max(len(cells[1]) for cells in rows) - over)
+    widest = max(12, max(len(cells[1]) for cells in rows) - over)
     titles, *texts = aligned([(cells[0], _cut(cells[1], widest).ljust(widest), *cells[2:]) for cells in rows], _RIGHT)
     room = inf if height is None else max(1, height - len(head) - 3)
     lines: list[str] = []
@@ -253,7 +245,7 @@ def render_top(
 def _headline(top: Top, width: int) -> str:
     summary = top.summary
     at = spell_moment(top.at.replace(microsecond=0))
-    time = at if width >= _WIDE_HEAD else at.partition("T")[2]
+    time = at if width >= 100 else at.partition("T")[2]
     if top.unread and not top.buckets:
         return f"{inert(top.cluster)} {time}: no measurements, so it is unknown who is throttled"
     on = f" on {counted(summary.brokers, 'broker')}" if top.buckets else ""
@@ -282,7 +274,7 @@ def _cells(bucket: TopBucket) -> tuple[str, ...]:
         "-" if bucket.rate is None else rate_text(bucket.key, bucket.rate, bucket.limit),
         "-" if bucket.limit is None else short_limit_text(bucket.key, bucket.limit),
         "-" if ratio is None else f"{ratio:.0%}" if ratio < 100 else ">99x",
-        "-" if not bucket.throttle_ms else throttle_text(bucket.throttle_ms),
+        "-" if not bucket.throttle_ms else f"{bucket.throttle_ms:,.0f} ms" if bucket.throttle_ms >= 1 else "<1 ms",
     )
 
 
@@ -297,14 +289,3 @@ def _reason(bucket: TopBucket, *, has_limits: bool) -> str:
 
 def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: max(0, width - 1)]}…"
-
-
-def throttle_text(ms: float) -> str:
-    """Return a throttle time.
-
-    >>> throttle_text(0.4), throttle_text(921.3), throttle_text(12345.0)
-    ('<1 ms', '921 ms', '12.3 s')
-    """
-    if ms < 1:
-        return "<1 ms"
-    return f"{ms:.0f} ms" if ms < 10_000 else f"{ms / 1000:,.1f} s"

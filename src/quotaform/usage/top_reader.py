@@ -19,7 +19,7 @@ from quotaform.resolve.quota_admin import QuotaAdmin
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.system.process import in_thread
 from quotaform.usage.record.reader import Reader, problem_of, readers_of
-from quotaform.usage.record.recording import ReadRows, explain_no_rows
+from quotaform.usage.record.recording import Reading, explain_no_rows
 from quotaform.usage.top import Top, Unread, make_top
 
 if TYPE_CHECKING:
@@ -59,9 +59,7 @@ class TopReader(Struct):
         waited = (self.clock.now() - at).total_seconds()
         wait([self._asked[_CLUSTER]], max(0.0, max(patience, self.quota_patience) - waited))
         unread = {name: problem for name, asked in self._asked.items() if (problem := _problem(asked))}
-        found: dict[str, ReadRows] = {
-            name: self._asked[name].result().read for name in self.readers if name not in unread
-        }
+        found: dict[str, Reading] = {name: self._asked[name].result() for name in self.readers if name not in unread}
         of_quotas, known = unread.pop(_CLUSTER, None), self._known
         # A broker without a client has no rows.
         is_any = any(each.rows for each in found.values())

@@ -36,19 +36,12 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
     from quotaform.fleet.options import SessionOptions
 
-_TIMEOUT: Final = 15.0
-"""Seconds for a read with all its retries; a topic that was made just now may take a moment."""
-_UNKNOWN_TOPIC: Final = 3
-_INVALID_TOPIC: Final = 17
-_NOT_AUTHORIZED: Final = 29
-
 
 class Topic(Struct, frozen=True, kw_only=True):
     """A topic."""
 
     name: str  # Its name
     topic_id: str | None  # What tells it from a topic of the same name that was there before; `None` before Kafka 2.8
-    partitions: int  # How many partitions it has
     cluster_id: str | None  # The id of its cluster, if that has one
 
 
@@ -67,17 +60,18 @@ class TopicGateway(BrokerGateway):
                 raise ConnectError(f"{server} {problem}")
         problem = f"Cannot read the topic {quote(name)} of {self.name}"
         try:
-            code, topic_id, partitions = self._read(Metadata([name]), _TIMEOUT, problem=problem).topics[0]
+            # For so many seconds with all retries: a topic that was made just now may take a moment.
+            code, topic_id, _ = self._read(Metadata([name]), 15.0, problem=problem).topics[0]
         except ValueError as error:
             raise UsageError(f"{quote(name)} is not the name of a topic: {error}") from None
-        if code == _UNKNOWN_TOPIC:
+        if code == 3:  # UNKNOWN_TOPIC_OR_PARTITION
             return None
-        if code == _INVALID_TOPIC:
+        if code == 17:  # INVALID_TOPIC_EXCEPTION
             raise UsageError(
                 f"{quote(name)} is not the name of a topic; a name has up to 249 of the characters a-z, A-Z, 0-9, "
                 "dot, underscore and hyphen"
             )
-        if code == _NOT_AUTHORIZED:
+        if code == 29:  # TOPIC_AUTHORIZATION_FAILED
             raise AuthorizationError(
                 f"The principal is not authorised to read the topic {quote(name)} of {self.name}",
                 remedy="grant it READ and DESCRIBE on the topic.",
@@ -87,7 +81,7 @@ class TopicGateway(BrokerGateway):
             raise ClusterError(f"{problem}; the broker responded with error code {code}", code=code)
         # Uuid.ZERO_UUID stands for none.
         shown_id = urlsafe_b64encode(topic_id).decode().rstrip("=") if any(topic_id) else None
-        return Topic(name=name, topic_id=shown_id, partitions=partitions, cluster_id=self.connection.cluster_id)
+        return Topic(name=name, topic_id=shown_id, cluster_id=self.connection.cluster_id)
 
 
 def find_topic(cluster: Cluster, name: str) -> tuple[Topic, tuple[str | Server, ...], ClientConfig]:
@@ -104,10 +98,6 @@ def find_topic(cluster: Cluster, name: str) -> tuple[Topic, tuple[str | Server, 
 
 _ARTIFACT: Final = "spark-sql-kafka-0-10"
 _PACKAGES: Final = "spark.jars.packages"
-_EXCLUDES: Final = "spark.jars.excludes"
-_PARTS_OF_SPARK: Final = ("org.apache.hadoop:hadoop-client-api", "org.apache.hadoop:hadoop-client-runtime")
-"""What the connector needs and Spark has: 80 MB, which would be fetched, and copied whenever a session starts."""
-_PLACES: Final = (_PACKAGES, "spark.jars", "spark.driver.extraClassPath")
 _PEM: Final = regex(r"-----BEGIN ([A-Z0-9 ]+)-----.+?-----END \1-----", DOTALL)
 
 
@@ -124,9 +114,12 @@ def with_connector(session: SessionOptions) -> SessionOptions:
     Maven coordinates are resolved when a session starts that this process starts; a session that exists, one of
     spark-submit or of a server has what it was started with.
     """
-    if not starts_java(session) or any(_ARTIFACT in session.conf.get(place, "") for place in _PLACES):
+    places = (_PACKAGES, "spark.jars", "spark.driver.extraClassPath")
+    if not starts_java(session) or any(_ARTIFACT in session.conf.get(place, "") for place in places):
         return session
-    added = {_PACKAGES: package(), _EXCLUDES: ",".join(_PARTS_OF_SPARK)}
+    # The connector needs these, and Spark has them: 80 MB, which would be copied whenever a session starts.
+    excluded = "org.apache.hadoop:hadoop-client-api,org.apache.hadoop:hadoop-client-runtime"
+    added = {_PACKAGES: package(), "spark.jars.excludes": excluded}
     conf = {name: ",".join(filter(None, (session.conf.get(name), value))) for name, value in added.items()}
     return replace(session, conf={**session.conf, **conf})
 
@@ -143,9 +136,8 @@ def require_connector(spark: SparkSession) -> None:
         )
     try:
         # Nothing is connected to yet.
-        spark.readStream.format("kafka").option("kafka.bootstrap.servers", "127.0.0.1:1").option(
-            "subscribe", "usage"
-        ).load()
+        options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "usage"}
+        spark.readStream.format("kafka").options(**options).load()
     except PySparkException as error:
         if "kafka" not in str(error).lower():
             raise

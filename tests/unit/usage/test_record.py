@@ -25,10 +25,10 @@ from quotaform.model.records.validator import gate
 from quotaform.model.settings import parse_source
 from quotaform.report.format import schema_builder
 from quotaform.resolve.spark_quotas import arrow_schema
-from quotaform.usage.record.reader import in_bounds, open_reader
+from quotaform.usage.record.reader import open_reader
 from quotaform.usage.record.recording import Recording, render_recording
-from quotaform.usage.record.run import RecordRequest, UsageDirectory, record, usage_table
-from quotaform.usage.sample import Dropped, DropReason, UsageRow
+from quotaform.usage.record.run import Recorder, UsageDirectory, usage_table
+from quotaform.usage.sample import UsageRow
 from quotaform.usage.table.schema import USAGE
 from tests.http_server import HttpServer, answer
 
@@ -65,9 +65,7 @@ def outcomes_of(
     kept: Kept, readers: dict[str, dict[str, Any]], seconds: float | None, interval: float
 ) -> list[ClusterOutcome[Recording]]:
     write, warn = kept.write, kept.warnings.append
-    return record(
-        RecordRequest(usage="usage", readers=readers, interval=interval, seconds=seconds, write=write, warn=warn)
-    )
+    return Recorder(usage="usage", readers=readers, interval=interval, seconds=seconds, write=write, warn=warn).run()
 
 
 def failing(_: int) -> bytes:
@@ -289,11 +287,14 @@ def test_the_time_limit_of_an_answer_holds_while_it_is_read(name: str, monkeypat
 
 def test_an_answer_is_refused_for_its_samples_and_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A source was given the whole time for its answer, and once more for reading it."""
-    with pytest.raises(MetricsError, match="answered with more than can be read within 3 s"):
-        list(in_bounds([Dropped(DropReason.NAN, 1)], "http://b1", 3.0, monotonic() - 3.0))
-    monkeypatch.setattr("quotaform.usage.record.reader.MOST_SAMPLES", 3)
-    with pytest.raises(MetricsError, match="answered with more than 3 samples; have it serve fewer metrics"):
-        list(in_bounds([Dropped(DropReason.NAN, 1)] * 4, "http://b1", 60.0, monotonic()))
+    reader, times = FakeReader(lambda _: PAGE), iter([0.0, 3.0, 3.1])
+    with monkeypatch.context() as patch:
+        patch.setattr("quotaform.usage.record.reader.monotonic", lambda: next(times))
+        with pytest.raises(MetricsError, match="answered with more than can be read within 3 s"):
+            reader.read(3.0)
+    monkeypatch.setattr("quotaform.usage.record.reader.MOST_SAMPLES", 2)
+    with pytest.raises(MetricsError, match="answered with more than 2 samples; have it serve fewer metrics"):
+        reader.read(3.0)
 
 
 # Files
@@ -408,7 +409,7 @@ def recorded_page(page: bytes, usage: Path, *options: str) -> int:
 def test_a_recording_without_rows_is_an_error_and_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert recorded_page(b"jvm_threads 5\n", tmp_path / "u") == 1
     printed = capsys.readouterr()
-    assert "no rows: there is no metric of client quotas among its metrics" in printed.out
+    assert "no rows: it has no rate of a client" in printed.out
     assert (printed.out + printed.err).count("quotaform alter") == 1  # The remedy was printed twice.
     assert printed.err.endswith(
         "Error: nothing was recorded: no answer had a measurement of a client; see the summary\n"

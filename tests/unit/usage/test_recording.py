@@ -95,10 +95,11 @@ def test_a_document_that_would_not_fit_into_memory_is_one_record(monkeypatch: py
 
 
 def test_samples_without_a_cluster_are_one_record_with_the_remedy() -> None:
-    [found] = reasons(read(ANSWER, origin=Origin(None, "1")))
-    assert found == (
+    items = read(ANSWER, origin=Origin(None, "1"))
+    [batch] = parsed_batches(("f", item) for item in items)
+    assert batch.column("reason").to_pylist() == [
         "4 samples: no label of the metrics names the cluster; give --cluster NAME, or the label with --cluster-label"
-    )
+    ]
 
 
 def test_what_cannot_be_read_of_a_topic_is_named_by_its_offset() -> None:

@@ -102,7 +102,7 @@ def test_a_package_that_maven_does_not_have_is_named_with_the_remedy() -> None:
     assert unresolved(other) is other
 
 
-TOPIC = Topic(name="usage", topic_id="t1", partitions=1, cluster_id="c1")
+TOPIC = Topic(name="usage", topic_id="t1", cluster_id="c1")
 REQUEST = StreamRequest(
     topic=TOPIC,
     servers=(),

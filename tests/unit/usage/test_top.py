@@ -22,7 +22,9 @@ from quotaform.model.quotas import Quotas, Snapshot
 from quotaform.model.records.validator import gate
 from quotaform.report.format import schema_builder
 from quotaform.system.clock import SYSTEM_CLOCK
-from quotaform.usage.record.reader import Prometheus, PrometheusReader, Reading
+from quotaform.usage.prometheus import Prometheus
+from quotaform.usage.record.reader import PrometheusReader
+from quotaform.usage.record.recording import Reading
 from quotaform.usage.top import BucketState, render_top
 from quotaform.usage.top_reader import TopReader
 from tests.golden.usage_example import QUOTAS, row, top
@@ -151,7 +153,7 @@ def test_a_broker_without_clients_is_no_problem_beside_one_with_some() -> None:
     idle = b'kafka_server_quota_queue_size{quota_type="Produce"} 0.0\n'
     assert reader(a=lambda: PAGE, b=lambda: idle).read().unread == ()
     [unread] = reader(b=lambda: idle).read().unread
-    assert "there are no metrics of client quotas yet" in unread.problem
+    assert "it has no rate of a client" in unread.problem
 
 
 # Prometheus
@@ -175,7 +177,7 @@ def ask(reply: bytes, labels: Mapping[str, str] | None = None) -> tuple[Reading,
 def test_prometheus_is_asked_for_the_series_of_a_cluster() -> None:
     labels = {"cluster": 'a"b\\'}
     reading, request = ask(vector(RATE | {"cluster": "other"}), labels)
-    assert [row.cluster for row in reading.read.rows] == ["lab"]
+    assert [row.cluster for row in reading.rows] == ["lab"]
     assert request.target.startswith("/prom/api/v1/query?query=%7B__name__%3D~%22")
     assert request.target.endswith("%2C+cluster%3D%22a%5C%22b%5C%5C%22%7D")
     assert request.headers["authorization"] == "Bearer hidden"
@@ -183,7 +185,7 @@ def test_prometheus_is_asked_for_the_series_of_a_cluster() -> None:
 
 def test_series_of_other_clusters_are_left_out_and_nothing_else_is_an_error() -> None:
     reading, _ = ask(vector(RATE, RATE | {"cluster": "other", "user": "bob"}))
-    assert [row.user for row in reading.read.rows] == ["alice"]
+    assert [row.user for row in reading.rows] == ["alice"]
     with pytest.raises(MetricsError, match='has series of the clusters "other" and none of "lab"; choose with --label'):
         ask(vector(RATE | {"cluster": "other"}))
 

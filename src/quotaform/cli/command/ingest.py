@@ -19,17 +19,20 @@ from quotaform.cli.option.engine import ON_SPARK, Engine, spark_job
 from quotaform.cli.option.output import Output, out_option, printed
 from quotaform.cli.option.value import one_of, read_duration, read_moment, read_seconds, require_order
 from quotaform.cli.present import TableOutput
+from quotaform.desired.tree import SourceFile, shown_path
 from quotaform.model.errors import EngineError, ExitCode, UsageError
+from quotaform.model.text import MIB
+from quotaform.system.files import read_bytes
 from quotaform.system.process import held_signals
 from quotaform.usage.format import FORMATS
 from quotaform.usage.format.text import TABLE
-from quotaform.usage.metric_name import LABELS, Origin
+from quotaform.usage.metric_name import LABELS, Origin, fold
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
     from quotaform.fleet.options import SessionOptions
     from quotaform.usage.ingest.ingest import Ingested, Streamed
-    from quotaform.usage.ingest.input import RangeQuery
+    from quotaform.usage.prometheus import RangeQuery
     from quotaform.usage.stream import StreamRequest
 
 _SUBJECT: Final = "usage-ingest"
@@ -61,8 +64,8 @@ class RecordedOrigin:
 
     def origin(self) -> Origin:
         """Return it as the parsers take it."""
-        given = {kind: tuple(getattr(self, f"{kind}_label", None) or names) for kind, names in LABELS.items()}
-        return Origin(self.cluster, self.broker, given)
+        given = {kind: getattr(self, f"{kind}_label", None) or names for kind, names in LABELS.items()}
+        return Origin(self.cluster, self.broker, {kind: tuple(map(fold, names)) for kind, names in given.items()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,12 +88,16 @@ class PrometheusRange:
         """Return what is asked of a Prometheus; `None` if it is not meant."""
         if self.prometheus is None or self.since is None:
             return None
-        from quotaform.usage.ingest.input import DEFAULT_QUERY, make_range_query
-        from quotaform.usage.record.reader import Prometheus
+        from quotaform.usage.prometheus import DEFAULT_QUERY, Prometheus, RangeQuery
 
         require_order(self.since, self.until)
-        server = Prometheus.at(self.prometheus, os.environ)
-        return make_range_query(server, self.query or (DEFAULT_QUERY,), self.since, self.until, self.step)
+        return RangeQuery(
+            server=Prometheus.at(self.prometheus, os.environ),
+            queries=self.query or (DEFAULT_QUERY,),
+            since=self.since.timestamp(),
+            until=self.until.timestamp(),
+            step=self.step,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,16 +233,18 @@ def ingest(
     repository = Repository.at(None, config)
     names = repository.config().clusters
     session = engine.installed()
-    from quotaform.usage.ingest.input import load_usage_mapping, save_answers
-    from quotaform.usage.ingest.run import IngestRequest, require_ingestible
+    from quotaform.usage.ingest.run import IngestRequest, read_usage_mapping, require_ingestible
     from quotaform.usage.ingest.run import ingest as ingest_recordings
+    from quotaform.usage.prometheus import save_answers
 
     ingest_request = IngestRequest(
         sources=sources or (),
         usage=usage,
         quarantine=quarantine,
         format_name=None if input_format == _AUTO else input_format,
-        mapping=None if mapping is None else load_usage_mapping(mapping),
+        mapping=None
+        if mapping is None
+        else read_usage_mapping(SourceFile(shown_path(mapping), read_bytes(mapping, MIB))),
         origin=origin,
         declared=frozenset(names) if repository.has_config() else None,
     )
@@ -281,4 +290,4 @@ def _end(console: Console, files: TableOutput, result: Ingested | Streamed) -> E
         (console.warn_of_failure if is_failure else console.warn_of)(text)
     if (failure := result.failure()) is not None:
         console.write_stderr(f"Error: nothing was added: {failure}.\n")
-    return result.exit_code
+    return ExitCode.DONE if failure is None else ExitCode.ERROR

@@ -91,8 +91,7 @@ def record(
     console = output.console
     target = ManyClusters(config=config, cluster=cluster, all_clusters=all_clusters)
     readers, failed = _readers(target, read_sources(source or ()), console)
-    from quotaform.usage.record.run import RecordRequest, UsageDirectory
-    from quotaform.usage.record.run import record as record_usage
+    from quotaform.usage.record.run import Recorder, UsageDirectory
 
     table = UsageDirectory(usage)
     limit = "" if duration is None else f" of {duration_text(timedelta(seconds=duration))}"
@@ -105,7 +104,7 @@ def record(
         f"Recording {names} from {sources:,} source{'s' * (sources != 1)} every {interval:g} s; "
         "Ctrl-C ends it and keeps what was recorded"
     )
-    request = RecordRequest(
+    recorder = Recorder(
         usage=str(usage),
         readers=readers,
         interval=interval,
@@ -114,7 +113,7 @@ def record(
         warn=lambda text: console.warn_of_failure(inert(text)),
         progress=progress,
     )
-    outcomes = [*record_usage(request), *failed]
+    outcomes = [*recorder.run(), *failed]
     Results(output).present(outcomes)
     if len(outcomes) == 1:
         outcomes[0].require().require_written()

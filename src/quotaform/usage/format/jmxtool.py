@@ -23,26 +23,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from csv import Error as CsvError
 from csv import reader
-from re import Match
 from re import compile as regex
 from typing import Final
 
-from quotaform.model.moment import read_moment
-from quotaform.model.text import quote
-from quotaform.usage.format.text import Parsed, Source, as_items, make_sample, read_epoch, text_lines
-from quotaform.usage.metric import PROPERTY, Measure, Read, read_object_name
+from quotaform.usage.format.text import Parsed, Source, as_items, make_sample, read_time, text_lines
+from quotaform.usage.metric import PROPERTY, Read, read_object_name
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.sample import Item
+from quotaform.usage.sample import Item, Sample
 
 _TIME = regex(r'"?time"?(?:,|$)').match
 _CELL = regex(rf'"([^:"]+:{PROPERTY}(?:,{PROPERTY})*):([^",:]+)"(?:,|$)').match
 _HEADLESS: Final = (
-    "there is no header above it; JmxTool writes none when some MBeans lack some of the attributes: "
-    "run it once per type of quota with the attributes of that type, or with --report-format csv"
+    "there is no header above it; run JmxTool once per type of quota with the attributes of that type, "
+    "or with --report-format csv"
 )
 _NO_VALUE: Final = "neither a time nor an attribute with its value, or cut"
 _CUT: Final = "the file ends here, the value may be cut"
-_NUMBER = regex(r"[0-9]+").fullmatch
 _TIME_LINE = regex(r'time(?:,"(?P<csv>[^":]*(?::[^"]*)?)"|[\t=](?P<other>[^\t=]*))').fullmatch
 _VALUE_LINE = regex(
     r'(?P<name>[^:"]+:.+):(?P<attribute>[\w.-]+)(?:,"(?P<csv>[^"]*)"|[\t=](?P<other>[^\t=]*))'
@@ -76,8 +72,11 @@ def _results(source: Source, origin: Origin) -> Iterator[tuple[int, str, Parsed,
                 yield number, place, f"{ts}; the values below it are left out", line
         elif ts is not None and (value_line := _VALUE_LINE(line)):
             rows += 1
+            measure = read_object_name(value_line["name"], value_line["attribute"], origin)
+            raw = value_line["other"] if value_line["csv"] is None else value_line["csv"]
+            result = make_sample(measure, "the time above it cannot be read" if isinstance(ts, str) else ts, raw)
             is_cut = rows > 1 and not text.endswith("\n") and value_line["csv"] is None
-            yield number, place, _value(value_line, ts, origin, is_cut=is_cut), line
+            yield number, place, _CUT if is_cut and isinstance(result, Sample) else result, line
         elif _TIME(line):
             ts = None
             if line != header:
@@ -131,20 +130,7 @@ def _row(columns: Sequence[Read], line: str, *, is_cut: bool) -> Iterator[tuple[
             yield f", column {place}", result, cell
 
 
-def _value(line: Match[str], ts: float | str, origin: Origin, *, is_cut: bool) -> Parsed:
-    """Return what a line with one value says."""
-    measure = read_object_name(line["name"], line["attribute"], origin)
-    if isinstance(measure, Measure) and (is_cut or isinstance(ts, str)):
-        return "the time above it cannot be read" if isinstance(ts, str) else _CUT
-    return make_sample(measure, ts, line["csv"] if line["csv"] is not None else line["other"])
-
-
 def _time(cell: str) -> float | str:
-    cell = cell.strip()
-    if _NUMBER(cell):
-        return read_epoch(cell)
-    try:
-        return read_epoch(read_moment(cell).timestamp())
-    except ValueError:
-        example = "--date-format \"yyyy-MM-dd'T'HH:mm:ss.SSSX\""
-        return f"{quote(cell)} is not a time in ISO 8601 or milliseconds; run JmxTool with {example}, or without it"
+    ts = read_time(cell.strip())
+    example = "--date-format \"yyyy-MM-dd'T'HH:mm:ss.SSSX\""
+    return f"{ts}; run JmxTool with {example}, or without it" if isinstance(ts, str) else ts

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from re import compile as regex
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from msgspec import Struct
 
-from quotaform.usage.format.text import Parsed, Source, as_items, json_documents, make_sample, read_number, read_time
-from quotaform.usage.metric import Measure, read_metric
+from quotaform.usage.format.text import Parsed, Source, TimeUnit, as_items, json_documents, make_sample, read_time
+from quotaform.usage.metric import Measure, Read, read_metric
 from quotaform.usage.metric_name import TIME_UNITS, UCUM_SIZES, Origin
 from quotaform.usage.sample import Attribute, DropReason, Item, Rejected
 
@@ -61,7 +61,7 @@ class _Metric(Struct, rename="camel"):
     summary: _Data | None = None
 
 
-class _Scope(Struct):
+class _Metrics(Struct):
     metrics: list[_Metric] | None = None
 
 
@@ -71,22 +71,12 @@ class _Resource(Struct):
 
 class _ResourceMetrics(Struct, rename="camel"):
     resource: _Resource | None = None
-    scope_metrics: list[_Scope] | None = None
-    instrumentation_library_metrics: list[_Scope] | None = None
+    scope_metrics: list[_Metrics] | None = None
+    instrumentation_library_metrics: list[_Metrics] | None = None
 
 
 class _Document(Struct, rename="camel"):
     resource_metrics: list[_ResourceMetrics]
-
-
-class DataPoint(NamedTuple):
-    """A data point, with its metric and labels."""
-
-    name: str
-    unit: str
-    labels: dict[str, str]
-    is_delta: bool
-    data: _Point
 
 
 def parse_otlp(source: Source, origin: Origin, ts: float | None = None) -> Iterator[Item]:
@@ -99,7 +89,8 @@ def parse_otlp(source: Source, origin: Origin, ts: float | None = None) -> Itera
         if isinstance(document, Rejected):
             yield document
         else:
-            yield from as_items(_results(document[1], origin, ts))
+            found = enumerate(_results(document[1], origin, ts), start=1)
+            yield from as_items((number, f"data point {number}", *each) for number, each in found)
 
 
 def _in_camel_case(document: bytes) -> bytes:
@@ -113,57 +104,46 @@ def _in_camel_case(document: bytes) -> bytes:
     return _SNAKE.sub(lambda name: _HUMP.sub(lambda hump: hump[1].upper(), name[0]), document)
 
 
-def _results(document: _Document, origin: Origin, ts: float | None) -> Iterator[tuple[int, str, Parsed, object]]:
-    for number, point in enumerate(_points(document), start=1):
-        result = DropReason.OTHER_METRIC if point is None else _result(point, origin, ts)
-        yield number, f"data point {number}", result, point
-
-
-def _result(point: DataPoint, origin: Origin, ts: float | None) -> Parsed:
-    measure = read_metric(point.name, point.labels, origin)
-    data = point.data
-    time = _time(data.time_unix_nano, ts)
-    is_unrecorded = isinstance(data.flags, int) and data.flags & _NO_RECORDED_VALUE
-    raw = None if is_unrecorded else data.as_int if data.as_double is None else data.as_double
-    if isinstance(measure, Measure):
-        if measure.series.attribute is Attribute.TOTAL and point.is_delta:
-            return time if isinstance(time, str) else _rate(measure, data, time, raw)
-        if measure.factor == 1:
-            is_time = measure.series.attribute is Attribute.THROTTLE_TIME
-            factors, unit = (TIME_UNITS, point.unit) if is_time else (UCUM_SIZES, point.unit.removesuffix("/s"))
-            measure = measure._replace(factor=factors.get(unit, 1.0))
-    return make_sample(measure, time, raw)
-
-
-def _rate(measure: Measure, data: _Point, time: float, raw: object) -> Parsed:
-    """Return the rate over the interval of a point that counts from its start."""
-    start = _time(data.start_time_unix_nano, None)
-    if isinstance(start, str) or start >= time:
-        return "it counts an interval, but the interval has no start before its end"
-    series = measure.series._replace(attribute=Attribute.RATE)
-    return make_sample(Measure(series, measure.factor / (time - start), time - start), time, raw)
-
-
-def _time(raw: object, ts: float | None) -> float | str:
-    if raw is None or raw in ("", "0", 0):
-        return "it has no time; say when it came" if ts is None else ts
-    nanoseconds = read_number(raw)
-    return read_time(nanoseconds / 1e9 if nanoseconds is not None else raw)
-
-
-def _points(document: _Document) -> Iterator[DataPoint | None]:
-    """Yield the data points of a document; `None` for those that are of no rate."""
-    for resource_metrics in document.resource_metrics:
-        resource = _attributes(resource_metrics.resource.attributes if resource_metrics.resource else None)
-        scopes = resource_metrics.scope_metrics or resource_metrics.instrumentation_library_metrics
-        for metric in (metric for scope in scopes or () for metric in scope.metrics or ()):
-            for other in (metric.histogram, metric.exponential_histogram, metric.summary):
-                yield from (None for _ in (other and other.data_points) or ())
+def _results(document: _Document, origin: Origin, ts: float | None) -> Iterator[tuple[Parsed, object]]:
+    """Yield what each data point says, and it with its metric."""
+    for each in document.resource_metrics:
+        resource = _attributes(each.resource.attributes if each.resource else None)
+        scopes = each.scope_metrics or each.instrumentation_library_metrics or ()
+        for metric in (metric for scope in scopes for metric in scope.metrics or ()):
+            for other in filter(None, (metric.histogram, metric.exponential_histogram, metric.summary)):
+                yield from ((DropReason.OTHER_METRIC, None) for _ in other.data_points or ())
             for data in filter(None, (metric.gauge, metric.sum)):
                 is_delta = data.aggregation_temporality in _DELTA
                 for point in data.data_points or ():
                     labels = resource | _attributes(point.attributes)
-                    yield DataPoint(metric.name or "", metric.unit or "", labels, is_delta, point)
+                    measure = read_metric(metric.name or "", labels, origin)
+                    yield (
+                        _sample(measure, metric.unit or "", point, ts, is_delta=is_delta),
+                        (metric.name, labels, point),
+                    )
+
+
+def _sample(measure: Read, unit: str, point: _Point, ts: float | None, *, is_delta: bool) -> Parsed:
+    time: float | str = "it has no time; say when it came" if ts is None else ts
+    if point.time_unix_nano not in (None, "", "0", 0):
+        time = read_time(point.time_unix_nano, TimeUnit.NS)
+    is_unrecorded = isinstance(point.flags, int) and point.flags & _NO_RECORDED_VALUE
+    raw = None if is_unrecorded else point.as_int if point.as_double is None else point.as_double
+    if isinstance(measure, Measure):
+        attribute = measure.series.attribute
+        if attribute is Attribute.TOTAL and is_delta:
+            # It counts from its start: a rate over that interval.
+            start = read_time(point.start_time_unix_nano, TimeUnit.NS)
+            seconds = 0.0 if isinstance(start, str) or isinstance(time, str) else time - start
+            if seconds <= 0 and not isinstance(time, str):
+                return "it counts an interval, but the interval has no start before its end"
+            series = measure.series._replace(attribute=Attribute.RATE)
+            measure = Measure(series, measure.factor / (seconds or 1.0), seconds)
+        elif measure.factor == 1:
+            is_time = attribute is Attribute.THROTTLE_TIME
+            factors, unit = (TIME_UNITS, unit) if is_time else (UCUM_SIZES, unit.removesuffix("/s"))
+            measure = measure._replace(factor=factors.get(unit, 1.0))
+    return make_sample(measure, time, raw)
 
 
 def _attributes(attributes: list[_Attribute] | None) -> dict[str, str]:

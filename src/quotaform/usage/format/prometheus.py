@@ -26,8 +26,6 @@ from quotaform.usage.format.text import (
     json_documents,
     make_sample,
     quote_value,
-    read_epoch,
-    read_number,
     read_time,
     spell_record,
     text_lines,
@@ -37,11 +35,7 @@ from quotaform.usage.metric_name import Origin, read_metric_name
 from quotaform.usage.sample import Dropped, DropReason, Item, Rejected, Sample, reject
 
 NAME_LABEL: Final = "__name__"
-_ERROR_OF_PART: Final = "Prometheus answered with an error, and a part of the series"
-_PARTIAL_ANSWER: Final = (
-    "the answer is partial, as some of the servers behind it did not answer; samples may be missing"
-)
-
+_NAMELESS: Final = "it has no name, as a function in a query takes it away; query the metric itself"
 Answer: TypeAlias = dict[str, Raw] | list[Raw]
 """A document: its parts are decoded one by one, so that the values of one series are in memory at a time."""
 
@@ -63,8 +57,7 @@ class Element(Struct):
             return values
         if len(self.timestamps) != len(values):
             return f"values and timestamps are not lists of one length, as there are {len(values):,} values"
-        pairs = zip(self.timestamps, values, strict=True)
-        return [[_seconds(ts), nan if value is None else value] for ts, value in pairs]
+        return [[ts, nan if value is None else value] for ts, value in zip(self.timestamps, values, strict=True)]
 
 
 def parse_prometheus(source: Source, origin: Origin, ts: float | None = None) -> Iterator[Item]:
@@ -78,40 +71,31 @@ def parse_prometheus(source: Source, origin: Origin, ts: float | None = None) ->
             yield document
             continue
         line, answer = document
-        elements = _elements(answer)
-        for problem in [elements] if isinstance(elements, str) else _problems(answer):
+        elements, problems = _elements(answer)
+        for problem in problems:
             yield reject(line, f"line {line}: {problem}", spell_record(encode(answer)))
-        for number, element in enumerate([] if isinstance(elements, str) else elements, start=1):
+        for number, element in enumerate(elements, start=1):
             yield from _parse_element(element, origin, number)
 
 
-def _elements(answer: Answer) -> list[Raw] | str:
-    """Return the series of a document, or what is wrong with it."""
-    data = decoded(answer["data"], Answer) if isinstance(answer, dict) and "data" in answer else answer
+def _elements(answer: Answer) -> tuple[list[Raw], list[str]]:
+    """Return the series of a document, and what is wrong with it: an answer may have a part of the series."""
+    parts = answer if isinstance(answer, dict) else {}
+    said = decoded(parts.get("warnings"), list[object]) or []
+    if decoded(parts.get("status"), str) == "error":
+        said = [decoded(parts.get("error"), object), *said]
+    if decoded(parts.get("isPartial"), bool):
+        said.append("the answer is partial")
+    problems = [f"samples may be missing, as Prometheus says: {quote_value(each)}" for each in said]
+    data = decoded(parts["data"], Answer) if "data" in parts else answer
     if isinstance(data, dict):
         if "metric" in data:
-            return [Raw(encode(data))]
+            return [Raw(encode(data))], problems
         kind = decoded(data.get("resultType"), str)
         if kind in ("scalar", "string"):
-            return f"the result is a {kind}, not series; query a metric"
+            return [], [f"the result is a {kind}, not series; query a metric"]
         data = decoded(data.get("result"), list[Raw])
-    if data is not None:
-        return data
-    if isinstance(answer, dict) and decoded(answer.get("status"), str) == "error":
-        return f"Prometheus answered with an error: {quote_value(decoded(answer.get('error'), object))}"
-    return "not an answer of Prometheus: it has no result"
-
-
-def _problems(answer: Answer) -> Iterator[str]:
-    """Yield why an answer that has series may not have all of them."""
-    if isinstance(answer, list):
-        return
-    if decoded(answer.get("status"), str) == "error":
-        yield f"{_ERROR_OF_PART}: {quote_value(decoded(answer.get('error'), object))}"
-    if decoded(answer.get("isPartial"), bool):
-        yield _PARTIAL_ANSWER
-    for warning in decoded(answer.get("warnings"), list[object]) or []:
-        yield f"Prometheus warns that samples may be missing: {quote_value(warning)}"
+    return data or [], problems if data is not None or problems else ["not an answer of Prometheus: it has no result"]
 
 
 def _parse_element(raw: Raw, origin: Origin, number: int) -> Iterator[Item]:
@@ -130,7 +114,8 @@ def _parse_element(raw: Raw, origin: Origin, number: int) -> Iterator[Item]:
         yield Dropped(DropReason.OTHER_METRIC, histograms)
     if not pairs:
         return
-    measure = _measure(element.metric, origin)
+    name = element.metric.get(NAME_LABEL)
+    measure = read_metric(name, element.metric, origin) if name else _NAMELESS
     if isinstance(measure, str):
         count = f"{len(pairs):,} sample{'' if len(pairs) == 1 else 's'}"
         yield reject(number, f"series {number} of {count}: {measure}", spell_record(raw))
@@ -149,18 +134,6 @@ def _sample(pair: object, measure: Measure) -> Parsed:
     return make_sample(measure, read_time(pair[0]), pair[1])
 
 
-def _seconds(milliseconds: object) -> object:
-    number = None if isinstance(milliseconds, str) else read_number(milliseconds)
-    return milliseconds if number is None else number / 1000
-
-
-def _measure(labels: dict[str, str], origin: Origin) -> Read:
-    name = labels.get(NAME_LABEL)
-    if not name:
-        return "it has no name, as a function in a query takes it away; query the metric itself"
-    return read_metric(name, labels, origin)
-
-
 # The text that an exporter serves at `/metrics`: Prometheus' text format, and OpenMetrics.
 #
 # A line is `name{label="value",…} value [timestamp]`. Source: prometheus.io/docs/instrumenting/exposition_formats.
@@ -175,8 +148,6 @@ _LABEL = regex(
     r'[\s,]*+(?:([A-Za-z_][A-Za-z0-9_.\-]*+|"(?>[^"\\]++|\\.)*+")\s*+=\s*+)?"((?>[^"\\]++|\\.)*+)"\s*+(?:,|\Z)'
 )
 _ESCAPE: Final = regex(r'\\([\\"n])')
-
-_UNTIMED: Final = "the page has no times; say when it was read"
 
 
 def parse_exposition(source: Source, origin: Origin, ts: float | None = None) -> Iterator[Item]:
@@ -207,7 +178,9 @@ def _result(line: str, origin: Origin, ts: float | None) -> Parsed:
     # Most lines of a page are of other metrics. OpenMetrics may have the name among the labels.
     if not series.startswith("{") and read_metric_name(_NAME_END.split(series, maxsplit=1)[0]) is None:
         return DropReason.OTHER_METRIC
-    time = read_epoch(found["ts"]) if found["ts"] else _UNTIMED if ts is None else ts
+    time = (
+        read_time(found["ts"]) if found["ts"] else "the page has no times; say when it was read" if ts is None else ts
+    )
     return make_sample(_measure_of_line(origin, series), time, found["value"])
 
 
@@ -228,7 +201,7 @@ def _measure_of_line(origin: Origin, series: str) -> Read:
             name = _unescape(found[2])
         place = found.end()
     # Tools that dump series have the name as a label.
-    return read_metric(name.strip() or labels.get("__name__", ""), labels, origin)
+    return read_metric(name.strip() or labels.get(NAME_LABEL, ""), labels, origin)
 
 
 def _unescape(text: str) -> str:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from enum import StrEnum
+from itertools import chain
 from json import loads
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from msgspec import Struct, field
 
 from quotaform.model.entity import desanitize
-from quotaform.model.moment import read_moment
 from quotaform.model.records.schema import Node, boolean, choice, closed, mapping, text, titled
 from quotaform.model.text import listed, option_of, quote
-from quotaform.usage.format.text import LATEST, Parsed, as_items, make_sample, read_number, read_time
+from quotaform.usage.format.text import (
+    LATEST,
+    PER_SECOND,
+    TIME_SIZES,
+    Parsed,
+    TimeUnit,
+    as_items,
+    make_sample,
+    read_number,
+    read_time,
+)
 from quotaform.usage.metric import OTHER_LABELS, Measure, check_series, may_name, names_of, read_metric
 from quotaform.usage.metric_name import LABELS, Origin, fold, key_of_type
 from quotaform.usage.sample import Attribute, DropReason, Item, Series, broker_window_s
@@ -76,18 +85,6 @@ LARGEST_FACTOR: Final = 1e30
 """The limit on factors; one divided by it is the smallest."""
 
 
-class TimeUnit(StrEnum):
-    """What a number in the column of the time counts since 1970."""
-
-    S = "s"
-    MS = "ms"
-    US = "us"
-    NS = "ns"
-
-
-_UNITS_PER_SECOND: Final = {TimeUnit.S: 1.0, TimeUnit.MS: 1e3, TimeUnit.US: 1e6, TimeUnit.NS: 1e9}
-
-
 class TableMapping(Struct, frozen=True, kw_only=True):
     """Which columns of a table hold what."""
 
@@ -118,19 +115,12 @@ class TableMapping(Struct, frozen=True, kw_only=True):
 def mapping_problem(mapping: TableMapping) -> tuple[tuple[str, ...], str] | None:
     """Return what is wrong with a mapping, and the path of the part of the file with it; `None` if it is right.
 
-    >>> mapping_problem(TableMapping(columns={"ts": "t", "key": "k"}))
-    (('columns',), 'rows of buckets need a column rate or throttle_ms')
+    >>> mapping_problem(TableMapping(columns={"ts": "t", "key": "k", "value": "v"}))
+    (('columns', 'key'), 'key is no field of rows of metrics; remove it')
     """
-    given = mapping.columns.keys() | mapping.constants.keys()
-    for name in sorted(mapping.columns.keys() & mapping.constants.keys()):
+    columns, given = mapping.columns.keys(), mapping.columns.keys() | mapping.constants.keys()
+    for name in sorted(columns & mapping.constants.keys()):
         return ("constants", name), f"{name} is a column and a constant; remove one of the two"
-    if TS not in mapping.columns:
-        return ("columns",), "there is no column ts; name the column with the time"
-    if mapping.is_of_metrics == ("key" in given):
-        what = "both metric and key" if "key" in given else "neither metric nor key"
-        return ("columns",), f"the mapping has {what}; name metric for rows of metrics, key for rows of buckets"
-    if mapping.is_of_metrics and not given & {"metric", "labels"} and NAME_LABEL not in mapping.labels:
-        return ("columns",), "rows of metrics need metric, or labels with __name__"
     kind = _METRICS if mapping.is_of_metrics else _BUCKETS
     for part, fields in (("columns", mapping.columns), ("constants", mapping.constants), ("factors", mapping.factors)):
         for name in fields:
@@ -139,12 +129,17 @@ def mapping_problem(mapping: TableMapping) -> tuple[tuple[str, ...], str] | None
     for name, factor in mapping.factors.items():
         if not 1 / LARGEST_FACTOR <= factor <= LARGEST_FACTOR:
             return ("factors", name), f"the factor must lie between {1 / LARGEST_FACTOR:g} and {LARGEST_FACTOR:g}"
-    if mapping.is_of_metrics and "value" not in mapping.columns:
-        return ("columns",), "rows of metrics need a column value"
-    if not mapping.is_of_metrics and mapping.labels:
+    if mapping.is_of_metrics:
+        is_whole = "value" in columns and (given & {"metric", "labels"} or NAME_LABEL in mapping.labels)
+    elif mapping.labels:
         return ("labels",), "rows of buckets have no labels; name user, client_id and ip in columns"
-    if not mapping.is_of_metrics and not mapping.columns.keys() & {"rate", "throttle_ms"}:
-        return ("columns",), "rows of buckets need a column rate or throttle_ms"
+    else:
+        is_whole = "key" in given and columns & {"rate", "throttle_ms"}
+    if TS not in columns or not is_whole:
+        return ("columns",), (
+            "rows of metrics need the columns ts and value, and metric, labels or the label __name__; "
+            "rows of buckets need ts, key, and rate or throttle_ms"
+        )
     return None
 
 
@@ -174,40 +169,26 @@ def guess_mapping(columns: Iterable[str]) -> TableMapping | str:
         },
     )
     if mapping_problem(mapping) is None:
-        other = None if of_metrics else _other_column(found, by_fold.values())
-        return mapping if other is None else other
-    if {*_CHUNK_COLUMNS} & by_fold.keys():
+        for name in () if of_metrics else ("user", "client_id"):
+            others = [each for each in by_fold.values() if each not in found.values() and may_name(name, each)]
+            if name not in found and others:
+                return (
+                    f"it has no column {name}, but {others[0]}; say in a mapping file which columns it has, "
+                    f"and whether that is {name}"
+                )
+        return mapping
+    if by_fold.keys() & {"sdata0", "scolindexes", "cfmetachunk0", "cfmetaindex"}:
+        # Parquet files of Cortex, Mimir and Thanos
         return (
-            "its samples are encoded in chunks, as stores of Prometheus keep them; ask the store by its HTTP API, "
-            f"with {option_of('prometheus')} ADDRESS"
-        )
-    if any(read_number(column) is not None for column in by_fold.values()):
-        return (
-            f"its first line is {listed(by_fold.values())}, which are values and not names of columns; "
-            "put a line with the names before it"
+            f"its samples are encoded in chunks; ask the store by its HTTP API, with {option_of('prometheus')} ADDRESS"
         )
     return (
-        f"its columns are {listed(by_fold.values())}, not those of metrics (ts, metric, value, labels) "
-        "or of buckets (ts, key, rate); say in a mapping file what they are"
+        f"its columns are {listed(by_fold.values())}, not those of metrics (ts, metric, value, labels) or of buckets "
+        "(ts, key, rate); say in a mapping file what they are, or in its first line if it is CSV"
     )
 
 
-def _other_column(found: Mapping[str, str], columns: Iterable[str]) -> str | None:
-    """Return that a column of rows of buckets may have the names that no column is known to have."""
-    for field_name in ("user", "client_id"):
-        for column in columns if field_name not in found else ():
-            if column not in found.values() and may_name(field_name, column):
-                return (
-                    f"it has no column {field_name}, but {column}; say in a mapping file which columns it has, "
-                    f"and whether that is {field_name}"
-                )
-    return None
-
-
-_CHUNK_COLUMNS: Final = ("sdata0", "scolindexes", "cfmetachunk0", "cfmetaindex")
-"""Columns of Parquet files of Cortex, Mimir and Thanos, folded."""
-
-_LABELS: Final = frozenset(fold(name) for names in (*LABELS.values(), OTHER_LABELS) for name in names)
+_LABELS: Final = frozenset((*chain(*LABELS.values()), *OTHER_LABELS))
 """The labels, folded, that are often columns."""
 
 
@@ -220,9 +201,6 @@ _NAMELESS: Final = (
     "it has no name of a metric; if all rows of the file are of one, say in a mapping file what it is called: "
     "constants: {metric: NAME}"
 )
-_TIME_SIZES: Final = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
-"""From which size on a number of a time counts which part of a second: seconds reach 1e11 in the year 5138, and
-milliseconds passed it in 1973."""
 
 
 def parse_rows(rows: Iterable[Cells], mapping: TableMapping, origin: Origin) -> Iterator[Item]:
@@ -230,20 +208,11 @@ def parse_rows(rows: Iterable[Cells], mapping: TableMapping, origin: Origin) -> 
 
     `mapping` is what their columns are. `origin` is what counts for rows that do not say where they are from.
     """
-    yield from as_items(_results(rows, mapping, origin))
-
-
-def _results(rows: Iterable[Cells], mapping: TableMapping, origin: Origin) -> Iterator[tuple[int, str, Parsed, object]]:
-    numbers = {mapping.columns[name] for name in (TS, *VALUE_FIELDS) if name in mapping.columns}
-    names = sorted(mapping.names - numbers)
-    known: dict[tuple[str | None, ...], Measures | DropReason | str] = {}
-    for number, cells in enumerate(rows, start=1):
-        # Few of many rows differ in more than the time and the numbers.
-        key = tuple([_text(cells.get(name)) for name in names])
-        if (measures := known.get(key)) is None:
-            measures = known[key] = read_names(cells, mapping, origin)
-        for result in _of_row(cells, measures, mapping) if isinstance(measures, dict) else [measures]:
-            yield number, f"row {number}", result, cells
+    yield from as_items(
+        (number, f"row {number}", result, cells)
+        for number, cells in enumerate(rows, start=1)
+        for result in _of_row(cells, mapping, origin)
+    )
 
 
 def read_names(cells: Cells, mapping: TableMapping, origin: Origin) -> Measures | DropReason | str:
@@ -251,15 +220,16 @@ def read_names(cells: Cells, mapping: TableMapping, origin: Origin) -> Measures 
     return (_of_metric if mapping.is_of_metrics else _of_bucket)(cells, mapping, origin)
 
 
-def _of_row(cells: Cells, measures: Measures, mapping: TableMapping) -> Iterator[Parsed]:
-    ts = read_cell_time(cells.get(mapping.columns[TS]), mapping.time_unit)
-    is_missing = not mapping.is_of_metrics
-    for name, measure in measures.items():
-        value = cells.get(mapping.columns[name])
-        if value is not None or mapping.is_of_metrics:
-            is_missing = False
-            yield make_sample(measure, ts, value)
-    if is_missing:
+def _of_row(cells: Cells, mapping: TableMapping, origin: Origin) -> Iterator[Parsed]:
+    measures = read_names(cells, mapping, origin)
+    if not isinstance(measures, dict):
+        yield measures
+        return
+    ts = read_time(cells.get(mapping.columns[TS]), mapping.time_unit)
+    values = {name: cells.get(mapping.columns[name]) for name in measures}
+    found = [name for name, value in values.items() if value is not None or mapping.is_of_metrics]
+    yield from (make_sample(measures[name], ts, values[name]) for name in found)
+    if not found:
         yield DropReason.MISSING
 
 
@@ -287,33 +257,14 @@ def read_labels(cell: object) -> dict[str, str] | None:
     return {str(name): str(value) for name, value in pairs if value is not None}
 
 
-def read_cell_time(cell: object, unit: TimeUnit | None = None) -> float | str:
-    """Return the time in a cell, in seconds since the epoch, or what is wrong with it.
-
-    A time without a zone is in UTC. `unit`: what a number counts; `None` goes by its size.
-
-    >>> {read_cell_time(each) for each in (1.8e9, 1.8e12, "1800000000000000", "2027-01-15T08:00:00Z")}
-    {1800000000.0}
-    """
-    number = read_number(cell)
-    if number is not None:
-        sizes = (per_second for size, per_second in _TIME_SIZES if number >= size)
-        per_second = _UNITS_PER_SECOND[unit] if unit else next(sizes, 1.0)
-        return read_time(number / per_second)
-    try:
-        return read_moment(cell).timestamp() if isinstance(cell, str) else "there is no time"
-    except ValueError as error:
-        return str(error)
-
-
 def read_times(numbers: NDArray[numpy.float64], unit: TimeUnit | None = None) -> NDArray[numpy.float64]:
-    """Return the times of numbers as `read_cell_time` does; NaN where it has none."""
+    """Return the times of numbers as `read_time` does; NaN where it has none."""
     import numpy
 
     if unit:
-        per_second: Any = _UNITS_PER_SECOND[unit]
+        per_second: Any = PER_SECOND[unit]
     else:
-        per_second = numpy.select([numbers >= size for size, _ in _TIME_SIZES], [each for _, each in _TIME_SIZES], 1.0)
+        per_second = numpy.select([numbers >= size for size, _ in TIME_SIZES], [each for _, each in TIME_SIZES], 1.0)
     ts = numbers / per_second
     return numpy.where((ts > 0) & (ts < LATEST), ts, numpy.nan)
 

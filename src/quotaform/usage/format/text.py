@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from enum import StrEnum
 from io import BytesIO
 from itertools import chain
-from math import isinf, isnan
+from math import isnan
 from re import MULTILINE
 from re import compile as regex
 from typing import IO, Any, Final, TypeAlias
@@ -14,9 +16,10 @@ from typing import IO, Any, Final, TypeAlias
 from msgspec import Raw, ValidationError
 from msgspec.json import decode, encode
 
+from quotaform.model.moment import read_moment
 from quotaform.model.text import MIB, inert, quote, size_text
 from quotaform.usage.metric import Measure, Read
-from quotaform.usage.sample import LONGEST_RECORD, Attribute, Dropped, DropReason, Item, Rejected, Sample, reject
+from quotaform.usage.sample import LONGEST_RECORD, Dropped, DropReason, Item, Rejected, Sample, reject
 
 Source: TypeAlias = bytes | str | IO[bytes]
 """A whole document, or a file, of which no more than a line or a JSON document has to be in memory."""
@@ -24,7 +27,6 @@ Source: TypeAlias = bytes | str | IO[bytes]
 LONGEST: Final = 512 * MIB
 """The limit on bytes of a JSON document, and of a line."""
 
-_TRUNCATED: Final = {"Input data was truncated": "it ends too early"}
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -57,9 +59,14 @@ def json_documents(
     """
     numbered = enumerate(byte_lines(source), 1)
     number, first = next(((number, line) for number, line in numbered if not line.isspace()), (0, b""))
-    documents: Iterator[tuple[int, bytes]] = chain([(number, first)], numbered)
+    documents: Iterable[tuple[int, bytes]] = chain([(number, first)], numbered)
     if not (first.startswith((b"{", b"[")) and first.rstrip().endswith((b"}", b"]"))):
-        documents = iter([(number, _joined(line for _, line in documents))])
+        whole = bytearray()
+        for _, line in documents:
+            whole += line
+            if len(whole) > LONGEST:
+                break
+        documents = [(number, bytes(whole))]
     for number, text in documents:
         if not text or text.isspace():
             continue
@@ -73,20 +80,9 @@ def json_documents(
         except ValidationError as error:
             problem = f"not as the format has it: {inert(str(error))}"
         except ValueError as error:
-            text_of = str(error).removeprefix("JSON is malformed: ")
-            problem = f"not JSON, or cut: {_TRUNCATED.get(text_of, inert(text_of))}"
+            why = str(error).removeprefix("JSON is malformed: ")
+            problem = f"not JSON, or cut: {'it ends too early' if 'truncated' in why else inert(why)}"
         yield reject(number, f"line {number}: {problem}", spell_record(text))
-
-
-def _joined(lines: Iterable[bytes]) -> bytes:
-    """Return lines as one document; of one that is too large more than its limit."""
-    parts, size = [], 0
-    for line in lines:
-        parts.append(line)
-        size += len(line)
-        if size > LONGEST:
-            break
-    return b"".join(parts)
 
 
 def decoded(raw: Raw | None, kind: Any) -> Any:
@@ -156,18 +152,7 @@ _JMXTOOL: Final = regex(
 )
 _LABELS_ALONE: Final = regex(rb'\{\s*(?:[A-Za-z_]\w*\s*=|"[^"\n]+"\s*[,}])[^\n]*\}[ \t]+[-+0-9NI]')
 _HEADLESS: Final = regex(rb'\s*"?\d{13}"?(?:,"?(?:[-+\d.eE]+|NaN|-?Infinity)?"?)+\s*$', MULTILINE)
-_QUOTED: Final = regex(rb'"[^"\n]*"')
 _COLUMNS: Final = regex(rb'^\s*(?:"[^"\n]*"|[\w .-]+)(?:[,;\t](?:"[^"\n]*"|[\w .-]*))+\s*$', MULTILINE)
-
-
-def csv_separator(head: bytes) -> str:
-    """Return what separates the cells of the first line of CSV.
-
-    >>> csv_separator(b'ts;key;"a,b"'), csv_separator(b"ts\\tkey"), csv_separator(b"ts")
-    (';', '\\t', ',')
-    """
-    line = _QUOTED.sub(b"", head.lstrip().partition(b"\n")[0])
-    return max((b",", b";", b"\t"), key=line.count).decode()
 
 
 def detect_format(head: bytes) -> str | None:
@@ -200,18 +185,34 @@ LARGEST: Final = 1e100
 """What no rate, time or total reaches. Below it, sums and rates of change of values stay finite, too."""
 
 
+class TimeUnit(StrEnum):
+    """What a number of a time counts since 1970."""
+
+    S = "s"
+    MS = "ms"
+    US = "us"
+    NS = "ns"
+
+
+PER_SECOND: Final = {TimeUnit.S: 1.0, TimeUnit.MS: 1e3, TimeUnit.US: 1e6, TimeUnit.NS: 1e9}
+TIME_SIZES: Final = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
+"""From which size on a number of a time counts which part of a second: seconds reach 1e11 in the year 5138, and
+milliseconds passed it in 1973."""
+
+
 def read_number(raw: object) -> float | None:
     """Return the number that a value of a document is or spells; `None` if it is not one.
 
     >>> read_number("+Inf"), read_number(" 1.5"), read_number("1_0"), read_number(True)
     (inf, 1.5, None, None)
     """
-    if isinstance(raw, str):
-        # Python reads 1_000, which no program writes.
-        return _float(raw) if "_" not in raw else None
-    if isinstance(raw, float):
-        return raw
-    return _float(raw) if isinstance(raw, int) and not isinstance(raw, bool) else None
+    # Python reads 1_000, which no program writes.
+    if isinstance(raw, bool) or not isinstance(raw, str | int | float) or (isinstance(raw, str) and "_" in raw):
+        return None
+    try:
+        return float(raw)
+    except (ValueError, OverflowError):
+        return None
 
 
 def quote_value(raw: object) -> str:
@@ -225,28 +226,23 @@ def quote_value(raw: object) -> str:
     return quote(str(raw))
 
 
-def read_time(raw: object) -> float | str:
-    """Return a time in seconds since the epoch, or what is wrong with it.
+def read_time(raw: object, unit: TimeUnit | None = None) -> float | str:
+    """Return a time, in seconds since the epoch, or what is wrong with it.
 
-    >>> read_time(1763676256.157), read_time("x")
-    (1763676256.157, '"x" is not a time in seconds since 1970')
+    >>> {read_time(each) for each in (1.8e9, "1.8e12", 1800000000000000, "2027-01-15T08:00:00Z", "2027-01-15T08:00")}
+    {1800000000.0}
+
+    A time in ISO 8601 without a zone is in UTC. `unit`: what a number counts; `None` goes by its size.
     """
     ts = read_number(raw)
+    if ts is not None:
+        ts /= PER_SECOND[unit] if unit else next((parts for size, parts in TIME_SIZES if ts >= size), 1.0)
+    elif isinstance(raw, str):
+        with suppress(ValueError):
+            ts = read_moment(raw).timestamp()
     if ts is None or not 0 < ts < LATEST:
-        return f"{quote_value(raw)} is not a time in seconds since 1970"
+        return f"{quote_value('' if raw is None else raw)} is not a time since 1970: neither ISO 8601 nor a number"
     return ts
-
-
-def read_epoch(raw: object) -> float | str:
-    """Return a time that is given in seconds or milliseconds, which differ in size, or what is wrong with it.
-
-    >>> read_epoch("1763676256157"), read_epoch(1763676256.157)
-    (1763676256.157, 1763676256.157)
-    """
-    number = read_number(raw)
-    if number is not None and 1e11 <= number < LATEST * 1000:
-        return number / 1000
-    return read_time(raw)
 
 
 def make_sample(measure: Read, ts: float | str, raw: object) -> Parsed:
@@ -264,24 +260,4 @@ def make_sample(measure: Read, ts: float | str, raw: object) -> Parsed:
     value = number * measure.factor
     if 0 <= value < LARGEST:
         return Sample(measure.series, ts, value, measure.window_s)
-    if isnan(value):
-        return DropReason.NAN
-    if isinf(value):
-        return f"the value is infinite; {_ATTRIBUTE_NAMES[measure.series.attribute]} never is"
-    if value < 0:
-        return f"the value is {number:g}; {_ATTRIBUTE_NAMES[measure.series.attribute]} is never negative"
-    return f"the value {number:g} is not below the limit of 1e100"
-
-
-_ATTRIBUTE_NAMES: Final = {
-    Attribute.RATE: "a rate",
-    Attribute.THROTTLE_TIME: "a throttle time",
-    Attribute.TOTAL: "a total",
-}
-
-
-def _float(raw: int | str) -> float | None:
-    try:
-        return float(raw)
-    except (ValueError, OverflowError):
-        return None
+    return DropReason.NAN if isnan(value) else f"the value is {number:g}; it must lie between 0 and 1e100"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated, Final, Self
 
 from msgspec import field
 
 from quotaform.model.entity import spell_name
-from quotaform.model.errors import ExitCode
 from quotaform.model.moment import spell_moment
 from quotaform.model.records.document import USAGE_INGEST, USAGE_STREAM
 from quotaform.model.records.record import Count, Moment, Record, about
@@ -76,20 +75,10 @@ class Ingested(Record, document=USAGE_INGEST):
     quarantine: Annotated[str | None, about("Where the records are that could not be read; null if there are none.")]
     rejected: Annotated[tuple[RejectedRecords, ...], about("The first of these records.")]
 
-    @property
-    def undeclared(self) -> tuple[IngestedCluster, ...]:
-        """The clusters that quotaform.yaml does not declare."""
-        return tuple(each for each in self.clusters if each.is_declared is False)
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """The exit code of a run that ingests."""
-        return ExitCode.DONE if self.rows else ExitCode.ERROR
-
     def warnings(self) -> Iterator[tuple[str, bool]]:
         """Yield what needs attention, and whether something failed."""
-        if self.undeclared:
-            names = listed([spell_name(each.name) for each in self.undeclared])
+        if undeclared := [spell_name(each.name) for each in self.clusters if each.is_declared is False]:
+            names = listed(undeclared)
             yield f"quotaform.yaml declares no cluster {names}; the rows are in the table nevertheless", False
         if self.quarantine is not None:
             where = f"see the quarantine table {inert(self.quarantine)}"
@@ -152,11 +141,6 @@ class Streamed(Record, document=USAGE_STREAM):
             quarantine=quarantine if counts["quarantined"] else None,
         )
 
-    @property
-    def exit_code(self) -> ExitCode:
-        """The exit code of a run that reads a topic."""
-        return ExitCode.ERROR if self.failure() is not None else ExitCode.DONE
-
     def warnings(self) -> Iterator[tuple[str, bool]]:
         """Yield what needs attention, and whether something failed."""
         counts = self.summary
@@ -181,7 +165,6 @@ class Streamed(Record, document=USAGE_STREAM):
 
 _MOST_CLUSTERS: Final = 20
 _MOST_RECORDS: Final = 10
-_WIDTH: Final = 12
 
 
 def render_ingested(result: Ingested, style: Style = PLAIN) -> str:
@@ -190,55 +173,44 @@ def render_ingested(result: Ingested, style: Style = PLAIN) -> str:
     if result.since is not None and result.until is not None:
         span = f"rows from {spell_moment(result.since)} to {spell_moment(result.until)}"
     empty = f", {result.empty_files:,} of them empty" if result.empty_files else ""
-    lines = [_field("Read", f"{counted(result.files, 'file')}{empty}")]
+    lines = [("Read", f"{counted(result.files, 'file')}{empty}")]
     if result.clusters:
         names = (
             f"{spell_name(each.name)}{' (not in quotaform.yaml)' if each.is_declared is False else ''}"
             for each in result.clusters
         )
-        lines.append(_field("Clusters", listed(names, _MOST_CLUSTERS)))
-    shown = result.rejected[:_MOST_RECORDS]
-    rejected = [f"    {inert(each.file)}: {inert(each.reason)}" for each in shown]
-    if (more := result.summary.quarantined - len(shown)) > 0:
-        rejected.append(f"    ... and {more:,} more")
+        lines.append(("Clusters", listed(names, _MOST_CLUSTERS)))
     samples = result.summary.text.replace(" written ", f" written ({counted(result.rows, 'row')}) ")
-    return _render(result, span, lines, rejected, samples, style)
+    return _render(result, span, lines, samples, style)
 
 
 def render_streamed(result: Streamed, style: Style = PLAIN) -> str:
     """Return what a run has done as text, ending with one line that has all numbers."""
     behind = f", {result.behind:,} not read yet" if result.behind else ""
     batches = "1 batch" if result.batches == 1 else f"{result.batches:,} batches"
-    lines = [_field("Read", f"{counted(result.records, 'record')} in {batches}{behind}")]
+    lines = [("Read", f"{counted(result.records, 'record')} in {batches}{behind}")]
     if result.duplicate_records:
         were = "was" if result.duplicate_records == 1 else "were"
-        lines.append(_field("Duplicate", f"{counted(result.duplicate_records, 'record')} that {were} read before"))
+        lines.append(("Duplicate", f"{counted(result.duplicate_records, 'record')} that {were} read before"))
     if result.late_records:
         late = counted(result.late_records, "record")
-        lines.append(_field("Late", f"{late} left out, because the clock went back"))
-    return _render(result, f"topic {inert(result.topic)}", lines, [], result.summary.text, style)
+        lines.append(("Late", f"{late} left out, because the clock went back"))
+    return _render(result, f"topic {inert(result.topic)}", lines, result.summary.text, style)
 
 
-def _render(
-    result: Ingested | Streamed,
-    what: str,
-    lines: Sequence[str],
-    rejected: Sequence[str],
-    samples: str,
-    style: Style,
-) -> str:
-    """Return a result with its own lines; `rejected` are those about records that could not be read."""
+def _render(result: Ingested | Streamed, what: str, lines: list[tuple[str, str]], samples: str, style: Style) -> str:
+    """Return a result with its own lines and those of both kinds."""
     dropped = sorted(result.dropped.items(), key=lambda each: -each[1])
-    below = [_field("Dropped", f"{count:,}  {reason_text(name)}") for name, count in dropped]
+    lines += [("Dropped", f"{count:,}  {reason_text(name)}") for name, count in dropped]
+    rejected: list[str] = []
     if result.quarantine is not None:
-        quarantined = f"{counted(result.summary.quarantined, 'record')} in {inert(result.quarantine)}"
-        below += [_field("Quarantine", quarantined), *rejected]
-    head, end = (
-        f"Usage  {style.paint(inert(result.usage), 'bold')}   {what}",
-        style.paint(f"Samples: {samples}.", "bold"),
-    )
-    return "\n".join([head, *lines, *below, "", end]) + "\n"
-
-
-def _field(name: str, text: str) -> str:
-    return f"  {name:<{_WIDTH}}{text}"
+        quarantined = result.summary.quarantined
+        lines.append(("Quarantine", f"{counted(quarantined, 'record')} in {inert(result.quarantine)}"))
+        if isinstance(result, Ingested):
+            shown = result.rejected[:_MOST_RECORDS]
+            rejected = [f"    {inert(each.file)}: {inert(each.reason)}" for each in shown]
+            if (more := quarantined - len(shown)) > 0:
+                rejected.append(f"    ... and {more:,} more")
+    head = f"Usage  {style.paint(inert(result.usage), 'bold')}   {what}"
+    end = style.paint(f"Samples: {samples}.", "bold")
+    return "\n".join([head, *(f"  {name:<12}{text}" for name, text in lines), *rejected, "", end]) + "\n"

@@ -6,9 +6,9 @@ from array import array
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from datetime import datetime
-from functools import partial
+from json import dumps
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy
 import pyarrow
@@ -32,6 +32,7 @@ from pyspark.sql.types import (
 )
 
 from quotaform.fleet.table import row_batch
+from quotaform.model.text import option_of
 from quotaform.resolve.spark_quotas import arrow_schema, struct
 from quotaform.usage.bucket.bucket import moment_of
 from quotaform.usage.format.table import (
@@ -39,15 +40,14 @@ from quotaform.usage.format.table import (
     VALUE_FIELDS,
     Measures,
     TableMapping,
-    TimeUnit,
     parse_rows,
     read_names,
     read_times,
 )
-from quotaform.usage.format.text import LARGEST
-from quotaform.usage.ingest.source import RawRecording, items_of, with_cluster
+from quotaform.usage.format.text import LARGEST, TimeUnit
+from quotaform.usage.ingest.source import RawRecording, items_of
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Rejected, Sample, Series
+from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Rejected, Sample, Series, reject
 from quotaform.usage.table.schema import QUARANTINE, SERIES, USAGE
 
 if TYPE_CHECKING:
@@ -72,14 +72,13 @@ PARSED: Final = struct(
 """
 MERGED: Final = struct(USAGE, *_LEFT_OUT)
 """Rows of the usage table, which stand for one or two `samples`; and samples and records as `PARSED` has them."""
-
-_MICROSECONDS: Final = 1_000_000
+_NO_CLUSTER: Final = (
+    f"no label of the metrics names the cluster; give {option_of('cluster')} NAME, or the label with "
+    f"{option_of('cluster_label')}"
+)
 _MOST_SAMPLES: Final = 250_000
 _MOST_ROWS: Final = 10_000
 _OTHERS: Final = struct(*_LEFT_OUT).names
-
-Samples: TypeAlias = NDArray[numpy.float64]
-"""Samples of some series, a column each: the number of the series, the time in seconds, the value, `window_s`."""
 
 
 class SeriesSamples(NamedTuple):
@@ -93,76 +92,62 @@ class SeriesSamples(NamedTuple):
 
 def parsed_batches(found: Iterable[tuple[str, Item | SeriesSamples]]) -> Iterator[pyarrow.RecordBatch]:
     """Yield `PARSED` of what parsers found, each item with its file; runs on an executor."""
+    no_series, nothing = (None,) * (len(PARSED) - len(_OTHERS)), (None,) * len(_OTHERS)
     samples: dict[tuple[Series, float], tuple[array[int], array[float]]] = {}
     dropped: Counter[DropReason] = Counter()
-    rejected: list[tuple[Any, ...]] = []
+    rows: list[tuple[Any, ...]] = []
+    unnamed: dict[str, tuple[int, Series]] = {}  # How many samples of a file name no cluster, and the first one
     waiting = 0
+
+    def batch() -> pyarrow.RecordBatch:
+        of_series = (
+            (*names, window_s, *map(numpy.asarray, own), *nothing) for (names, window_s), own in samples.items()
+        )
+        return row_batch(PARSED, [*of_series, *rows])
+
     for file, item in found:
-        if isinstance(item, Sample | SeriesSamples):
-            key = (item.series, item.window_s)
-            if (own := samples.get(key)) is None:
-                own = samples[key] = (array("q"), array("d"))
+        if isinstance(item, Dropped):
+            dropped[item.reason] += item.samples
+        elif isinstance(item, Rejected):
+            rows.append((*no_series, None, None, file, *item))
+        elif item.series.cluster is None:
+            count, first = unnamed.get(file, (0, item.series))
+            unnamed[file] = (count + (1 if isinstance(item, Sample) else len(item.ts)), first)
+        else:
+            ts, value = samples.setdefault((item.series, item.window_s), (array("q"), array("d")))
             if isinstance(item, Sample):
-                own[0].append(round(item.ts * _MICROSECONDS))
-                own[1].append(item.value)
+                ts.append(round(item.ts * 1e6))
+                value.append(item.value)
                 waiting += 1
             else:
-                own[0].frombytes(item.ts.tobytes())
-                own[1].frombytes(item.value.tobytes())
+                ts.frombytes(item.ts.tobytes())
+                value.frombytes(item.value.tobytes())
                 waiting += len(item.ts)
-        elif isinstance(item, Dropped):
-            dropped[item.reason] += item.samples
-        else:
-            rejected.append((None, None, file, item.position, _encodable(item.reason), _encodable(item.record)))
-        if waiting >= _MOST_SAMPLES or len(rejected) >= _MOST_ROWS:
-            yield _parsed_batch(samples, Counter(), rejected)
-            samples, rejected, waiting = {}, [], 0
-    yield _parsed_batch(samples, dropped, rejected)
-
-
-def _parsed_batch(
-    samples: dict[tuple[Series, float], tuple[array[int], array[float]]],
-    dropped: Counter[DropReason],
-    rejected: list[tuple[Any, ...]],
-) -> pyarrow.RecordBatch:
-    no_series, nothing = (None,) * (len(PARSED) - len(_OTHERS)), (None,) * len(_OTHERS)
-    rows = [(*series, window_s, *map(numpy.asarray, own), *nothing) for (series, window_s), own in samples.items()]
+        if waiting >= _MOST_SAMPLES or len(rows) >= _MOST_ROWS:
+            yield batch()
+            samples, rows, waiting = {}, [], 0
     rows += [(*no_series, count, reason.name, *nothing[2:]) for reason, count in dropped.items()]
-    return row_batch(PARSED, [*rows, *((*no_series, *each) for each in rejected)])
-
-
-def _encodable(text: str) -> str:
-    """Return a text as UTF-8 can hold it: JSON may have halves of surrogate pairs."""
-    return text.encode(errors="backslashreplace").decode()
+    for file, (count, first) in unnamed.items():
+        names = {name: cell for name, cell in first._asdict().items() if cell is not None}
+        item = reject(0, f"{count:,} sample{'s' * (count > 1)}: {_NO_CLUSTER}", dumps(names, ensure_ascii=False))
+        rows.append((*no_series, None, None, file, *item))
+    yield batch()
 
 
 def parsed(recordings: DataFrame, format_name: str | None, origin: Origin) -> DataFrame:
     """Return `PARSED` of `RECORDINGS`; `format_name` is their format, `None` to find out for each."""
-    return recordings.mapInArrow(partial(_parsed, format_name, origin), PARSED)
 
+    def parse(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        # One after the other: each may have the content of a file.
+        rows = (batch.slice(number, 1).to_pylist()[0] for batch in batches for number in range(batch.num_rows))
+        found = (RawRecording(**row) for row in rows)
+        return parsed_batches((each.file, item) for each in found for item in items_of(each, format_name, origin))
 
-def _parsed(
-    format_name: str | None, origin: Origin, batches: Iterator[pyarrow.RecordBatch]
-) -> Iterator[pyarrow.RecordBatch]:
-    """Parse recordings; runs on an executor."""
+    return recordings.mapInArrow(parse, PARSED)
 
-    def items() -> Iterator[tuple[str, Item]]:
-        for batch in batches:
-            for number in range(batch.num_rows):
-                # One after the other: each may have the content of a file.
-                [cells] = batch.slice(number, 1).to_pylist()
-                recording = RawRecording(**cells)
-                yield from ((recording.file, item) for item in items_of(recording, format_name, origin))
-
-    yield from parsed_batches(items())
-
-
-Known: TypeAlias = dict[tuple[str | None, ...], Measures | DropReason | str]
-"""What was read in the names of rows."""
 
 _FILE: Final = "quotaform file"
 _POSITION: Final = "quotaform position"
-_LOCAL: Final = "file:"
 _POSITIONS: Final = {"parquet": ("row", "_metadata.row_index")}
 """What the position of a row counts, and which column has it, by the format of files."""
 _BLOCK: Final = ("in the block at byte", "_metadata.file_block_start")
@@ -227,28 +212,30 @@ class TableReader(Struct, frozen=True):
         return parsed_batches(self._items(batches))
 
     def _items(self, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[tuple[str, Item | SeriesSamples]]:
-        current: dict[str, Any] = {}
-        known: Known = {}
+        known: dict[tuple[str | None, ...], Measures | DropReason | str] = {}
+        for batch in batches:
+            others = yield from self._plain(batch, known)
+            rows = others.to_pylist()
+            for item in parse_rows(rows, self.mapping, self.origin):
+                yield self._placed(item, rows[item.position - 1]) if isinstance(item, Rejected) else (self.name, item)
 
-        def rows(batch: pyarrow.RecordBatch) -> Iterator[dict[str, Any]]:
-            nonlocal current
-            for row in batch.to_pylist():
-                current = row
-                yield row
+    def _placed(self, item: Rejected, row: dict[str, Any]) -> tuple[str, Rejected]:
+        """Return a record with its file, and with its place in it."""
+        # The source is called as it was given.
+        path, source = (row[_FILE] or self.name).removeprefix("file:"), PurePosixPath(self.name).as_posix()
+        file = self.name if path == source or path.endswith(f"/{source}") else path
+        position, reason = row[_POSITION], item.reason.partition(": ")[2]
+        if position is None:
+            return file, item._replace(position=0, reason=reason)
+        return file, item._replace(position=position, reason=f"{self.counted} {position}: {reason}")
 
-        def items() -> Iterator[Item | SeriesSamples]:
-            for batch in batches:
-                rest = yield from self._plain(batch, known)
-                yield from parse_rows(rows(rest), self.mapping, self.origin)
+    def _plain(
+        self, batch: pyarrow.RecordBatch, known: dict[tuple[str | None, ...], Measures | DropReason | str]
+    ) -> Generator[Any, None, pyarrow.RecordBatch]:
+        """Yield the samples of rows whose numbers are as they should be, and return the other rows.
 
-        for item in with_cluster(items()):
-            if isinstance(item, Rejected) and item.position:
-                yield self._file(current[_FILE]), self._placed(item, current[_POSITION])
-            else:
-                yield self.name, item
-
-    def _plain(self, batch: pyarrow.RecordBatch, known: Known) -> Generator[Any, None, pyarrow.RecordBatch]:
-        """Yield the samples of rows whose numbers are as they should be, and return the other rows."""
+        `known`: what the numbers of rows are, by their names.
+        """
         fields = [name for name in VALUE_FIELDS if name in self.mapping.columns]
         cells = batch.select([self.mapping.columns[name] for name in (*fields, TS)])
         if not batch.num_rows or any(each.type == pyarrow.string() for each in cells.schema):
@@ -260,8 +247,7 @@ class TableReader(Struct, frozen=True):
             if row not in known:
                 known[row] = read_names(dict(zip(names, row, strict=True)), self.mapping, self.origin)
         read = [known[row] for row in found]
-        # A series without a cluster is rejected with its rows.
-        measures = [each if isinstance(each, dict) and each[fields[0]].series.cluster else None for each in read]
+        measures = [each if isinstance(each, dict) else None for each in read]
         factors = numpy.array([[each[name].factor if each else 0.0 for each in measures] for name in fields])
         is_valid = numpy.stack([each.is_valid().to_numpy(zero_copy_only=False) for each in cells.columns[:-1]])
         with numpy.errstate(over="ignore", invalid="ignore"):
@@ -270,7 +256,7 @@ class TableReader(Struct, frozen=True):
         ts = read_times(ts, self.mapping.time_unit)
         is_plain = (~is_valid | is_good | is_nan).all(axis=0) & is_valid.any(axis=0) & (ts > 0)
         is_plain &= numpy.array([each is not None for each in measures])[group]
-        yield Dropped(DropReason.NAN, int((is_nan & is_plain).sum()))
+        yield self.name, Dropped(DropReason.NAN, int((is_nan & is_plain).sum()))
         for name, is_found, values in zip(fields, is_good & is_plain, value, strict=True):
             places = numpy.flatnonzero(is_found)
             places = places[numpy.argsort(group[places], kind="stable")]
@@ -279,25 +265,10 @@ class TableReader(Struct, frozen=True):
             for each, begin, end in zip(measures, ends, ends[1:], strict=False):
                 if each and begin < end:
                     part = slice(begin, end)
-                    yield SeriesSamples(each[name].series, each[name].window_s, micros[part], values[part])
+                    yield self.name, SeriesSamples(each[name].series, each[name].window_s, micros[part], values[part])
         is_dropped = numpy.array([isinstance(each, DropReason) for each in read])[group]
-        yield from (Dropped(read[each], 1) for each in group[is_dropped].tolist())
+        yield from ((self.name, Dropped(read[each], 1)) for each in group[is_dropped].tolist())
         return batch.filter(pyarrow.array(~(is_plain | is_dropped)))
-
-    def _file(self, path: str | None) -> str:
-        """Return what a file is called that Spark read: the source, if it is that file."""
-        if path is None:
-            return self.name
-        local = path.removeprefix(_LOCAL)
-        is_source = local.endswith(f"/{PurePosixPath(self.name).as_posix()}") or local == self.name
-        return self.name if is_source else local
-
-    def _placed(self, item: Rejected, position: int | None) -> Rejected:
-        """Return a record with its place in the file."""
-        reason = item.reason.partition(": ")[2]
-        if position is None:
-            return item._replace(position=0, reason=reason)
-        return item._replace(position=position, reason=f"{self.counted} {position}: {reason}")
 
 
 def _groups(names: pyarrow.RecordBatch) -> tuple[NDArray[numpy.int64], list[tuple[str | None, ...]]]:
@@ -318,28 +289,21 @@ def merged(parsed: DataFrame) -> DataFrame:
 
 def merged_batches(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
     """Bring the samples of series together, whose rows follow each other; runs on an executor."""
+    no_row = (None,) * len(USAGE)
     dropped: Counter[DropReason] = Counter()
     waiting = arrow_schema(PARSED).empty_table()
     for batch in batches:
         is_of_series = batch.column("ts").is_valid()
-        others = batch.filter(compute.invert(is_of_series))
-        yield _of_columns({name: others.column(name) for name in _OTHERS})
+        others = batch.filter(compute.invert(is_of_series)).select(_OTHERS).to_pylist()
+        yield row_batch(MERGED, [(*no_row, *row.values()) for row in others])
         waiting = pyarrow.concat_tables([waiting, pyarrow.Table.from_batches([batch.filter(is_of_series)])])
         # The last series of a batch may go on in the next one.
         begin = int(numpy.flatnonzero(_is_next(waiting))[-1]) if waiting.num_rows else 0
         yield from _merged_series(waiting.slice(0, begin), dropped)
         waiting = waiting.slice(begin)
     yield from _merged_series(waiting, dropped)
-    left_out = {reason.name: count for reason, count in dropped.items() if count}
-    yield _of_columns(
-        {"samples": pyarrow.array([*left_out.values()], "int64"), "dropped": pyarrow.array([*left_out], "string")}
-    )
-
-
-def _of_columns(columns: dict[str, pyarrow.Array]) -> pyarrow.RecordBatch:
-    """Return `MERGED` with some columns; the others are null."""
-    schema, nothing = arrow_schema(MERGED), pyarrow.nulls(len(columns["samples"]))
-    return pyarrow.record_batch([columns.get(each.name, nothing).cast(each.type) for each in schema], schema=schema)
+    left_out = ((count, reason.name, *(None,) * 4) for reason, count in dropped.items() if count)
+    yield row_batch(MERGED, [(*no_row, *row) for row in left_out])
 
 
 def _is_next(part: pyarrow.Table) -> NDArray[numpy.bool_]:
@@ -351,6 +315,9 @@ def _is_next(part: pyarrow.Table) -> NDArray[numpy.bool_]:
     return is_next
 
 
+# Samples of some series are columns of an array: the number of the series, the time in seconds, the value, `window_s`.
+
+
 def _merged_series(part: pyarrow.Table, dropped: Counter[DropReason]) -> Iterator[pyarrow.RecordBatch]:
     """Yield `MERGED` of all samples of some series, as `merge` does for one."""
     is_next = _is_next(part)
@@ -359,17 +326,17 @@ def _merged_series(part: pyarrow.Table, dropped: Counter[DropReason]) -> Iterato
     samples = numpy.stack(
         [
             (numpy.cumsum(is_next) - 1)[place],
-            lists.flatten().to_numpy() / _MICROSECONDS,
+            lists.flatten().to_numpy() / 1e6,
             part.column("value").combine_chunks().flatten().to_numpy(),
             part.column("window_s").to_numpy()[place],
         ]
     )
     attribute = numpy.array(part.column("attribute").to_pylist())
     rates, times, totals = (
-        _kept(samples[:, (attribute == each)[place]], dropped)
-        for each in (Attribute.RATE, Attribute.THROTTLE_TIME, Attribute.TOTAL)
+        samples[:, (attribute == each)[place]] for each in (Attribute.RATE, Attribute.THROTTLE_TIME, Attribute.TOTAL)
     )
-    rates = _kept(numpy.hstack([rates, _rates(totals, dropped)]), dropped)
+    rates = _kept(numpy.hstack([rates, _rates(_kept(totals, dropped), dropped)]), dropped)
+    times = _kept(times, dropped)
     found = numpy.hstack([rates, times])
     order = numpy.lexsort(found[1::-1])
     found, is_rate = found[:, order], order < rates.shape[1]
@@ -377,36 +344,35 @@ def _merged_series(part: pyarrow.Table, dropped: Counter[DropReason]) -> Iterato
     row, (series, ts, _, window_s) = numpy.cumsum(is_first) - 1, found[:, is_first]
     rate, throttle_ms = numpy.full((2, len(ts)), numpy.nan)
     rate[row[is_rate]], throttle_ms[row[~is_rate]] = found[2, is_rate], found[2, ~is_rate]
-    micros, count = numpy.rint(ts * _MICROSECONDS).astype("int64"), numpy.bincount(row, minlength=len(ts))
+    micros, count = numpy.rint(ts * 1e6).astype("int64"), numpy.bincount(row, minlength=len(ts))
     columns = {"ts": micros, "window_s": window_s, "rate": rate, "throttle_ms": throttle_ms, "samples": count}
+    schema = arrow_schema(MERGED)
     for at in range(0, len(ts), _MOST_ROWS):
         rows = slice(at, at + _MOST_ROWS)
-        names = part.select(SERIES).take(begins[series[rows].astype("int64")])
+        names = part.select(SERIES).take(begins[series[rows].astype("int64")]).combine_chunks()
         arrays = {each: pyarrow.array(column[rows], from_pandas=True) for each, column in columns.items()}
-        yield _of_columns({name: names.column(name).combine_chunks() for name in SERIES} | arrays)
+        arrays |= {name: names.column(name).chunk(0) for name in SERIES}
+        nothing = pyarrow.nulls(names.num_rows)
+        yield pyarrow.record_batch([arrays.get(each.name, nothing).cast(each.type) for each in schema], schema=schema)
 
 
-def _is_again(samples: Samples) -> NDArray[numpy.bool_]:
+def _is_again(samples: NDArray[numpy.float64]) -> NDArray[numpy.bool_]:
     """Return which samples have the series and the time of the one before."""
     return numpy.append(False, (samples[:2, 1:] == samples[:2, :-1]).all(axis=0))[: samples.shape[1]]
 
 
-def _kept(samples: Samples, dropped: Counter[DropReason]) -> Samples:
+def _kept(samples: NDArray[numpy.float64], dropped: Counter[DropReason]) -> NDArray[numpy.float64]:
     """Return the first of the largest samples of each time, by series and time."""
-    order = numpy.lexsort(samples[1::-1])
-    by_time = samples[:, order]
-    is_again = _is_again(by_time)
-    if is_again.any():
-        # Each is compared with the largest that came before it, of the same time.
-        ranks = numpy.unique(by_time[2], return_inverse=True)[1] + numpy.cumsum(~is_again) * len(order)
-        equal = int((is_again[1:] & (ranks[1:] == numpy.maximum.accumulate(ranks)[:-1])).sum())
-        dropped[DropReason.DUPLICATE] += equal
-        dropped[DropReason.CONFLICT] += int(is_again.sum()) - equal
-        by_time = samples[:, numpy.lexsort((-samples[2], samples[1], samples[0]))][:, ~is_again]
-    return by_time
+    samples = samples[:, numpy.lexsort((-samples[2], *samples[1::-1]))]
+    is_again = _is_again(samples)
+    largest = samples[2, ~is_again][numpy.cumsum(~is_again) - 1]
+    equal = int((is_again & (samples[2] == largest)).sum())
+    dropped[DropReason.DUPLICATE] += equal
+    dropped[DropReason.CONFLICT] += int(is_again.sum()) - equal
+    return samples[:, ~is_again]
 
 
-def _rates(totals: Samples, dropped: Counter[DropReason]) -> Samples:
+def _rates(totals: NDArray[numpy.float64], dropped: Counter[DropReason]) -> NDArray[numpy.float64]:
     """Return the rates that follow from the totals of counters, which are by series and time."""
     is_same = totals[0, 1:] == totals[0, :-1]
     steps = numpy.diff(totals)

@@ -6,18 +6,24 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
+from quotaform.desired.shape import check_shape
+from quotaform.desired.tree import SourceFile, decode
+from quotaform.desired.yaml.document import StopReadingError
+from quotaform.desired.yaml.reader import read_document
 from quotaform.fleet.job import repeatable_rows
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.table import bad_table, read_table, require_columns
+from quotaform.model import rule
 from quotaform.model.errors import InvalidFilesError
+from quotaform.model.finding import Finding
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.text import option_of
 from quotaform.repository.cluster_work import repeated
-from quotaform.usage.format.table import TableMapping, guess_mapping
+from quotaform.usage.format.table import TableMapping, guess_mapping, mapping_problem, usage_mapping
 from quotaform.usage.format.text import TABLE
 from quotaform.usage.ingest.ingest import Ingested, IngestedCluster, RejectedRecords, SampleCounts
 from quotaform.usage.ingest.rows import counts_of, merged, parsed, parsed_table, rejected_rows, usage_rows
@@ -40,6 +46,26 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+def read_usage_mapping(source: SourceFile) -> TableMapping:
+    """Return the mapping in a text, YAML or JSON. Raises `InvalidFilesError` if it is invalid; all problems at once."""
+    text = decode(source)
+    if isinstance(text, Finding):
+        raise InvalidFilesError([text])
+    document = read_document(source.name, text)
+    mapping = None
+    with suppress(StopReadingError):
+        if not document.errors:
+            check_shape(usage_mapping, document)
+        if not document.errors:
+            mapping = convert(document.root, TableMapping)
+            if problem := mapping_problem(mapping):
+                document.add_at(rule.BAD_MAPPING, problem[1], document.locate(problem[0]).key)
+    findings = document.findings.all()
+    if mapping is None or findings:
+        raise InvalidFilesError(findings)
+    return mapping
+
+
 def read_parsed_table(
     spark: SparkSession, source: SourceTable, mapping: TableMapping | None, origin: Origin
 ) -> list[DataFrame]:
@@ -60,9 +86,6 @@ def read_parsed_table(
     for part in parts:
         require_columns(source.name, part, sorted(chosen.names))
     return [parsed_table(part, source.name, source.kind, chosen, origin) for part in parts]
-
-
-_MOST_SHOWN: Final = 20
 
 
 class IngestRequest(Struct, frozen=True, kw_only=True):
@@ -145,5 +168,5 @@ def _write_quarantine(found: DataFrame, quarantine: str) -> list[RejectedRecords
         new = rejected.join(read_table(found.sparkSession, quarantine).select(*place), place, "left_anti")
     if number := new.count():
         add_rows(new.select(*QUARANTINE.names), quarantine, number, prefix="quarantine")
-    first = rejected.select(*place).orderBy("file", "position").limit(_MOST_SHOWN).collect()
+    first = rejected.select(*place).orderBy("file", "position").limit(20).collect()
     return [RejectedRecords(file=row.file, position=row.position, reason=row.reason) for row in first]

@@ -14,12 +14,11 @@ import bz2
 import gzip
 import lzma
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC
 from glob import glob
 from io import BytesIO
-from json import dumps
 from pathlib import Path
 from re import compile as regex
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
@@ -43,8 +42,8 @@ from quotaform.model.errors import FileReadError, QuotaformError, UsageError
 from quotaform.model.text import MIB, inert, option_of, quote
 from quotaform.resolve.spark_quotas import struct
 from quotaform.usage.format import FORMATS
-from quotaform.usage.format.text import HEAD_BYTES, TABLE, csv_separator, detect_format
-from quotaform.usage.sample import Item, Rejected, Sample, Series, reject
+from quotaform.usage.format.text import HEAD_BYTES, TABLE, detect_format
+from quotaform.usage.sample import Item, Rejected, reject
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,9 +55,10 @@ RECORDINGS: Final = struct("file string", "at double", "path string", "content b
 """The fields of a `RawRecording`."""
 CSV: Final = "csv"
 _CSV_NAME = regex(r"(?is).*\.csv(?:\.gz|\.bz2|\.xz)?").fullmatch
+_QUOTED: Final = regex(rb'"[^"\n]*"')
 _TABLES: Final = frozenset({".parquet", ".orc", ".avro", ".delta"})
 _TASK_BYTES: Final = 64 * MIB
-"""How many bytes of small files a task reads."""
+"""How many bytes of files a task reads, about."""
 _LARGEST_REMOTE: Final = 512 * MIB
 
 
@@ -83,9 +83,14 @@ def find_tables(names: Sequence[str], *, has_tables: bool) -> list[SourceTable]:
     found = []
     for name in names:
         path = Path(name)
+        is_table = has_tables or path.suffix.lower() in _TABLES
+        if path.is_dir() and not is_table:
+            # Also in partitions.
+            files = (each for pattern in ("*", "*=*/*", "*=*/*=*/*") for each in path.glob(pattern))
+            is_table = (path / "_delta_log").is_dir() or any(each.suffix.lower() in _TABLES for each in files)
         if _csv_files(name) and (has_tables or (path.is_file() and detect_format(_head(path)) == TABLE)):
             found.append(SourceTable(name, CSV))
-        elif has_tables or path.suffix.lower() in _TABLES or _is_table_folder(path):
+        elif is_table:
             found.append(SourceTable(name, format_of(name)))
     return found
 
@@ -104,17 +109,10 @@ def _head(path: Path) -> bytes:
 
 def separator_of(name: str) -> str:
     """Return what separates the cells of CSV: that of the first file, by its first line."""
-    files = _csv_files(name)
-    return csv_separator(_head(files[0])) if files and files[0].is_file() else ","
-
-
-def _is_table_folder(path: Path) -> bool:
-    """Whether a directory has files of tables, also in partitions."""
-    if not path.is_dir():
-        return False
-    if (path / "_delta_log").is_dir():
-        return True
-    return any(each.suffix.lower() in _TABLES for pattern in ("*", "*=*/*", "*=*/*=*/*") for each in path.glob(pattern))
+    path = next(iter(_csv_files(name)), None)
+    head = _head(path).lstrip() if path and path.is_file() else b""
+    line = _QUOTED.sub(b"", head.partition(b"\n")[0])
+    return max((b",", b";", b"\t"), key=line.count).decode()
 
 
 def require_sources(names: Sequence[str], tables: Sequence[SourceTable], session: SessionOptions) -> None:
@@ -194,19 +192,13 @@ def _contents(spark: SparkSession, names: Sequence[str]) -> DataFrame:
 
 
 def recordings(spark: SparkSession, files: Sequence[InputFile]) -> list[DataFrame]:
-    """Return `RECORDINGS` of the files that executors see, in tasks of about equally many bytes, and of the others."""
+    """Return `RECORDINGS` of the files that executors see, in tasks of so many bytes, and of the others."""
     local, remote = ([file for file in files if is_url(file.name) is is_remote] for is_remote in (False, True))
     parts: list[DataFrame] = []
     if local:
-        task = filled = 0
-        rows: list[tuple[object, ...]] = []
-        for file in local:
-            if filled and filled + file.size > _TASK_BYTES:
-                task, filled = task + 1, 0
-            filled += file.size
-            rows.append((file.shown or file.name, file.at, str(Path(file.name).absolute()), None, None, task))
-        table = make_table(spark, struct(RECORDINGS, "task integer"), rows)
-        parts.append(table.repartitionById(task + 1, f.col("task")).drop("task"))
+        rows = [(each.shown or each.name, each.at, str(Path(each.name).absolute()), None, None) for each in local]
+        tasks = 1 + sum(each.size for each in local) // _TASK_BYTES
+        parts.append(make_table(spark, RECORDINGS, rows).repartition(tasks))
     if remote:
         content = _contents(spark, [file.name for file in remote]).select(
             f.col("path").alias("file"),
@@ -245,10 +237,6 @@ _IS_TABLE: Final = (
     f"the file is a table; give {option_of('input_format')} table, and {option_of('mapping')} if its columns have "
     "other names"
 )
-_NO_CLUSTER: Final = (
-    f"no label of the metrics names the cluster; give {option_of('cluster')} NAME, or the label with "
-    f"{option_of('cluster_label')}"
-)
 
 
 def items_of(recording: RawRecording, format_name: str | None, origin: Origin) -> Iterator[Item]:
@@ -256,7 +244,7 @@ def items_of(recording: RawRecording, format_name: str | None, origin: Origin) -
 
     `format_name`: its format; `None` to find out. Raises `FileReadError` if it is a file that cannot be opened.
     """
-    for item in with_cluster(_items(recording, format_name, origin)):
+    for item in _items(recording, format_name, origin):
         if isinstance(item, Rejected) and recording.offset is not None:
             item = item._replace(position=recording.offset, reason=f"offset {recording.offset}: {item.reason}")
         yield item
@@ -317,19 +305,3 @@ def head_of(stream: Any) -> bytes:
             found += more
     stream.seek(0)
     return found[:HEAD_BYTES]
-
-
-def with_cluster(items: Iterable[Any]) -> Iterator[Any]:
-    """Yield items; of samples that name no cluster, and all of which are no rows, one record that says so."""
-    count, first = 0, None
-    for item in items:
-        if isinstance(item, Sample) and item.series.cluster is None:
-            count, first = count + 1, first or item.series
-        else:
-            yield item
-    if first is not None:
-        yield reject(0, f"{count:,} sample{'s' * (count > 1)}: {_NO_CLUSTER}", _names(first))
-
-
-def _names(series: Series) -> str:
-    return dumps({name: cell for name, cell in series._asdict().items() if cell is not None}, ensure_ascii=False)

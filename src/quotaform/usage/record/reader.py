@@ -3,58 +3,35 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from json import dumps
 from os import environ
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from time import monotonic, time
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Final
 
 from quotaform.http.client import Timeouts, send
-from quotaform.http.message import HttpRequest, Response, Url
+from quotaform.http.message import HttpRequest, Url
 from quotaform.model.entity import IP
 from quotaform.model.errors import ArgumentError, HttpError, MetricsError, QuotaformError, UsageError
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.server import parse_server
 from quotaform.model.settings import MetricsSource, SourceKind
-from quotaform.model.text import Secret, inert, option_of, quote
-from quotaform.model.variable import OwnSecret
+from quotaform.model.text import inert, option_of, quote
 from quotaform.repository.gateway import require_allowed_metrics
 from quotaform.usage.format.jmxtool import parse_jmxtool
 from quotaform.usage.format.prometheus import parse_exposition, parse_prometheus
-from quotaform.usage.metric_name import LABELS, Origin, type_pattern
-from quotaform.usage.record.recording import ReadRows, read_rows
+from quotaform.usage.metric_name import LABELS, Origin
+from quotaform.usage.prometheus import ATTRIBUTES, BODY_LIMIT, QUERY, Prometheus
+from quotaform.usage.record.recording import Reading, read_rows
 from quotaform.usage.sample import Item, Sample
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
 
-BODY_LIMIT: Final = 64 << 20
-"""The most bytes of an answer: 10,000 buckets have some 5 MB."""
 MOST_SAMPLES: Final = 500_000
 """The most samples of an answer: 10,000 buckets have 20,000."""
-
-_MEASURED: Final = {key: key.metrics for key in QUOTA_KEYS.values() if key.metrics is not None}
-OBJECT_NAMES: Final = tuple(
-    f"kafka.server:type={metrics.mbean},{'ip=*' if IP in key.entity_types else '*'}"
-    for key, metrics in _MEASURED.items()
-)
-"""The MBeans of client quotas, as patterns."""
-
-ATTRIBUTES: Final = (*dict.fromkeys(metrics.rate for metrics in _MEASURED.values()), "throttle-time")
-"""Their attributes that are recorded."""
-
-
-class Reading(NamedTuple):
-    """One answer."""
-
-    seconds: float  # How long it took until it was there
-    size: int  # Its bytes
-    read: ReadRows
 
 
 class Reader(ABC):
@@ -79,8 +56,15 @@ class Reader(ABC):
         """
         at, started = time(), monotonic()
         body = self.fetch(timeout)
-        seconds = monotonic() - started
-        return Reading(seconds, len(body), read_rows(in_bounds(self.items(body, at), self.shown, timeout, started)))
+        seconds, items = monotonic() - started, []
+        for item in self.items(body, at):
+            items.append(item)
+            if len(items) > MOST_SAMPLES:
+                raise self.error(f"answered with more than {MOST_SAMPLES:,} samples; have it serve fewer metrics")
+            if monotonic() > started + timeout:
+                problem = f"answered with more than can be read within {timeout:g} s; have it serve fewer metrics"
+                raise self.error(problem)
+        return read_rows(items)._replace(size=len(body), seconds=seconds)
 
     def error(self, problem: str) -> MetricsError:
         """Return the error for what is wrong with it, the rest of a sentence."""
@@ -88,21 +72,6 @@ class Reader(ABC):
 
     def cancel(self) -> None:  # noqa: B027 (most have no process)
         """End a read that is under way, as far as that is a process of its own."""
-
-
-def in_bounds(items: Iterable[Item], source: str, timeout: float, started: float) -> Iterator[Item]:
-    """Yield what an answer holds.
-
-    `timeout`: seconds for the request and for reading the answer. `started`: when the request began, of `monotonic`.
-    Raises `MetricsError` if it holds too much, or takes too long to read.
-    """
-    for number, item in enumerate(items, 1):
-        if number > MOST_SAMPLES:
-            raise MetricsError(source, f"answered with more than {MOST_SAMPLES:,} samples; have it serve fewer metrics")
-        if monotonic() > started + timeout:
-            problem = f"answered with more than can be read within {timeout:g} s; have it serve fewer metrics"
-            raise MetricsError(source, problem)
-        yield item
 
 
 def problem_of(error: BaseException) -> str:
@@ -231,13 +200,6 @@ class ExporterReader(Reader):
         return parse_exposition(body, self._origin, at)
 
 
-_NOTHING: Final = b"No matched attributes"
-_NO_CONNECTION: Final = b"Could not connect to JMX url"
-_REJECTED: Final = b"filter status: REJECTED"
-"""What Java says of an object that the filter of the command line leaves out."""
-_DATE: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSX"
-
-
 class JmxReader(Reader):
     """Reads the JMX of a broker."""
 
@@ -245,12 +207,14 @@ class JmxReader(Reader):
         """Read host and port by JmxTool, whose command line without options is `command`."""
         self.shown = f"JMX at {address}"
         self._address = address
-        names = [argument for name in OBJECT_NAMES for argument in ("--object-name", name)]
+        names: list[str] = []
+        for key in QUOTA_KEYS.values():
+            if key.metrics is not None:
+                pattern = f"{key.metrics.mbean},{'ip=*' if IP in key.entity_types else '*'}"
+                names += ["--object-name", f"kafka.server:type={pattern}"]
         url = f"service:jmx:rmi:///jndi/rmi://{address}/jmxrmi"
-        self._command = [
-            *command, "--jmx-url", url, *names, "--attributes", ",".join(ATTRIBUTES), "--date-format", _DATE,
-            "--one-time",
-        ]  # fmt: skip
+        times = ("--date-format", "yyyy-MM-dd'T'HH:mm:ss.SSSX", "--one-time")
+        self._command = [*command, "--jmx-url", url, *names, "--attributes", ",".join(ATTRIBUTES), *times]
         self._origin = origin
         self._process: Popen[bytes] | None = None
 
@@ -271,22 +235,24 @@ class JmxReader(Reader):
             output, error = process.communicate(timeout=timeout)
         except TimeoutExpired:
             process.kill()
-            _, error = process.communicate()
-            if _NO_CONNECTION in error:
-                problem = f"cannot be reached within {timeout:g} s; check the address, and JMX_PORT of the broker"
-            else:
-                problem = f"did not answer within {timeout:g} s; check that it is a port of JMX, or ask less often"
-            raise self.error(problem) from None
+            process.communicate()
+            raise self.error(
+                f"did not answer within {timeout:g} s; check the address and JMX_PORT of the broker, or ask less often"
+            ) from None
         finally:
             self.cancel()
         if len(output) > BODY_LIMIT:
             raise self.error(f"answered with more than {BODY_LIMIT >> 20} MiB")
-        if _REJECTED in error:
+        if b"filter status: REJECTED" in error:
+            # Java says so of an object that the filter of the command line leaves out.
             raise self.error("answered with a Java class that is not allowed; check the address")
-        if _NOTHING in output or _NOTHING in error:
+        if b"No matched attributes" in output + error:
             return b""
         if process.returncode:
-            raise self.error(f"cannot be read: {_last_line(error.decode(errors='replace'))}")
+            lines = [line.strip() for line in error.decode(errors="replace").splitlines()]
+            said = [line for line in lines if line and not line.startswith("at ")]
+            reason = inert(said[-1][:200]) if said else "JmxTool says nothing about it"
+            raise self.error(f"cannot be read: {reason}")
         return output
 
     def items(self, body: bytes, at: float) -> Iterable[Item]:
@@ -298,81 +264,6 @@ class JmxReader(Reader):
         process = self._process
         if process is not None and process.poll() is None:
             process.kill()
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
-    return inert(lines[-1][:200]) if lines else "JmxTool says nothing about it"
-
-
-_SPELLED: Final = "|".join(name.replace("-", "_?") for name in ATTRIBUTES)
-QUERY: Final = (
-    f"(?i:kafka_(server|broker|clients?|users?|quotas?)_.*({_SPELLED}).*|"
-    f"kafka_server_(quotas?|{'|'.join(type_pattern(metrics.mbean) for metrics in _MEASURED.values())})|kafka_server)"
-)
-"""The names of metrics of client quotas, whatever the rules of an exporter make of them, as a regular expression."""
-
-
-# How to log in to a Prometheus is in variables alone: what stands on a command line is seen by others.
-
-_TOKEN: Final = OwnSecret.PROMETHEUS_TOKEN
-_USER: Final = OwnSecret.PROMETHEUS_USER
-_PASSWORD: Final = OwnSecret.PROMETHEUS_PASSWORD
-_TENANT: Final = OwnSecret.PROMETHEUS_TENANT
-_TENANT_HEADERS: Final = ("X-Scope-OrgID", "THANOS-TENANT")
-"""What Mimir, Cortex and Thanos read."""
-
-
-class Prometheus(Struct, frozen=True):
-    """A Prometheus, and what is sent to it with each request."""
-
-    url: Url  # Its URL, without `/api`
-    credentials: Mapping[str, Secret]  # Headers that are secret
-    headers: Mapping[str, str]  # Headers that are not secret
-
-    @classmethod
-    def at(cls, address: str, environment: Mapping[str, str]) -> Self:
-        """Return the one at a URL, with the bearer token, or the user and the password, and the tenant of variables.
-
-        Raises `UsageError` if the URL is invalid, or the variables contradict each other, or one is missing.
-        """
-        try:
-            url = Url.parse(address)
-        except ValueError as error:
-            raise ArgumentError("{prometheus}: invalid URL: {}", error) from None
-        token, user, password, tenant = map(environment.get, (_TOKEN, _USER, _PASSWORD, _TENANT))
-        if token and user:
-            raise UsageError(f"{_TOKEN} and {_USER} are both set; unset one of them")
-        if bool(user) != bool(password):
-            raise UsageError(f"{_USER} and {_PASSWORD} are used together; set both, or none of them")
-        if user and ":" in user:
-            raise UsageError(f"{_USER} contains a colon, which a user cannot have over HTTP")
-        if tenant and not (tenant.isascii() and tenant.isprintable()):
-            raise UsageError(f"{_TENANT} contains a character that a header cannot have")
-        login = "Basic " + b64encode(f"{user}:{password}".encode()).decode() if user else ""
-        login = f"Bearer {token}" if token else login
-        credentials = {"Authorization": Secret(login)} if login else {}
-        return cls(url, credentials, dict.fromkeys(_TENANT_HEADERS, tenant) if tenant else {})
-
-    @property
-    def shown(self) -> str:
-        """Scheme, host and port."""
-        return f"Prometheus at {self.url.origin}"
-
-    def ask(self, path: str, fields: Mapping[str, str], limits: Timeouts) -> Response:
-        """Return an answer, whatever its status. Raises `HttpError`, and `MetricsError` if it wants another login."""
-        request = HttpRequest(
-            method="GET",
-            url=self.url.under(path).with_query(fields),
-            headers=self.headers,
-            credentials=self.credentials,
-            body_limit=BODY_LIMIT,
-        )
-        response = send(request, limits)
-        if response.status in (401, 403):
-            remedy = f"give a token in {_TOKEN}, or {_USER} and {_PASSWORD}"
-            raise MetricsError(self.shown, f"refused this with status {response.status}; {remedy}")
-        return response
 
 
 _MOST_VALUES: Final = 4_000_000

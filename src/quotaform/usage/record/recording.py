@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Final, NamedTuple
+from datetime import datetime
+from typing import Annotated, NamedTuple
 
 from msgspec import field
 
@@ -81,15 +82,17 @@ class Recording(Record, document=USAGE_RECORD):
             raise QuotaformError("nothing was recorded: no answer had a measurement of a client; see the summary")
 
 
-class ReadRows(NamedTuple):
+class Reading(NamedTuple):
     """What one answer of a source holds."""
 
     rows: list[UsageRow]
     dropped: Counter[DropReason]
     rejected: list[Rejected]
+    size: int = 0  # The bytes of the answer
+    seconds: float = 0.0  # How long it took until it was there
 
 
-def read_rows(items: Iterable[Item]) -> ReadRows:
+def read_rows(items: Iterable[Item]) -> Reading:
     """Return the rows of the table of usage in an answer, a rate and a throttle time of one time in one row."""
     samples: list[Sample] = []
     left_out: Counter[DropReason] = Counter()
@@ -102,50 +105,24 @@ def read_rows(items: Iterable[Item]) -> ReadRows:
         else:
             rejected.append(item)
     rows, dropped = merge(samples)
-    return ReadRows(rows, left_out + dropped, rejected)
+    return Reading(rows, left_out + dropped, rejected)
 
 
-NO_BUCKET = (
-    "there are no metrics of client quotas yet: a broker measures clients only after a quota with the same key was set "
-    "since it started; to measure all clients and limit none, set a very large default: quotaform alter "
-    f"'user=<default>' {option_of('add')} producer_byte_rate=1TiB/s (or 'client-id=<default>' if clients do not "
-    "authenticate)"
-)
-"""Source: org.apache.kafka.server.quota.ClientQuotaManager, quotasEnabled."""
-
-_NO_QUOTA_METRIC = (
-    "there is no metric of client quotas among its metrics: either the rules of its exporter leave them out, or "
-    + NO_BUCKET.replace("there are no metrics of client quotas yet: ", "")
-)
-
-_ONLY_TOTALS: Final = (
-    "its metrics of client quotas are counters, of which one answer gives no rate; have the exporter serve the rates "
-    "that brokers measure, by the rules in docs/usage-record.md, or store the counters in Prometheus, and ingest them "
-    "with quotaform usage ingest"
-)
-
-
-def explain_no_rows(read: ReadRows) -> str | None:
+def explain_no_rows(read: Reading) -> str | None:
     """Return why an answer holds no row, as the rest of a sentence about the source; `None` if it holds some.
 
-    | the answer holds | what is wrong |
-    | --- | --- |
-    | what cannot be read, too | it is no page of metrics, or the rules of the exporter lose the labels |
-    | counters | the exporter does not serve the rates |
-    | metrics of whole quota managers, and NaN | no quota was set |
-    | only other metrics | either of them |
-    | nothing | no quota was set |
+    Source: org.apache.kafka.server.quota.ClientQuotaManager, quotasEnabled.
     """
     if read.rows:
         return None
-    of_quotas = read.dropped.total() - read.dropped[DropReason.OTHER_METRIC]
     if read.rejected:
         return first_problem(read.rejected)
-    if read.dropped[DropReason.FIRST_TOTAL]:
-        return _ONLY_TOTALS
-    if of_quotas or not read.dropped:
-        return NO_BUCKET
-    return _NO_QUOTA_METRIC
+    return (
+        "it has no rate of a client: a broker measures clients only after a quota with the same key was set since it "
+        "started, and an exporter may leave the rates out (docs/usage-record.md has rules); to measure all clients and "
+        f"limit none, set a very large default: quotaform alter 'user=<default>' {option_of('add')} "
+        "producer_byte_rate=1TiB/s (or 'client-id=<default>' if clients do not authenticate)"
+    )
 
 
 def first_problem(rejected: Sequence[Rejected]) -> str:
@@ -159,68 +136,41 @@ _MOST_GAPS = 5
 
 def render_recording(result: Recording, style: Style = PLAIN) -> str:
     """Return what became of a recording as text."""
-    return "\n".join(_lines(result, style)) + "\n"
-
-
-def _lines(result: Recording, style: Style) -> Iterator[str]:
-    times = [moment.replace(microsecond=0) for moment in (result.started, result.ended)]
-    span = " to ".join(map(spell_moment, times))
-    yield (
-        f"Recorded  {style.paint(inert(result.cluster), 'bold')}   {span} "
-        f"({duration_text(result.ended - result.started)}), every {result.interval:g} s"
-    )
-    yield ""
-    for each in result.sources:
-        yield from _source_lines(each, style)
+    span = f"{_time(result.started)} to {_time(result.ended)} ({duration_text(result.ended - result.started)})"
+    lines = [f"Recorded  {style.paint(inert(result.cluster), 'bold')}   {span}, every {result.interval:g} s", ""]
     dropped: Counter[str] = Counter()
     for each in result.sources:
         dropped.update(each.dropped)
+        lines += [*_source_lines(each, style), ""]
     if dropped:
         reasons = ", ".join(f"{count:,} {reason_text(name)}" for name, count in dropped.most_common())
-        yield f"Not in the table: {reasons}."
-    yield style.paint(
-        f"{counted(result.rows, 'row')} in {counted(result.files, 'file')} of {inert(result.usage)}.", "bold"
-    )
+        lines.append(f"Not in the table: {reasons}.")
+    files = f"{counted(result.rows, 'row')} in {counted(result.files, 'file')} of {inert(result.usage)}."
+    lines.append(style.paint(files, "bold"))
     if result.failure is not None:
         lost = counted(result.unwritten, "more row")
-        yield style.paint(f"{lost} could not be written: {inert(result.failure)}.", "red")
+        lines.append(style.paint(f"{lost} could not be written: {inert(result.failure)}.", "red"))
+    return "\n".join(lines) + "\n"
+
+
+def _time(moment: datetime) -> str:
+    return spell_moment(moment.replace(microsecond=0))
 
 
 def _source_lines(each: RecordedSource, style: Style) -> Iterator[str]:
-    missed = sum(gap.missed for gap in each.gaps)
+    missed, cost = sum(gap.missed for gap in each.gaps), ""
+    if each.read:
+        size, seconds = each.size / each.read / 1024, each.seconds / each.read
+        cost = f"; {size:,.1f} KiB and {seconds * 1000:,.0f} ms each ({each.longest * 1000:,.0f} ms at most)"
     of = f"{each.read:,} of {counted(each.read + missed, 'measurement')}"
-    yield f"  broker {inert(each.broker)} ({inert(each.source)}): {of}, {counted(each.rows, 'row')}{_cost(each)}"
+    yield f"  broker {inert(each.broker)} ({inert(each.source)}): {of}, {counted(each.rows, 'row')}{cost}"
     for gap in each.gaps[:_MOST_GAPS]:
-        yield f"    {style.paint('gap', 'yellow')} {_gap_text(gap)}"
+        last = "" if gap.missed == 1 else f" to {_time(gap.last)}"
+        missing = f"{counted(gap.missed, 'measurement')} missing; it {inert(gap.reason)}"
+        yield f"    {style.paint('gap', 'yellow')} {_time(gap.first)}{last}: {missing}"
     if len(each.gaps) > _MOST_GAPS:
         yield f"    ... and {len(each.gaps) - _MOST_GAPS:,} more gaps (all: {option_of('format')} json)"
     if each.remark is not None:
         yield f"    {style.paint('no rows:', 'yellow')} {inert(each.remark.partition(';')[0])}"
     if each.rejected:
         yield f"    {counted(each.rejected, 'record')} cannot be read: {inert('; '.join(each.problems))}"
-    yield ""
-
-
-def _cost(each: RecordedSource) -> str:
-    if not each.read:
-        return ""
-    size, seconds = each.size / each.read, each.seconds / each.read
-    return f"; {size_text(size)} and {seconds * 1000:,.0f} ms each ({each.longest * 1000:,.0f} ms at most)"
-
-
-def _gap_text(gap: Gap) -> str:
-    first = spell_moment(gap.first.replace(microsecond=0))
-    last = "" if gap.missed == 1 else f" to {spell_moment(gap.last.replace(microsecond=0))}"
-    return f"{first}{last}: {counted(gap.missed, 'measurement')} missing; it {inert(gap.reason)}"
-
-
-def size_text(size: float) -> str:
-    """Return a number of bytes with a unit.
-
-    >>> size_text(512), size_text(15_000), size_text(3 << 20)
-    ('512 B', '14.6 KiB', '3.0 MiB')
-    """
-    for limit, unit in ((1 << 20, "MiB"), (1 << 10, "KiB")):
-        if size >= limit:
-            return f"{size / limit:,.1f} {unit}"
-    return f"{size:.0f} B"

@@ -17,7 +17,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import uuid4
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from quotaform.model.errors import ArgumentError, EngineError, QuotaformError, first_lines, missing_extra
@@ -26,17 +26,14 @@ from quotaform.model.text import inert
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
 from quotaform.system.files import require_no_way_out, write_bytes_atomically
 from quotaform.system.process import held_signals
-from quotaform.usage.record.reader import Reader, Reading, problem_of
-from quotaform.usage.record.recording import Gap, RecordedSource, Recording, explain_no_rows, first_problem
+from quotaform.usage.record.reader import Reader, problem_of
+from quotaform.usage.record.recording import Gap, Reading, RecordedSource, Recording, explain_no_rows, first_problem
 from quotaform.usage.sample import UsageRow, by_reason
 
 if TYPE_CHECKING:
     import pyarrow
 
 
-SHORTEST_WAIT: Final = 5.0
-LONGEST_WAIT: Final = 30.0
-"""Between these numbers of seconds, and else for the length of a slot, an answer is waited for."""
 _MOST_PROBLEMS: Final = 3
 _NOT_IN_TIME: Final = "was not asked, as it had been slow"
 FLUSH_SECONDS: Final = 60.0
@@ -46,20 +43,6 @@ MOST_ROWS: Final = 500_000
 _TICK: Final = 0.2
 _ENDING_SECONDS: Final = 2.0
 """How long answers that are under way are waited for at the end."""
-
-
-class RecordRequest(Struct, frozen=True, kw_only=True):
-    """The request for a recording."""
-
-    usage: str  # The directory of the table, as it was given
-    readers: Mapping[str, Mapping[str, Reader]]  # What reads each broker of each cluster, by their names
-    interval: float  # Seconds between two measurements of a broker
-    seconds: float | None  # For how long; `None` until it is interrupted
-    write: Callable[[Sequence[UsageRow]], object]
-    """Writes rows to a file of the table; the file is there as a whole, or not at all."""
-    warn: Callable[[str], None]  # Called with what is urgent
-    progress: Callable[[float, int], None] = lambda _seconds, _rows: None
-    """Called now and then with the seconds that have passed, and the rows so far."""
 
 
 class _SourceState(Struct):
@@ -90,8 +73,7 @@ class _SourceState(Struct):
                     warn(f"{self.shown} {gap.reason}; it is asked again")
                 self.failure = gap.reason
             return
-        reading, read = answer.found, answer.found.read
-        problems, remark = found.problems, explain_no_rows(read)
+        read, problems, remark = answer.found, found.problems, explain_no_rows(answer.found)
         if read.rejected and first_problem(read.rejected) not in problems[: _MOST_PROBLEMS - 1]:
             problems = (*problems, first_problem(read.rejected))[:_MOST_PROBLEMS]
         self.rows += read.rows
@@ -101,9 +83,9 @@ class _SourceState(Struct):
             dropped=dict(Counter(found.dropped) + Counter(by_reason(read.dropped))),
             rejected=found.rejected + len(read.rejected),
             problems=problems,
-            size=found.size + reading.size,
-            seconds=round(found.seconds + reading.seconds, 6),
-            longest=round(max(found.longest, reading.seconds), 6),
+            size=found.size + read.size,
+            seconds=round(found.seconds + read.seconds, 6),
+            longest=round(max(found.longest, read.seconds), 6),
             remark=remark,
         )
         if remark is not None and not self.is_remarked:
@@ -122,10 +104,6 @@ class _Answer(NamedTuple):
     is_asked: bool = True
 
 
-LONGEST_PAUSE_S: Final = 60.0
-"""The longest pause in seconds, or one slot, before a source that fails is asked again."""
-
-
 def next_slot(slot: int, interval: float, ended: float, took: float, failures: int) -> int:
     """Return the slot in which a source is asked next; slot `n` begins `n * interval` seconds after the start.
 
@@ -133,7 +111,7 @@ def next_slot(slot: int, interval: float, ended: float, took: float, failures: i
     | --- | --- |
     | fast | in the next slot |
     | after `took` seconds | not before as long again has passed: it works for us half of the time at most |
-    | not, several times in a row | after 1, 2, 4, ... slots, up to a minute |
+    | not, several times in a row | after 1, 2, 4, ... slots, but a minute, or one slot, at most |
 
     >>> [next_slot(5, 10.0, 50.1, 0.1, 0), next_slot(5, 10.0, 58.0, 8.0, 0), next_slot(5, 10.0, 51.0, 1.0, 3)]
     [6, 7, 9]
@@ -141,39 +119,52 @@ def next_slot(slot: int, interval: float, ended: float, took: float, failures: i
     `slot`: the last one in which it was asked. `interval`: the length of a slot in seconds. `ended`: when that was
     over, in seconds after the start. `took`: how long it took. `failures`: how many times in a row it failed.
     """
-    pause = min(1 << min(max(failures - 1, 0), 30), max(1, int(LONGEST_PAUSE_S / interval)))
+    pause = min(1 << min(max(failures - 1, 0), 30), max(1, int(60.0 / interval)))
     return max(slot + pause, ceil((ended + took) / interval))
 
 
-def record(request: RecordRequest, clock: Clock = SYSTEM_CLOCK) -> list[ClusterOutcome[Recording]]:
-    """Record until the time is over, or a signal comes, after which what was recorded is written all the same.
+class Recorder(Struct, kw_only=True):
+    """Records brokers of clusters until the time is over, or a signal comes, after which what was read is written, too.
 
     Rows that cannot be written are kept for the next file. A recording that cannot write more than `MOST_ROWS` ends,
     and what became of it says so. A cluster of which no source could be read at the beginning failed with
     an error; the others are recorded.
     """
-    return _Recorder(request, clock).run()
 
+    usage: str  # The directory of the table, as it was given
+    readers: Mapping[str, Mapping[str, Reader]]  # What reads each broker of each cluster, by their names
+    interval: float  # Seconds between two measurements of a broker
+    seconds: float | None  # For how long; `None` until it is interrupted
+    write: Callable[[Sequence[UsageRow]], object]
+    """Writes rows to a file of the table; the file is there as a whole, or not at all."""
+    warn: Callable[[str], None]  # Called with what is urgent
+    progress: Callable[[float, int], None] = lambda _seconds, _rows: None
+    """Called now and then with the seconds that have passed, and the rows so far."""
+    clock: Clock = SYSTEM_CLOCK
+    _sources: list[_SourceState] = field(default_factory=list)
+    _answers: SimpleQueue[_Answer] = field(default_factory=SimpleQueue)
+    _stops: dict[str, Event] = field(default_factory=dict)  # What ends the threads of each cluster
+    _unchecked: list[str] = field(default_factory=list)  # The clusters of which not all sources were asked yet
+    _failed: dict[str, QuotaformError] = field(default_factory=dict)
+    _failure: str | None = None  # Why rows could not be written the last time
+    _started: datetime = datetime.min
+    _begun: float = 0.0
+    _flushed: float = 0.0
 
-class _Recorder:
-    def __init__(self, request: RecordRequest, clock: Clock) -> None:
-        self._request = request
-        self._clock = clock
-        self._started = clock.now()
-        self._begun = self._flushed = clock.monotonic()
-        self._stops = {cluster: Event() for cluster in request.readers}
-        self._unchecked = list(request.readers)
-        self._failed: dict[str, QuotaformError] = {}
-        self._failure: str | None = None
-        self._answers: SimpleQueue[_Answer] = SimpleQueue()
-        self._sources: list[_SourceState] = []
-        for cluster, readers in request.readers.items():
-            where = "" if len(request.readers) == 1 else f"cluster {cluster}, "
+    def __post_init__(self) -> None:
+        """Begin."""
+        self._started = self.clock.now()
+        self._begun = self._flushed = self.clock.monotonic()
+        self._unchecked = list(self.readers)
+        self._stops = {cluster: Event() for cluster in self.readers}
+        for cluster, readers in self.readers.items():
+            where = "" if len(self.readers) == 1 else f"cluster {cluster}, "
             for broker, reader in readers.items():
                 shown, found = reader.shown, RecordedSource(broker=broker, source=reader.shown)
                 self._sources.append(_SourceState(cluster, f"{where}broker {broker}: {shown}", reader, found))
 
     def run(self) -> list[ClusterOutcome[Recording]]:
+        """Record, and return what became of each cluster."""
         # Daemons: an answer that is under way when it ends is not waited for to the end.
         threads = [Thread(target=self._ask, args=(source,), daemon=True) for source in self._sources]
         is_over = False
@@ -193,17 +184,21 @@ class _Recorder:
             for stop in self._stops.values():
                 stop.set()
         with suppress(KeyboardInterrupt):
-            self._end(threads)
+            # Answers that are under way are waited for, but not long; another signal ends that.
+            deadline = self.clock.monotonic() + _ENDING_SECONDS
+            for thread in threads:
+                thread.join(max(0.0, deadline - self.clock.monotonic()))
+            for source in self._sources:
+                source.reader.cancel()
         with suppress(KeyboardInterrupt), held_signals(holds_all=True):
             self._take_up()
             self._write()
-        return [self._outcome(cluster) for cluster in self._request.readers]
+        return [self._outcome(cluster) for cluster in self.readers]
 
     def _ask(self, source: _SourceState) -> None:
         """Read a source in its slots, until there are no more or its cluster is to stop; in a thread of its own."""
-        request, clock, stop = self._request, self._clock, self._stops[source.cluster]
-        interval = request.interval
-        slots = inf if request.seconds is None else max(1, ceil(request.seconds / interval))
+        clock, stop, interval = self.clock, self._stops[source.cluster], self.interval
+        slots = inf if self.seconds is None else max(1, ceil(self.seconds / interval))
 
         def gap(first: int, last: int, reason: str) -> Gap:
             begin, end = (self._started + timedelta(seconds=slot * interval) for slot in (first, last))
@@ -214,8 +209,8 @@ class _Recorder:
         while not stop.is_set() and slot < slots:
             asked, problem = clock.monotonic(), None
             try:
-                reading = source.reader.read(min(max(interval, SHORTEST_WAIT), LONGEST_WAIT))
-                self._answers.put(_Answer(source, reading))
+                # It is waited for as long as a slot, but 5 seconds at least and 30 at most.
+                self._answers.put(_Answer(source, source.reader.read(min(max(interval, 5.0), 30.0))))
                 failures = 0
             except Exception as error:
                 # An internal error, too, is a gap of this source and not the end of its thread.
@@ -233,14 +228,6 @@ class _Recorder:
                 self._answers.put(_Answer(source, missed, is_asked=False))
             slot = following
 
-    def _end(self, threads: Sequence[Thread]) -> None:
-        """Wait for answers that are under way, but not long; another signal ends that."""
-        deadline = self._clock.monotonic() + _ENDING_SECONDS
-        for thread in threads:
-            thread.join(max(0.0, deadline - self._clock.monotonic()))
-        for source in self._sources:
-            source.reader.cancel()
-
     def _outcome(self, cluster: str) -> ClusterOutcome[Recording]:
         if cluster in self._failed:
             return ClusterOutcome(cluster, error=self._failed[cluster])
@@ -248,10 +235,10 @@ class _Recorder:
         unwritten = sum(len(source.rows) for source in mine)
         recording = Recording(
             cluster=cluster,
-            usage=self._request.usage,
+            usage=self.usage,
             started=self._started,
-            ended=self._clock.now(),
-            interval=self._request.interval,
+            ended=self.clock.now(),
+            interval=self.interval,
             rows=sum(source.found.rows for source in mine),
             sources=tuple(source.found for source in mine),
             files=max((source.files for source in mine), default=0),
@@ -263,14 +250,14 @@ class _Recorder:
     def _take_up(self) -> None:
         while not self._answers.empty():
             answer = self._answers.get()
-            answer.source.take_up(answer, self._request.interval, self._request.warn)
+            answer.source.take_up(answer, self.interval, self.warn)
 
     def _is_over(self) -> bool:
         """Take up what was answered, write it from time to time, and return whether the recording ends."""
         self._take_up()
         self._unchecked = [cluster for cluster in self._unchecked if not self._is_checked(cluster)]
-        now, waiting = self._clock.monotonic(), sum(len(source.rows) for source in self._sources)
-        self._request.progress(now - self._begun, waiting + sum(source.found.rows for source in self._sources))
+        now, waiting = self.clock.monotonic(), sum(len(source.rows) for source in self._sources)
+        self.progress(now - self._begun, waiting + sum(source.found.rows for source in self._sources))
         if len(self._failed) == len(self._stops):
             return True
         if now - self._flushed < FLUSH_SECONDS and waiting <= MOST_ROWS:
@@ -279,7 +266,7 @@ class _Recorder:
         self._write()
         is_full = self._failure is not None and waiting > MOST_ROWS
         if is_full:
-            self._request.warn(f"the recording ends: {waiting:,} rows wait to be written, and no more are kept")
+            self.warn(f"the recording ends: {waiting:,} rows wait to be written, and no more are kept")
         return is_full
 
     def _is_checked(self, cluster: str) -> bool:
@@ -292,7 +279,7 @@ class _Recorder:
         if goes_on or len(self._stops) > 1:
             then = "it is asked again" if goes_on else "nothing is recorded of its cluster"
             for source in failing:
-                self._request.warn(f"{source.shown} {source.failure}; {then}")
+                self.warn(f"{source.shown} {source.failure}; {then}")
         if not goes_on:
             which = f"none of {len(mine):,} sources" if len(mine) > 1 else "the source"
             problems = [f"broker {each.found.broker}: {each.found.source} {each.failure}" for each in mine]
@@ -308,15 +295,15 @@ class _Recorder:
         if not rows:
             return
         try:
-            self._request.write(rows)
+            self.write(rows)
         except Exception as error:
             problem = str(error) if isinstance(error, QuotaformError) else f"internal error: {type(error).__name__}"
             if self._failure is None and not all(stop.is_set() for stop in self._stops.values()):
-                self._request.warn(f"{problem}; {len(rows):,} rows are kept, and written with the next file")
+                self.warn(f"{problem}; {len(rows):,} rows are kept, and written with the next file")
             self._failure = problem
             return
         if self._failure is not None:
-            self._request.warn(f"{self._request.usage} is written again, with the rows that were kept")
+            self.warn(f"{self.usage} is written again, with the rows that were kept")
         self._failure = None
         for source in self._sources:
             source.found = replace(source.found, rows=source.found.rows + len(source.rows))
@@ -337,16 +324,32 @@ class UsageDirectory:
     def __init__(self, path: Path) -> None:
         """Make sure that rows can be written to a directory, which is made if it is not there.
 
-        Raises `EngineError` if the extra is missing. Raises `UsageError` if it holds something else. Raises
-        `QuotaformError` if it cannot be made or read.
+        Raises `EngineError` if the extra is missing. Raises `UsageError` if it holds something else: rows of it and of
+        something else would be mixed. Raises `QuotaformError` if it cannot be made or read.
         """
         if find_spec("pyarrow") is None:
             raise EngineError(f"Parquet files cannot be written without pyarrow: {missing_extra('usage')}.")
-        self._path = path
+        from pyarrow import ArrowException, parquet
+
+        self._path, problem = path, None
         with self._writing():
             require_no_way_out(path)
             path.mkdir(parents=True, exist_ok=True)
-            problem = self._problem()
+            others = [each for each in path.iterdir() if not each.name.startswith((".", "_", "date="))]
+            files = [each for each in others if each.suffix == ".parquet"]
+            files += islice(path.glob("date=*/cluster=*/*.parquet"), 1)
+            try:
+                # A column with a default came later; files of an earlier version lack it.
+                names = {"cluster", *UsageRow._field_defaults, *(parquet.read_schema(files[0]).names if files else ())}
+                missing = [name for name in UsageRow._fields if files and name not in names]
+                if (path / "_delta_log").exists():
+                    problem = "is a Delta Lake table, into which files are ingested"
+                elif others and not files:
+                    problem = "is not empty and no table of usage"
+                elif missing:
+                    problem = f"is no table of usage, as it lacks the column {missing[0]}"
+            except ArrowException:
+                problem = f"holds {inert(files[0].name)}, which is no Parquet file that can be read"
         if problem:
             raise ArgumentError("{usage} {} {}; give another directory", inert(str(path)), problem)
 
@@ -370,25 +373,6 @@ class UsageDirectory:
                 write_bytes_atomically(path, [content.getvalue()])
             paths.append(path)
         return paths
-
-    def _problem(self) -> str | None:
-        """Return why what is there is no table of usage: rows of it and of something else would be mixed."""
-        from pyarrow import ArrowException, parquet
-
-        if (self._path / "_delta_log").exists():
-            return "is a Delta Lake table, into which files are ingested"
-        others = [path for path in self._path.iterdir() if not path.name.startswith((".", "_", "date="))]
-        files = [path for path in others if path.suffix == ".parquet"]
-        files += islice(self._path.glob("date=*/cluster=*/*.parquet"), 1)
-        if not files:
-            return "is not empty and no table of usage" if others else None
-        try:
-            names = {"cluster", *parquet.read_schema(files[0]).names}
-        except ArrowException:
-            return f"holds {inert(files[0].name)}, which is no Parquet file that can be read"
-        # A column with a default came later; files of an earlier version lack it.
-        missing = [name for name in UsageRow._fields if name not in {*names, *UsageRow._field_defaults}]
-        return f"is no table of usage, as it lacks the column {missing[0]}" if missing else None
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -84,32 +84,25 @@ def add_rows(rows: DataFrame, name: str, expected: int, *, prefix: str, by: Sequ
     if is_catalog_table(spark, name):
         completed(rows, spark.table(name).schema).write.insertInto(name)
     elif is_url(name) or kind not in (None, _PARQUET):
-        if by and not _has_column(spark, name, by[0]):
+        try:
+            has_folders = by and by[0] in read_table(spark, name).columns
+        except InvalidFilesError as error:
+            if not is_nothing_there(error):
+                raise
+            has_folders = True
+        if by and not has_folders:
             rows, by = rows.drop(by[0]), ()
         rows.write.format(kind or _PARQUET).mode("append").partitionBy(*by).save(located(name))
     else:
-        _add_files(rows, Path(name), expected, prefix, by)
-
-
-def _has_column(spark: SparkSession, name: str, column: str) -> bool:
-    """Whether a table has a column, or does not exist yet."""
-    try:
-        return column in read_table(spark, name).columns
-    except InvalidFilesError as error:
-        if is_nothing_there(error):
-            return True
-        raise
-
-
-def _add_files(rows: DataFrame, folder: Path, expected: int, prefix: str, by: Sequence[str]) -> None:
-    try:
-        with staged_rows(rows, folder, expected, by) as staged:
-            staged.rename(folder / f"{_READY}{prefix}-{uuid4().hex[:12]}")
-        complete(folder)
-    finally:
-        with suppress(OSError):
-            # If nothing was added to a new table.
-            folder.rmdir()
+        folder = Path(name)
+        try:
+            with staged_rows(rows, folder, expected, by) as staged:
+                staged.rename(folder / f"{_READY}{prefix}-{uuid4().hex[:12]}")
+            complete(folder)
+        finally:
+            with suppress(OSError):
+                # If nothing was added to a new table.
+                folder.rmdir()
 
 
 def complete(folder: Path) -> None:

@@ -42,12 +42,12 @@ class Compacted(Record, document=USAGE_COMPACT):
 
 def render_compacted(result: Compacted, style: Style = PLAIN) -> str:
     """Return what became of the files of a table as text."""
-    lines = [f"Usage  {style.paint(inert(result.usage), 'bold')}"]
-    if result.kept_from is not None:
-        lines.append(f"  Removed  {counted(result.expired, 'file')} from before {result.kept_from}")
-    lines.append("")
+    removed = (
+        f"  Removed  {counted(result.expired, 'file')} from before {result.kept_from}\n" if result.kept_from else ""
+    )
     made = f"{counted(result.replaced, 'file')} became {result.written:,}, with {counted(result.rows, 'row')}"
-    return "\n".join([*lines, style.paint(f"Files: {made}; {result.files:,} before.", "bold")]) + "\n"
+    end = style.paint(f"Files: {made}; {result.files:,} before.", "bold")
+    return f"Usage  {style.paint(inert(result.usage), 'bold')}\n{removed}\n{end}\n"
 
 
 def compact(spark: SparkSession, usage: str, now: datetime, keep: timedelta | None = None) -> Compacted:
@@ -61,7 +61,7 @@ def compact(spark: SparkSession, usage: str, now: datetime, keep: timedelta | No
     folder = Path(usage).absolute()
     complete(folder)
     today, kept_from = now.astimezone(UTC).date(), None if keep is None else (now.astimezone(UTC) - keep).date()
-    files = [*_files_in_folders(folder), *_files_beside(folder)]
+    files = list(_files(folder))
     expired = {each for each in files if kept_from is not None and each.last < kept_from}
     over = [each for each in files if each.last < today and each not in expired]
     by_place: dict[object, list[_File]] = {}
@@ -109,52 +109,32 @@ class _File(NamedTuple):
     last: date
 
 
-def _files_in_folders(folder: Path) -> Iterator[_File]:
-    """Yield the files of a table that are in folders by `PARTITIONS`."""
-    for path in sorted(folder.glob("date=*/cluster=*/*.parquet")):
-        try:
-            day = date.fromisoformat(path.parent.parent.name.partition("=")[2])
-        except ValueError as error:
-            raise _no_usage(path, error) from None
-        yield _File(path, day, day)
-
-
-def _files_beside(folder: Path) -> Iterator[_File]:
-    """Yield the files of a table that an earlier version wrote next to such folders, if they have rows with a time."""
+def _files(folder: Path) -> Iterator[_File]:
+    """Yield the files of a table: those in folders by `PARTITIONS`, and those next to them, if they have a time."""
     from pyarrow import ArrowException, compute, parquet
 
-    for path in sorted(folder.glob("*.parquet")):
+    for path in sorted([*folder.glob("date=*/cluster=*/*.parquet"), *folder.glob("*.parquet")]):
         try:
-            times = compute.min_max(parquet.read_table(path, columns=["ts"]).column("ts")).as_py()
-        except (ArrowException, OSError, KeyError) as error:
+            if path.parent != folder:
+                first = last = date.fromisoformat(path.parent.parent.name.partition("=")[2])
+            else:
+                times = compute.min_max(parquet.read_table(path, columns=["ts"]).column("ts")).as_py().values()
+                if None in times:
+                    continue
+                # A time without a zone is one of UTC.
+                first, last = ((each.astimezone(UTC) if each.tzinfo else each).date() for each in times)
+        except (ValueError, KeyError, OSError, ArrowException) as error:
             raise _no_usage(path, error) from None
-        if times["min"] is not None:
-            # A time without a zone is one of UTC.
-            first, last = (each.astimezone(UTC) if each.tzinfo else each for each in (times["min"], times["max"]))
-            yield _File(path, first.date(), last.date())
+        yield _File(path, first, last)
 
 
 def _no_usage(path: Path, error: Exception) -> FileReadError:
     return FileReadError(str(path), f"it is no file of a usage table: {error}")
 
 
-def _require_columns(path: Path) -> None:
-    """Make sure that a file has no column that would not be in the file that is written in its place."""
-    from pyarrow import ArrowException, parquet
-
-    from quotaform.usage.table.schema import USAGE
-
-    try:
-        names = {*parquet.ParquetFile(path).schema_arrow.names}
-    except (ArrowException, OSError) as error:
-        raise _no_usage(path, error) from None
-    if others := sorted(names - {*USAGE.names}):
-        raise FileReadError(str(path), f"it has the column {inert(others[0])}, which no usage table has")
-
-
 def _rewritten(spark: SparkSession, folder: Path, paths: Sequence[Path], kept_from: date | None) -> Mapping[Path, int]:
     """Write the rows of files anew, and return the files that have them and how many they have."""
-    from pyarrow import parquet
+    from pyarrow import ArrowException, parquet
     from pyspark.sql import functions as f
 
     from quotaform.fleet.table import located, located_exactly, staged_rows
@@ -163,7 +143,12 @@ def _rewritten(spark: SparkSession, folder: Path, paths: Sequence[Path], kept_fr
     from quotaform.usage.table.schema import PARTITIONS, SERIES, USAGE
 
     for path in paths:
-        _require_columns(path)
+        try:
+            names = {*parquet.ParquetFile(path).schema_arrow.names}
+        except (ArrowException, OSError) as error:
+            raise _no_usage(path, error) from None
+        if others := sorted(names - {*USAGE.names}):
+            raise FileReadError(str(path), f"it has the column {inert(others[0])}, which no usage table has")
     rows = spark.createDataFrame([], USAGE)
     # Spark does not read files next to folders along with those in them.
     for own in ([path for path in paths if path.parent == folder], [path for path in paths if path.parent != folder]):

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from pyarrow import compute, dataset
 from pyarrow.fs import LocalFileSystem
 from pyspark.sql import functions as f
-from pyspark.sql.types import DataType, NumericType, StringType, StructType, TimestampType
+from pyspark.sql.types import NumericType, StringType, StructType, TimestampType
 
 from quotaform.fleet.data_source import read_clusters, read_failure
 from quotaform.fleet.session import is_connect
@@ -99,10 +99,14 @@ def as_usage(name: str, table: DataFrame) -> DataFrame:
     """Return `USAGE` of rows that somebody else made; `name` is what messages call them. See `read_usage`."""
     require_columns(name, table, USAGE.names)
     for column in USAGE:
-        kind = table.schema[column.name].dataType
-        if not _fits(kind, column.dataType):
-            wanted, found = column.dataType.simpleString(), inert(kind.simpleString())
-            raise bad_table(name, f"has the column {column.name} of type {found}; it must be {wanted}")
+        kind, wanted = table.schema[column.name].dataType, column.dataType
+        if isinstance(wanted, TimestampType):
+            fits = isinstance(kind, TimestampType)
+        else:
+            fits = isinstance(kind, NumericType) or (isinstance(wanted, StringType) and isinstance(kind, StringType))
+        if not fits:
+            found = inert(kind.simpleString())
+            raise bad_table(name, f"has the column {column.name} of type {found}; it must be {wanted.simpleString()}")
     return table.select(*(f.col(field.name).cast(field.dataType).alias(field.name) for field in USAGE))
 
 
@@ -117,13 +121,6 @@ def with_later_columns(name: str, table: DataFrame) -> DataFrame:
     if format_of(name) in FILE_FORMATS:
         return read_table(table.sparkSession, name, StructType([*table.schema, *missing]))
     return table.withColumns({field.name: f.lit(None).cast(field.dataType) for field in missing})
-
-
-def _fits(kind: DataType, wanted: DataType) -> bool:
-    """Whether values of a type are those of another one, however a session converts them."""
-    if isinstance(wanted, TimestampType):
-        return isinstance(kind, TimestampType)
-    return isinstance(kind, NumericType) or (isinstance(wanted, StringType) and isinstance(kind, StringType))
 
 
 # Which cluster the rows of a usage table belong to.

@@ -12,7 +12,7 @@ import yaml
 from msgspec import structs
 
 from quotaform.drift.drift import DriftClass, Drifted, DriftedKey, Pending, make_drift
-from quotaform.fleet.fleet_report import FleetReport, make_fleet_report
+from quotaform.fleet.report import FleetReport, make_fleet_report
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ConnectError, InvalidFilesError, NotReadError, PlanBlockedError
 from quotaform.model.finding import Finding

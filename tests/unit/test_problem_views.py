@@ -17,7 +17,7 @@ from msgspec import structs
 
 from quotaform.drift.drift import make_drift
 from quotaform.drift.report import render_drift
-from quotaform.fleet.fleet_report import MOST_LARGEST, FleetReport, make_fleet_report
+from quotaform.fleet.report import MOST_LARGEST, FleetReport, make_fleet_report
 from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterIdError, PlanBlockedError, QuotaformError

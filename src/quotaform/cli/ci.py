@@ -96,7 +96,7 @@ class Ci:
                     return
                 options = {**self.options, "limit": room - _LEAST // 2}
                 if is_one:
-                    from quotaform.fleet.fleet_report import make_fleet_report
+                    from quotaform.fleet.report import make_fleet_report
 
                     report = make_fleet_report(REPORTED[subject], [outcome.map(digest_of) for outcome in some])
                     text = "".join(render("fleet-report", "markdown", report, **options))

@@ -32,7 +32,7 @@ from quotaform.system.files import remove_regular_file, require_writable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from quotaform.fleet.fleet_report import FleetReport
+    from quotaform.fleet.report import FleetReport
     from quotaform.model.scope import Selection
     from quotaform.plan.run import PlanRequest
 
@@ -251,7 +251,7 @@ class Results:
                 write_file(path, render(_FLEET, format_name, report))
 
     def _report_of(self, outcomes: Iterable[ClusterOutcome[Any]], error: QuotaformError | None = None) -> FleetReport:
-        from quotaform.fleet.fleet_report import make_fleet_report
+        from quotaform.fleet.report import make_fleet_report
 
         return make_fleet_report(REPORTED[self._subject], outcomes, error=error)
 

@@ -1,18 +1,224 @@
-"""The report of a run over many clusters, as text."""
+"""The report of a run over many clusters: made of the digests of its results, as JSON and as text.
+
+Nothing of it has the size of entities.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from heapq import nsmallest
+from re import compile as regex
+from re import escape
+from typing import Annotated, Final, Literal
 
-from quotaform.fleet.fleet_report import COMMANDS, FleetReport
+from msgspec import field
+from msgspec.structs import asdict, replace
+
 from quotaform.model.entity import spell_name
+from quotaform.model.errors import ClusterIdError, NotReadError, PlanBlockedError, QuotaformError
+from quotaform.model.outcome import ClusterOutcome
+from quotaform.model.records.document import FLEET_REPORT, document_lines
+from quotaform.model.records.record import Count, Record, about, builtins, written
 from quotaform.model.text import inert, listed, option_of
 from quotaform.plan.blast_radius import LimitDirection, RadiusCounts
-from quotaform.plan.digest import FleetRow, FleetStatus
+from quotaform.plan.digest import (
+    ClusterDigest,
+    ClusterName,
+    Differences,
+    Entities,
+    ErrorRecord,
+    FleetRow,
+    FleetStatus,
+    RuleName,
+)
 from quotaform.plan.report import TITLE, affected_text, direction_text, source_text
 from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Number, Report, Section, Table
 from quotaform.report.text import counted
+
+MOST_LARGEST: Final = 10
+"""How many of the clusters with the most differences are listed."""
+
+ClusterNames = Annotated[tuple[str, ...], about("The names of the clusters.", min_length=1)]
+
+
+class ErrorGroup(ErrorRecord):
+    """Errors that differ in nothing but the names of clusters and servers, and in numbers; that of the first one."""
+
+    clusters: ClusterNames
+
+
+class RuleBlocks(Record):
+    """A rule and the clusters that it blocks."""
+
+    rule: RuleName
+    clusters: ClusterNames
+
+
+class OldestSnapshot(Record):
+    """The oldest snapshot that was read."""
+
+    cluster: ClusterName
+    captured_at: Annotated[str, about("When it was captured.", "2026-11-20T09:12:44Z")]
+
+
+class LargestCluster(Record):
+    """A cluster with many differences."""
+
+    cluster: ClusterName
+    differences: Differences
+
+
+class FleetReport(Record, document=FLEET_REPORT, omit_defaults=True):
+    """The report of a run over clusters, as plan, drift and apply write it with --report."""
+
+    command: Annotated[Literal["plan", "drift", "apply"], about("The command.")]
+    is_interrupted: Annotated[bool, about("Whether the run was interrupted; the report is what was known then.")] = (
+        field(name="interrupted")
+    )
+    error: Annotated[ErrorRecord | None, about("What ended the run as a whole; null if nothing did.")] = written(
+        default=None
+    )
+    clusters: Annotated[
+        Mapping[str, Count], about("The number of clusters: in total, and per status (with _ for -).", {"total": 12})
+    ]
+    totals: Annotated[Entities, about("The number of entities on all clusters together.")] = field(name="entities")
+    oldest: Annotated[
+        OldestSnapshot | None,
+        about("Null if no snapshot was read in the place of a cluster, or none says when it was captured."),
+    ] = written(default=None, name="oldest_snapshot")
+    blocked: Annotated[
+        tuple[RuleBlocks, ...], about("What blocks clusters, the rule with the most clusters first.")
+    ] = written(default=())
+    errors: Annotated[
+        tuple[ErrorGroup, ...],
+        about("Errors that differ only in names of clusters and servers and in numbers, the most frequent first."),
+    ] = written(default=())
+    largest: Annotated[
+        tuple[LargestCluster, ...],
+        about(f"The clusters with the most differences; at most {MOST_LARGEST}.", max_length=MOST_LARGEST),
+    ] = written(default=())
+    blast_radius: Annotated[
+        RadiusCounts | None,
+        about("That of all clusters together: a principal counts on each. Omitted if not asked for."),
+    ] = None
+    rows: Annotated[tuple[FleetRow, ...], about("One item per cluster, in the order of the run.")] = written(default=())
+
+    @property
+    def statuses(self) -> Mapping[FleetStatus, int]:
+        """How many clusters have each status that the command knows."""
+        known = ((status, status.value.replace("-", "_")) for status in FleetStatus)
+        return {status: self.clusters[name] for status, name in known if name in self.clusters}
+
+
+_STATUSES: Final[Mapping[str, frozenset[FleetStatus]]] = {
+    "plan": frozenset({FleetStatus.CHANGE, FleetStatus.UNCHANGED}),
+    "drift": frozenset({FleetStatus.UNKNOWN, FleetStatus.DRIFT, FleetStatus.IN_SYNC}),
+    "apply": frozenset({FleetStatus.INCOMPLETE, FleetStatus.APPLIED, FleetStatus.UNCHANGED}),
+}
+"""The statuses that the clusters of a command have, beside those of every command."""
+_COUNTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "plan": ("create", "update", "delete", "unchanged", "undeclared"),
+    "drift": ("modified", "missing", "unexpected", "pending", "ignored", "in_sync"),
+    "apply": ("create", "update", "delete", "already_applied", "not_in_effect"),
+}
+"""The entities that a command counts."""
+
+
+def fleet_report_lines(report: FleetReport) -> Iterator[str]:
+    """Yield a report as JSON, with one line per cluster."""
+    return document_lines(builtins(report).items(), frozenset({"blocked", "errors", "largest", "rows"}))
+
+
+def make_fleet_report(
+    command: Literal["plan", "drift", "apply"],
+    outcomes: Iterable[ClusterOutcome[ClusterDigest]],
+    *,
+    error: QuotaformError | None = None,
+) -> FleetReport:
+    """Return the report of a run, made of outcomes with digests.
+
+    `error`: What ended the run as a whole.
+    """
+    found = list(outcomes)
+    rows = tuple(map(_row_of, found))
+    tally = Counter(row.status for row in rows)
+    statuses = _STATUSES[command] | {FleetStatus.FAILED, FleetStatus.NOT_REACHED, FleetStatus.BLOCKED}
+    snapshots = [(_moment(row.read_at), row.cluster, row.read_at) for row in rows if row.is_snapshot]
+    oldest = min((each for each in snapshots if each[0] is not None), default=None)
+    changed = (row for row in rows if row.differences)
+    largest = nsmallest(MOST_LARGEST, changed, key=lambda row: (-row.differences, row.cluster))
+    blocked: dict[str, list[str]] = {}
+    for row in rows:
+        for name in row.rules:
+            blocked.setdefault(name, []).append(row.cluster)
+    blocks = (RuleBlocks(rule=name, clusters=tuple(clusters)) for name, clusters in blocked.items())
+    radii = [radius for row in rows if (radius := row.blast_radius) is not None]
+    return FleetReport(
+        command=command,
+        is_interrupted=any(
+            isinstance(each.error, NotReadError) or (each.value is not None and each.value.interrupted_by is not None)
+            for each in found
+        ),
+        error=None if error is None else ErrorRecord.of(error),
+        clusters={
+            "total": len(rows),
+            **{each.value.replace("-", "_"): tally[each] for each in FleetStatus if each in statuses},
+        },
+        totals={name: sum((row.entities or {}).get(name, 0) for row in rows) for name in _COUNTS[command]},
+        oldest=None if oldest is None else OldestSnapshot(cluster=oldest[1], captured_at=oldest[2] or ""),
+        blocked=tuple(sorted(blocks, key=lambda each: (-len(each.clusters), each.rule))),
+        errors=_errors(rows),
+        largest=tuple(LargestCluster(cluster=row.cluster, differences=row.differences) for row in largest),
+        blast_radius=RadiusCounts.sum(radii) if radii else None,
+        rows=rows,
+    )
+
+
+def _row_of(outcome: ClusterOutcome[ClusterDigest]) -> FleetRow:
+    error = outcome.error
+    if error is None:
+        # Saved plans and the command line may call a cluster differently.
+        return replace(outcome.require().row, cluster=outcome.cluster)
+    rules: tuple[str, ...] = ()
+    if isinstance(error, PlanBlockedError):
+        rules = tuple(sorted({finding.rule for finding in error.findings if finding.blocking}))
+    elif isinstance(error, ClusterIdError):
+        rules = (error.finding.rule,)
+    status = FleetStatus.BLOCKED if rules else FleetStatus.FAILED
+    return FleetRow(
+        cluster=outcome.cluster,
+        status=FleetStatus.NOT_REACHED if isinstance(error, NotReadError) else status,
+        rules=rules,
+        error=ErrorRecord.of(error),
+    )
+
+
+_SERVER: Final = regex(r"\S+:\d+")
+_NUMBER: Final = regex(r"\d+(?:\.\d+)?")
+
+
+def _errors(rows: Iterable[FleetRow]) -> tuple[ErrorGroup, ...]:
+    found: dict[tuple[str, str], tuple[ErrorRecord, list[str]]] = {}
+    for row in rows:
+        if row.error is not None and row.status is FleetStatus.FAILED:
+            # What they have in common is the first line without cluster, servers and numbers.
+            unnamed = regex(rf"(?<![\w-]){escape(row.cluster)}(?![\w-])").sub("", row.error.head)
+            kind = row.error.type, _NUMBER.sub("", _SERVER.sub("", unnamed))
+            found.setdefault(kind, (row.error, []))[1].append(row.cluster)
+    groups = (ErrorGroup(**asdict(error), clusters=tuple(clusters)) for error, clusters in found.values())
+    return tuple(sorted(groups, key=lambda each: -len(each.clusters)))
+
+
+def _moment(captured_at: str | None) -> datetime | None:
+    """Return when a snapshot was captured, if what it says is a time with a zone."""
+    try:
+        moment = datetime.fromisoformat(captured_at or "")
+    except ValueError:
+        return None
+    return None if moment.tzinfo is None else moment
+
 
 _MOST_NAMES: Final = 10
 """How many clusters are named where several have something in common."""
@@ -24,33 +230,41 @@ _LONGEST_NAME: Final = 40
 _LONGEST_ERROR: Final = 500
 _HINT: Final = f"{option_of('report')} json=report.json writes all of them"
 
+_ORDER: Final = list(FleetStatus)
 _WORDS: Final = {FleetStatus.CHANGE: "to change", FleetStatus.DRIFT: "with drift"}
-_SEVERE: Final = frozenset(list(FleetStatus)[: list(FleetStatus).index(FleetStatus.CHANGE)])
-_COLOURS: Final = {**dict.fromkeys(_SEVERE, "red"), **dict.fromkeys(_WORDS, "yellow")}
+_COLOURS: Final = {
+    **dict.fromkeys(_ORDER[: _ORDER.index(FleetStatus.CHANGE)], "red"),
+    **dict.fromkeys(_WORDS, "yellow"),
+}
 
 
 def fleet_report(report: FleetReport) -> Report:
     """Return what a report says: what blocks, errors, and a row for each cluster, the most severe status first."""
-    blocked, errors = report.blocked[:_MOST_GROUPS], report.errors[:_MOST_GROUPS]
-    name, is_large = Column("names", ColumnKind.NAME), len(report.rows) > _FEW_ROWS
+    name = Column("names", ColumnKind.NAME)
+    rows = {row.cluster: row for row in report.rows}
+    # In the order of severity, and then by differences.
+    ordered = sorted(report.rows, key=lambda row: (_ORDER.index(row.status), -row.differences, row.cluster))
+    largest = [rows[each.cluster] for each in report.largest] if len(rows) > _FEW_ROWS else []
     tables = (
         Table(
             "Blocked by",
             ("rule", "clusters", name),
-            tuple((each.rule, *_clusters(each.clusters)) for each in blocked),
+            tuple((each.rule, *_clusters(each.clusters)) for each in report.blocked[:_MOST_GROUPS]),
             total=len(report.blocked),
             hint=_HINT,
         ),
         Table(
             "Errors",
             (Column("error", ColumnKind.DETAIL), "clusters", name),
-            tuple((inert(each.head)[:_LONGEST_ERROR], *_clusters(each.clusters)) for each in errors),
+            tuple(
+                (inert(each.head)[:_LONGEST_ERROR], *_clusters(each.clusters)) for each in report.errors[:_MOST_GROUPS]
+            ),
             total=len(report.errors),
             hint=_HINT,
         ),
         _radii(report),
-        _rows(report, "Clusters with the most differences", report.by_size() if is_large else ()),
-        _rows(report, "All clusters", report.by_severity()),
+        _rows(report, "Clusters with the most differences", largest),
+        _rows(report, "All clusters", ordered),
     )
     return Report(
         title=f"Kafka quota {report.command} for {counted(len(report.rows), 'cluster')}",
@@ -88,62 +302,56 @@ def _word(status: FleetStatus) -> str:
 
 
 def _clusters(clusters: Sequence[str]) -> tuple[Cell, Cell]:
-    return _number(len(clusters)), listed(map(_short, clusters), _MOST_NAMES)
+    spelled = map(spell_name, clusters)
+    names = (name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…" for name in spelled)
+    return _number(len(clusters)), listed(names, _MOST_NAMES)
 
 
 def _number(number: int) -> Number:
     return Number(f"{number:,}", number)
 
 
-def _short(cluster: str) -> str:
-    name = spell_name(cluster)
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
-
-
 def _radii(report: FleetReport) -> Table:
-    """Return whose limits change, in the directions that any principal has."""
+    """Return whose limits change, in the directions that any principal has: those with the most tighter ones first."""
     total = report.blast_radius
     directions = [each for each in LimitDirection if total is not None and total.counts[each].principals]
-
-    def cells(radius: RadiusCounts) -> Iterator[Number]:
-        yield _number(radius.principals)
-        yield _number(radius.affected)
-        yield from (_number(radius.counts[each].principals) for each in directions)
-
+    found = []
+    for row in report.rows:
+        if (radius := row.blast_radius) is not None and radius.affected:
+            by_direction = {each: radius.counts[each].principals for each in LimitDirection}
+            tighter = by_direction[LimitDirection.NEWLY_LIMITED] + by_direction[LimitDirection.LOWER]
+            numbers = (radius.principals, radius.affected, *(by_direction[each] for each in directions))
+            found.append((-tighter, -radius.affected, row.cluster, numbers))
     return Table(
         "Principals whose limits change",
         (Column("cluster", ColumnKind.NAME), "principals", "affected", *map(direction_text, directions)),
-        tuple((spell_name(cluster), *cells(radius)) for cluster, radius in report.by_tightening()),
+        tuple((spell_name(cluster), *map(_number, numbers)) for _, _, cluster, numbers in sorted(found)),
         hint=_HINT,
     )
 
 
-def _rows(report: FleetReport, caption: str, rows: Sequence[FleetRow]) -> Table:
-    counts = COMMANDS[report.command].counts
+def _rows(report: FleetReport, caption: str, rows: Iterable[FleetRow]) -> Table:
+    counts = _COUNTS[report.command]
     most = max((row.differences for row in report.rows), default=0) or 1
-    return Table(
-        caption,
-        (
-            Column("cluster", ColumnKind.NAME),
-            "status",
-            Column("differences", ColumnKind.PAGE),
-            "chart",
-            *(name.replace("_", " ") for name in counts),
-            Column("why", ColumnKind.PAGE),
-        ),
-        tuple(_row(row, counts, most) for row in rows),
-        hint=_HINT,
+    cells: list[tuple[Cell, ...]] = []
+    for row in rows:
+        found = row.entities or {}
+        why = ", ".join(row.rules) if row.error is None else inert(row.error.message)
+        line: tuple[Cell, ...] = (
+            spell_name(row.cluster),
+            Coloured(_word(row.status), _COLOURS.get(row.status)),
+            _number(row.differences),
+            Bar(value=row.differences, scale=most, is_severe=row.error is not None or bool(row.rules)),
+            *(_number(found[name]) if name in found else Number("-", -1.0) for name in counts),
+            why or "-",
+        )
+        cells.append(line)
+    columns: tuple[str | Column, ...] = (
+        Column("cluster", ColumnKind.NAME),
+        "status",
+        Column("differences", ColumnKind.PAGE),
+        "chart",
+        *(name.replace("_", " ") for name in counts),
+        Column("why", ColumnKind.PAGE),
     )
-
-
-def _row(row: FleetRow, counts: Sequence[str], most: int) -> tuple[Cell, ...]:
-    found = row.entities or {}
-    why = ", ".join(row.rules) if row.error is None else inert(row.error.message)
-    return (
-        spell_name(row.cluster),
-        Coloured(_word(row.status), _COLOURS.get(row.status)),
-        _number(row.differences),
-        Bar(value=row.differences, scale=most, is_severe=row.error is not None or bool(row.rules)),
-        *(_number(found[name]) if name in found else Number("-", -1.0) for name in counts),
-        why or "-",
-    )
+    return Table(caption, columns, tuple(cells), hint=_HINT)

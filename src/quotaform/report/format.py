@@ -60,7 +60,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         markdown="plan.validate:validation_report",
         **ANNOTATIONS,
     ),
-    "fleet-report": _reported("fleet.report:fleet_report", "fleet.fleet_report:fleet_report_lines"),
+    "fleet-report": _reported("fleet.report:fleet_report", "fleet.report:fleet_report_lines"),
     "explain": _formats("resolve.report:render_explained", "resolve.explain:dump_explained"),
     "alter": _formats("cluster.report:render_altered", "cluster.records:dump_altered"),
     "describe": _formats(
@@ -211,7 +211,7 @@ SCHEMAS: Final = {
     "drift": "drift.records:DriftRecord",
     "entry": "desired.schema:entry",
     "explain": "resolve.explain:ExplainedRecord",
-    "fleet-report": "fleet.fleet_report:FleetReport",
+    "fleet-report": "fleet.report:FleetReport",
     "history": "history.history:EntityHistory",
     "history-append": "history.history:AppendDocument",
     "history-diff": "history.history:HistoryDifference",

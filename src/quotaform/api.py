@@ -385,7 +385,7 @@ def snapshot(
     require_engine(engine)
     chosen = choose_clusters(repository, clusters)
     if engine is not None:
-        from quotaform.fleet.snapshot import take_snapshots
+        from quotaform.fleet.data_source import take_snapshots
 
         taken = take_snapshots(chosen, session=engine, clock=clock, progress=progress)
         return (outcome.map(loaded) for outcome in taken)

@@ -172,10 +172,10 @@ def read(spark: SparkSession, path: Path | str) -> list[Entity]:
     """Read and check principals, in some order of their own."""
     from quotaform.fleet.principals import load_principals
 
-    principals, counts = load_principals(spark, str(path), lambda _: None)
+    principals, clients, ips = load_principals(spark, str(path), lambda _: None)
     rows = principals.collect()
-    assert counts.total == len(rows)
-    assert counts.ips == sum(row.asDict().get("ip") is not None for row in rows)
+    assert clients + ips == len(rows)
+    assert ips == sum(row.asDict().get("ip") is not None for row in rows)
     columns = {"user": "user", "client_id": "client-id", "ip": "ip"}
     return sorted(
         [

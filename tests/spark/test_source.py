@@ -79,7 +79,7 @@ def test_a_session_reads_the_clusters_of_a_repository_by_one_line(spark: SparkSe
 
 
 def test_a_snapshot_that_does_not_say_when_it_was_taken_is_a_failure(spark: SparkSession, tmp_path: Path) -> None:
-    from quotaform.fleet.snapshot import read_snapshots
+    from quotaform.fleet.data_source import read_snapshots
 
     for name, at in (("good.json", "2026-11-20T09:12:44Z"), ("odd.json", "yesterday")):
         text = write_snapshot(tmp_path / name, {}).read_text(encoding="utf-8")

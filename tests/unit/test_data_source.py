@@ -19,7 +19,7 @@ from quotaform.fleet.data_source import (
     Written,
     cluster_changes,
     clusters_of,
-    failure_row,
+    failed_row,
     read_failure,
     require_written,
 )
@@ -142,14 +142,14 @@ def test_a_driver_without_allowed_hosts_leaves_those_of_the_executor(monkeypatch
     ],
 )
 def test_a_failure_has_the_message_and_the_exit_code_of_the_error(error: QuotaformError) -> None:
-    raised = read_failure(failure_row(error))
+    raised = read_failure(failed_row(None, error)[6])
     assert (str(raised), raised.exit_code) == (str(error), error.exit_code)
 
 
 def test_a_failure_of_files_has_a_line_for_each_problem() -> None:
     located = Finding(rule="r", message="m", location=Location("a.yaml", 3))
     error = InvalidFilesError([located, Finding(rule="s", message="n")])
-    raised = read_failure(failure_row(error))
+    raised = read_failure(failed_row(None, error)[6])
     assert str(raised) == "a.yaml:3: error: m [r]\nerror: n [s]"
     assert raised.exit_code is ExitCode.INVALID
 

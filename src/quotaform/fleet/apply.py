@@ -143,23 +143,16 @@ def apply_plans(
         job = ship_job(spark, bundle, work, [each.cluster for each in plans])
         end, is_lost = 0, False
         while end < len(plans) and not is_lost:
-            places = _together(plans, end)
-            end = places.stop
-            is_lost = yield from _applied(job, plans, places, ledger, show, progress)
+            # Of plans for one live cluster, no two are in one job.
+            begin, seen = end, set[str]()
+            while end < min(begin + _AT_ONCE, len(plans)) and plans[end].digest.cluster_id not in seen:
+                seen.add(plans[end].digest.cluster_id)
+                end += 1
+            is_lost = yield from _applied(job, plans, range(begin, end), ledger, show, progress)
         unsent = ClusterError(
             "not applied: Spark failed while others were applied", remedy="run the same command again"
         )
         yield from (ClusterOutcome(each.cluster.name, error=unsent) for each in plans[end:])
-
-
-def _together(plans: Sequence[AnyPlan], begin: int) -> range:
-    """Return the places of the plans that one job applies: of those for one live cluster, no two."""
-    seen: set[str] = set()
-    end = begin
-    while end < min(begin + _AT_ONCE, len(plans)) and plans[end].digest.cluster_id not in seen:
-        seen.add(plans[end].digest.cluster_id)
-        end += 1
-    return range(begin, end)
 
 
 def _applied(

@@ -1,4 +1,4 @@
-"""The data source `kafka_quotas`: reads what clusters hold, and applies rows of plans to them, on executors.
+"""What clusters and snapshot files hold, read on executors; the data source `kafka_quotas`, which applies plans, too.
 
 ```python
 register(spark)
@@ -35,7 +35,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
+from glob import glob
 from itertools import chain, islice
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
@@ -47,20 +50,24 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
+from pyspark.sql.types import StructType
 
 from quotaform.apply.audit import Applier
 from quotaform.apply.ledger import ClusterPlan, ReceiptKeeper, cluster_lock
 from quotaform.apply.run import apply_cluster
+from quotaform.cluster.snapshot import read_snapshot
 from quotaform.desired.config import Cluster
-from quotaform.fleet.job import DriverContext
-from quotaform.fleet.table import row_batch
+from quotaform.fleet.job import DriverContext, opened_bundle, work_on
+from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
+from quotaform.fleet.table import make_table, row_batch
 from quotaform.model import errors
 from quotaform.model.alteration import apply_ops
 from quotaform.model.entity import Entity, spell_name
-from quotaform.model.errors import ClusterError, ExitCode, InvalidFilesError, PartialError, QuotaformError
+from quotaform.model.errors import ClusterError, ExitCode, InvalidFilesError, PartialError, QuotaformError, UsageError
 from quotaform.model.finding import Location
 from quotaform.model.moment import read_moment
-from quotaform.model.quotas import Change, Quotas, SnapshotFile, same_value
+from quotaform.model.outcome import ClusterOutcome, Kept, Progress, no_progress
+from quotaform.model.quotas import Change, Quotas, Snapshot, SnapshotFile, same_value
 from quotaform.model.rule import SNAPSHOT
 from quotaform.model.text import listed, quote
 from quotaform.plan.check.saved import entity_problem, value_problem
@@ -71,13 +78,13 @@ from quotaform.plan.receipt_file import receipt_name
 from quotaform.repository.gateway import open_gateway, open_pinned_gateway
 from quotaform.repository.repository import Repository, Target
 from quotaform.repository.revision import CONFIG_NAME
+from quotaform.repository.run import snapshot_of
 from quotaform.resolve.spark_quotas import ENTITY, FAILURE, QUOTAS, struct
-from quotaform.system.clock import SYSTEM_CLOCK, timestamp
+from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
 
 if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 
 SNAPSHOTS: Final = struct(QUOTAS, "file string")
@@ -95,13 +102,6 @@ class UnreadError(QuotaformError):
         super().__init__(*message.split("\n"))
 
 
-def failure_row(error: QuotaformError) -> dict[str, str | int | None]:
-    """Return an error as `FAILURE`."""
-    message = "\n".join(map(str, error.problems)) if isinstance(error, InvalidFilesError) else str(error)
-    own = {name: getattr(error, name) for name in FAILURE.names[2:]} if isinstance(error, ClusterError) else {}
-    return {"kind": type(error).__name__, "message": message, **own}
-
-
 def read_failure(failure: Mapping[str, Any]) -> UnreadError:
     """Return the error of a cluster that could not be read, with its message and exit code.
 
@@ -114,7 +114,10 @@ def read_failure(failure: Mapping[str, Any]) -> UnreadError:
 
 def failed_row(cluster: str | None, error: QuotaformError) -> QuotaRow:
     """Return the row of `QUOTAS` of what could not be read."""
-    return (cluster, None, None, None, None, None, failure_row(error), None, None)
+    message = "\n".join(map(str, error.problems)) if isinstance(error, InvalidFilesError) else str(error)
+    own = {name: getattr(error, name) for name in FAILURE.names[2:]} if isinstance(error, ClusterError) else {}
+    failure = {"kind": type(error).__name__, "message": message, **own}
+    return (cluster, None, None, None, None, None, failure, None, None)
 
 
 def snapshot_moment(snapshot: SnapshotFile) -> datetime:
@@ -170,6 +173,65 @@ def read_clusters(spark: SparkSession, clusters: Iterable[Cluster], *, is_pinned
             yield from cluster_batches(chosen[place], driver, is_pinned=is_pinned)
 
     return spark.range(0, len(chosen), 1, max(1, len(chosen))).mapInArrow(read, QUOTAS).select(*QUOTAS.names)
+
+
+_FILES_IN_TASK: Final = 100
+"""How many small files a task reads: starting it takes longer than reading one."""
+
+
+def read_snapshots(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """Return `SNAPSHOTS` of files, not read yet; one that cannot be read is a row with a `failure`."""
+    driver = DriverContext.current(str(Path.cwd()))
+
+    def read(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        for path in (path for batch in batches for path in batch.column("file").to_pylist()):
+            try:
+                with driver.entered():
+                    snapshot = read_snapshot(Path(path))
+                read_at = snapshot_moment(SnapshotFile(path, snapshot.captured_at))
+                rows = quota_rows(snapshot.cluster_name, snapshot.cluster_id, snapshot.quotas, read_at)
+            except QuotaformError as error:
+                rows = iter([failed_row(None, error)])
+            yield row_batch(SNAPSHOTS, [(*row, path) for row in rows])
+
+    files = make_table(spark, StructType([SNAPSHOTS["file"]]), ((path,) for path in paths))
+    return files.repartition(ceil(len(paths) / _FILES_IN_TASK)).mapInArrow(read, SNAPSHOTS).select(*SNAPSHOTS.names)
+
+
+def take_snapshots(
+    clusters: Sequence[Cluster],
+    *,
+    session: SessionOptions = LOCAL_SESSION,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+) -> list[ClusterOutcome[Kept[Snapshot]]]:
+    """Read everything that clusters hold on Spark; see `quotaform.api.snapshot`.
+
+    Raises `EngineError` if Spark is missing, does not start or failed.
+    """
+    with opened_bundle(session, progress) as (spark, bundle):
+        return work_on(spark, bundle, partial(_snapshot, clock), clusters, "Reading", progress)
+
+
+def _snapshot(clock: Clock, cluster: Cluster) -> Snapshot:
+    with open_pinned_gateway(cluster) as gateway:
+        return snapshot_of(cluster, gateway, clock=clock)
+
+
+def find_snapshots(names: Sequence[str]) -> list[str]:
+    """Return the files that arguments mean: a file, the .json files of a directory, or those that a glob fits."""
+    found: dict[str, None] = {}
+    for name in names:
+        path = Path(name)
+        if path.is_dir():
+            files = sorted(str(file) for file in path.glob("*.json"))
+        else:
+            files = [name] if path.exists() else sorted(glob(name, recursive=True))  # noqa: PTH207 (as it is written)
+        if not files:
+            what = "has no .json files" if path.is_dir() else "is not a file, and no file matches it as a glob"
+            raise UsageError(f"{quote(name)} {what}; quotaform snapshot writes snapshots")
+        found |= dict.fromkeys(files)
+    return list(found)
 
 
 NAME: Final = "kafka_quotas"

@@ -68,7 +68,6 @@ class Bundle:
         """Open it."""
         self.path = path
         self._archive = ZipFile(path, "w" if is_new else "r", ZIP_DEFLATED, compresslevel=1)
-        self._members = set(self._archive.namelist())
 
     def keep(self) -> BundledFiles:
         """Return what keeps the files of a tree in the archive, see `Repository.keep`."""
@@ -77,9 +76,8 @@ class Bundle:
     def add(self, content: bytes) -> str:
         """Put in the content of a file, and return the name by which `read` finds it."""
         name = sha256(content).hexdigest()
-        if name not in self._members:
+        if name not in self._archive.NameToInfo:
             self._archive.writestr(name, content)
-            self._members.add(name)
         return name
 
     def read(self, name: str) -> bytes:
@@ -87,15 +85,19 @@ class Bundle:
         return self._archive.read(name)
 
     def finish(self, job: object) -> None:
-        """Put in the job, and close the archive."""
+        """Put in the job, which may refer to the archive that it is in, and close the archive."""
         content = BytesIO()
-        _JobPickler(content, self).dump(job)
+        pickler = Pickler(content)
+        pickler.persistent_id = lambda each: _JOB if each is self else None  # type: ignore[method-assign]
+        pickler.dump(job)
         self._archive.writestr(_JOB, content.getvalue())
         self._archive.close()
 
     def job(self) -> Any:
         """Return the job; its trees read their files from the archive."""
-        return _JobUnpickler(BytesIO(self.read(_JOB)), self).load()
+        unpickler = Unpickler(BytesIO(self.read(_JOB)))  # noqa: S301 (of this application)
+        unpickler.persistent_load = lambda _: self  # type: ignore[method-assign]
+        return unpickler.load()
 
     def close(self) -> None:
         """Close the archive."""
@@ -118,28 +120,6 @@ class BundledFiles(UserDict[str, bytes]):
         self.data[path] = self._bundle.add(content)
 
 
-class _JobPickler(Pickler):
-    """Leaves out the archive that the job is in."""
-
-    def __init__(self, file: BytesIO, bundle: Bundle) -> None:
-        super().__init__(file)
-        self._bundle = bundle
-
-    def persistent_id(self, obj: Any) -> str | None:
-        return _JOB if obj is self._bundle else None
-
-
-class _JobUnpickler(Unpickler):
-    """Gives the job the archive that it is in."""
-
-    def __init__(self, file: BytesIO, bundle: Bundle) -> None:
-        super().__init__(file)
-        self._bundle = bundle
-
-    def persistent_load(self, pid: Any) -> Bundle:
-        return self._bundle
-
-
 _SENT: Final = (EPOCH_VARIABLE, ALLOWED_HOSTS, ALLOW_LIST)
 """What makes plan files reproducible, and what the operator allows; `${env:NAME}` itself is the executor's."""
 
@@ -160,17 +140,13 @@ class DriverContext(Struct, frozen=True):
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Let this process have the driver's variables, and its folder, see `inside`."""
-        with environment(self.variables), inside(self.folder):
+        """Let this process have the driver's variables, and its folder for relative paths, also in properties files.
+
+        Where executors have files of their own the driver's folder may not be there; then it is the executor's.
+        """
+        folder = self.folder if self.folder and Path(self.folder).is_dir() else os.curdir
+        with environment(self.variables), chdir(folder):
             yield
-
-
-def inside(folder: str | None) -> chdir[str]:
-    """Let relative paths, also those in properties files, mean what they mean to the driver; messages keep them.
-
-    Where executors have files of their own the driver's folder may not be there; then it is the executor's.
-    """
-    return chdir(folder if folder and Path(folder).is_dir() else os.curdir)
 
 
 class Spool:
@@ -200,16 +176,11 @@ _ROWS_IN_TASK: Final = 100_000
 
 
 @contextmanager
-def repeatable_rows(rows: DataFrame) -> Iterator[DataFrame]:
-    """Make rows, and give them as executors keep them on disk; those that are lost with an executor are made again."""
-    with kept_rows(rows) as kept:
-        kept.count()
-        yield kept
-
-
-@contextmanager
 def kept_rows(rows: DataFrame) -> Iterator[DataFrame]:
-    """Give rows that are made when they are read first, and are kept on the disks of executors."""
+    """Give rows that are made when they are read first, and are kept on the disks of executors.
+
+    Those that are lost with an executor are made again.
+    """
     kept = rows.persist(StorageLevel.DISK_ONLY)
     try:
         yield kept
@@ -218,8 +189,16 @@ def kept_rows(rows: DataFrame) -> Iterator[DataFrame]:
 
 
 @contextmanager
+def repeatable_rows(rows: DataFrame) -> Iterator[DataFrame]:
+    """Make rows, and give them as they are kept."""
+    with kept_rows(rows) as kept:
+        kept.count()
+        yield kept
+
+
+@contextmanager
 def table_rows(rows: DataFrame) -> Iterator[DataFrame]:
-    """Make repeatable rows, and give them in few tasks: for what is read several times, and came from many tasks."""
+    """Make rows, and give them as they are kept in few tasks: for what is read several times, and is of many tasks."""
     with kept_rows(rows) as kept:
         yield in_few_tasks(kept, kept.count())
 
@@ -242,13 +221,6 @@ _MOST_IN_TASK: Final = 8
 """A task takes some 40 ms in addition to its work: with a cluster of 2,000 entities in each, a fifth of the time."""
 
 
-Work = Callable[..., Any]
-"""What is done on one cluster, which is its first argument.
-
-It is pickled into a `Bundle` and must not need anything of the driver's process.
-"""
-
-
 class ShippedJob(Struct, frozen=True):
     """Work that executors can open, with its clusters."""
 
@@ -257,16 +229,17 @@ class ShippedJob(Struct, frozen=True):
     driver: DriverContext
 
 
-def ship_job(spark: SparkSession, bundle: Bundle, work: Work, clusters: Iterable[Cluster]) -> ShippedJob:
-    """Make work available to the executors.
+def ship_job(
+    spark: SparkSession, bundle: Bundle, work: Callable[[Cluster], Any], clusters: Iterable[Cluster]
+) -> ShippedJob:
+    """Put work on clusters into a bundle, together with its files, and make it available to the executors.
 
-    `bundle`: What it is put in, together with its files; it is closed.
+    `work` is what is done on one cluster: it is pickled, and must not need anything of the driver's process.
     """
     chosen = tuple(clusters)
     bundle.finish((work, chosen))
-    return ShippedJob(
-        ship(spark, bundle.path), [cluster.name for cluster in chosen], DriverContext.current(str(Path.cwd()))
-    )
+    names = [cluster.name for cluster in chosen]
+    return ShippedJob(ship(spark, bundle.path), names, DriverContext.current(str(Path.cwd())))
 
 
 def run_job(
@@ -298,7 +271,12 @@ def run_job(
 
 
 def work_on(
-    spark: SparkSession, bundle: Bundle, work: Work, clusters: Sequence[Cluster], what: str, progress: Progress
+    spark: SparkSession,
+    bundle: Bundle,
+    work: Callable[[Cluster], Any],
+    clusters: Sequence[Cluster],
+    what: str,
+    progress: Progress,
 ) -> list[ClusterOutcome[Kept[Any]]]:
     """Do work on clusters, one in each task, and return one outcome per cluster, in order; `bundle` has its files."""
     job = ship_job(spark, bundle, work, clusters)
@@ -355,14 +333,13 @@ _opened: dict[str, tuple[Bundle, tuple[Any, Sequence[Cluster]]]] = {}
 
 def _opened_job(job: ShippedJob) -> tuple[Any, Sequence[Cluster]]:
     """Return the work of a job and its clusters; runs on an executor."""
-    # Opened first: to some executors the folder of shipped files is a path relative to their own.
     path = job.bundle.path
     if path not in _opened:
-        while _opened:
-            _, (last, _) = _opened.popitem()
+        for last, _ in _opened.values():
             last.close()
-        opened = Bundle(job.bundle.here())
-        _opened[path] = opened, opened.job()
+        _opened.clear()
+        bundle = Bundle(job.bundle.here())
+        _opened[path] = bundle, bundle.job()
     return _opened[path][1]
 
 
@@ -370,6 +347,7 @@ def _work(
     job: ShippedJob, places: Sequence[int], batches: Iterator[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
     """Do the work on the clusters of a partition, in the driver's folder; runs on an executor."""
+    # Opened first: to some executors the folder of shipped files is a path relative to their own.
     work, clusters = _opened_job(job)
     with job.driver.entered(), rare_collections():
         for place in (places[number] for batch in batches for number in batch.column(0).to_pylist()):

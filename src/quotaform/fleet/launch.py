@@ -170,7 +170,10 @@ def classic_session(master: Master, conf: Mapping[str, str], *, has_joins: bool 
     """
     # Asked first: Spark itself would try for a minute.
     _require_answer(master)
-    _silence_py4j()
+    # py4j logs a traceback of every broken connection, in addition to the error that is raised; some of them as the
+    # application itself. For as long as this process lives: threads of a stream outlive its session for a moment.
+    logging.getLogger("py4j").propagate = False
+    logging.getLogger().addFilter(_is_not_py4j)
     # What another session of Spark Connect left here would be taken for this one.
     variables: dict[str, str | None] = {OwnSecret.SPARK_REMOTE: None, "SPARK_CONNECT_MODE_ENABLED": None}
     # What the JVM and the Python workers say (start-up lines that cannot be turned off among it) would end up
@@ -326,16 +329,6 @@ def _stop(session: SparkSession) -> None:
     with suppress(Py4JError, ConnectionError), catch_warnings():
         simplefilter("ignore", RuntimeWarning)
         session.stop()
-
-
-def _silence_py4j() -> None:
-    """Hide what py4j logs: a traceback of every broken connection, in addition to the error that is raised.
-
-    For as long as this process lives: threads of a stream go on for a moment after the end of its session.
-    """
-    logging.getLogger("py4j").propagate = False
-    # It logs some of them as if it were the application itself.
-    logging.getLogger().addFilter(_is_not_py4j)
 
 
 def _is_not_py4j(record: logging.LogRecord) -> bool:

@@ -152,7 +152,17 @@ class SessionOptions(Struct, frozen=True, kw_only=True):
                         quote(name),
                     )
         for name in self.conf:
-            _require_usable(name)
+            if not name.startswith("spark.") or not name.isprintable() or any(sign.isspace() for sign in name):
+                raise ArgumentError("{spark_conf} {}: the name of a Spark setting begins with spark.", quote(name))
+            if name in _NAMED:
+                raise ArgumentError(f"{{spark_conf}} {name}: give {_NAMED[name]} instead")
+            if is_secret(name):
+                raise ArgumentError(
+                    "{spark_conf} {}: this is a secret, and options are visible to others, in Spark's UI and in logs; "
+                    "put it into spark-defaults.conf in the folder that SPARK_CONF_DIR names, or into a file on the "
+                    "executors",
+                    quote(name),
+                )
 
 
 def read_session(master: str | None, remote: str | None, settings: Iterable[str] = ()) -> SessionOptions:
@@ -184,37 +194,20 @@ def is_secret(name: str) -> bool:
     return bool(_SECRET.search(name)) and not (_PLACE.search(name) or _KUBERNETES_SECRET.fullmatch(name))
 
 
-def _require_usable(name: str) -> None:
-    """Make sure that a setting can be given on the command line.
-
-    Raises `UsageError` if Spark does not know settings of such a name, it has an option of its own, or it is a secret.
-    """
-    if not name.startswith("spark.") or not name.isprintable() or any(sign.isspace() for sign in name):
-        raise ArgumentError("{spark_conf} {}: the name of a Spark setting begins with spark.", quote(name))
-    if name in _NAMED:
-        raise ArgumentError(f"{{spark_conf}} {name}: give {_NAMED[name]} instead")
-    if is_secret(name):
-        raise ArgumentError(
-            "{spark_conf} {}: this is a secret, and options are visible to others, in Spark's UI and in logs; put "
-            "it into spark-defaults.conf in the folder that SPARK_CONF_DIR names, or into a file on the executors",
-            quote(name),
-        )
-
-
 @contextmanager
 def environment(variables: Mapping[str, str | None]) -> Iterator[None]:
     """Set variables, or unset those that are `None`, and put back what was there."""
     before = {name: os.environ.get(name) for name in variables}
-    _set(variables)
+
+    def set_them(values: Mapping[str, str | None]) -> None:
+        for name, value in values.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+    set_them(variables)
     try:
         yield
     finally:
-        _set(before)
-
-
-def _set(variables: Mapping[str, str | None]) -> None:
-    for name, value in variables.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
+        set_them(before)

@@ -6,7 +6,7 @@ plans, and those that all clusters have in common once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from quotaform.desired.loader import LoadedFiles
 from quotaform.fleet.job import in_few_tasks, opened_bundle, repeatable_rows, work_on
 from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
-from quotaform.fleet.principals import PrincipalCounts, load_principals
+from quotaform.fleet.principals import load_principals
 from quotaform.fleet.table import located
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, no_progress
 from quotaform.plan.blast_radius import BlastRadius, RadiusTally, changed_values
@@ -83,35 +83,35 @@ def plan(
         outcomes = work_on(spark, bundle, work, request.clusters, what, progress)
         if listed is not None and read is not None:
             progress("Resolving principals before and after the plans", 0, 0)
-            outcomes = _with_radii(outcomes, listed, *read)
+            principals, clients, ips = read
+            outcomes = _with_radii(outcomes, listed, principals, clients + ips)
         return list(with_same_clusters(outcomes)) if request.is_guarded else outcomes
 
 
 def _with_radii(
-    outcomes: Sequence[ClusterOutcome[Kept[Plan]]], listed: PrincipalList, read: DataFrame, counts: PrincipalCounts
+    outcomes: Sequence[ClusterOutcome[Kept[Plan]]], listed: PrincipalList, read: DataFrame, count: int
 ) -> list[ClusterOutcome[Kept[Plan]]]:
     """Return plans with whose limits they change, of a table of principals of which no process has all rows."""
     names = [outcome.cluster for outcome in outcomes]
-    changed, distinct = _changed(outcomes), in_few_tasks(distinct_principals(read), counts.total)
-    with repeatable_rows(distinct) as principals:
-        if listed.folder is not None:
-            blast_radius(principals, changed).write.parquet(located(listed.folder))
-        found, totals = tallies(principals, changed), _totals(principals, names)
-    radii = {
-        name: found.get(name, RadiusTally()).radius(listed.table or "", total, listed.folder)
-        for name, total in totals.items()
-    }
-    return [_with_radius(outcome, radii[outcome.cluster]) for outcome in outcomes]
-
-
-def _changed(outcomes: Iterable[ClusterOutcome[Kept[Plan]]]) -> dict[str | None, bytes]:
-    """Return the clusters whose plans change anything, as executors get them; one plan at a time is in memory."""
-    found: dict[str | None, bytes] = {}
+    # One plan at a time is in memory.
+    changed: dict[str | None, bytes] = {}
     for outcome in outcomes:
         if outcome.error is None and (kept := outcome.require()).digest.row.differences:
             made = kept.load()
-            found[outcome.cluster] = changed_cluster(made.actual or {}, changed_values(made.changes))
-    return found
+            changed[outcome.cluster] = changed_cluster(made.actual or {}, changed_values(made.changes))
+    distinct = in_few_tasks(distinct_principals(read), count)
+    with repeatable_rows(distinct) as principals:
+        if listed.folder is not None:
+            blast_radius(principals, changed).write.parquet(located(listed.folder))
+        found, totals = tallies(principals, changed), dict.fromkeys(names, 0)
+        if CLUSTER in principals.columns:
+            totals |= {row[CLUSTER]: row["count"] for row in principals.groupBy(CLUSTER).count().collect()}
+        else:
+            totals = dict.fromkeys(names, principals.count())
+    radii = {
+        name: found.get(name, RadiusTally()).radius(listed.table or "", totals[name], listed.folder) for name in names
+    }
+    return [_with_radius(outcome, radii[outcome.cluster]) for outcome in outcomes]
 
 
 def _with_radius(outcome: ClusterOutcome[Kept[Plan]], radius: BlastRadius) -> ClusterOutcome[Kept[Plan]]:
@@ -123,11 +123,3 @@ def _with_radius(outcome: ClusterOutcome[Kept[Plan]], radius: BlastRadius) -> Cl
         return Kept(digest, lambda: replace(made.load(), actual=None, blast_radius=radius))
 
     return outcome.map(completed)
-
-
-def _totals(principals: DataFrame, clusters: Sequence[str]) -> Mapping[str, int]:
-    """Return how many principals each cluster has: all of them, unless the table says which cluster is theirs."""
-    if CLUSTER not in principals.columns:
-        return dict.fromkeys(clusters, principals.count())
-    counts = {row[CLUSTER]: row["count"] for row in principals.groupBy(CLUSTER).count().collect()}
-    return {name: counts.get(name, 0) for name in clusters}

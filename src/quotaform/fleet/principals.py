@@ -1,4 +1,4 @@
-"""Reads who makes requests: from Parquet and other tables of files, from CSV or JSON lines, or from a catalog.
+"""Who makes requests, any number of them: read from tables and files, and resolved on one cluster into a table.
 
 | name | what is read |
 | --- | --- |
@@ -18,8 +18,9 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
@@ -28,25 +29,33 @@ from pyspark.sql.types import StringType
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.table import NO_PATH, format_of, is_of_spark, located, reason_of, table_problem
 from quotaform.model import rule
-from quotaform.model.entity import CLIENT_ID, IP, KNOWN_TYPES, USER, read_name
-from quotaform.model.errors import InvalidFilesError
+from quotaform.model.entity import CLIENT_ID, IP, KNOWN_TYPES, USER, Entity, read_name, spell_name
+from quotaform.model.errors import ArgumentError, InvalidFilesError
 from quotaform.model.finding import Location
-from quotaform.model.text import inert, listed, quote
-from quotaform.resolve.request_file import COLUMNS, nameless_note, read_header, unreadable, unusable
+from quotaform.model.outcome import Progress, no_progress
+from quotaform.model.quota_key import QUOTA_KEYS, key_order
+from quotaform.model.text import inert, listed, option_of, quote
+from quotaform.repository.gateway import open_pinned_gateway
+from quotaform.resolve.request_file import COLUMNS, RequestFile, nameless_note, read_header, unreadable, unusable
+from quotaform.resolve.resolve import AssumedPlan, KeyCount, ResolveHeader, ResolveOptions, TableReport
+from quotaform.resolve.run import require_keys
+from quotaform.resolve.spark import entity_of_row, resolved
 from quotaform.resolve.spark_quotas import CLUSTER, PRINCIPALS
+from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
+from quotaform.system.files import REQUESTS_LIMIT
 
 if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql.types import StructType
+
+    from quotaform.desired.config import Cluster
 
 
 BROKEN: Final = "broken_row"
 """The column of principals in which a row of a text file is that cannot be read; else null."""
 
-_TEXTS: Final = {
-    **dict.fromkeys((".csv", ".txt"), "csv"),
-    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
-}
+_TEXTS: Final = {".csv": "csv", ".txt": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 _CSV: Final = {"header": "true", "quote": '"', "escape": '"', "mode": "PERMISSIVE", "columnNameOfCorruptRecord": BROKEN}
 _COLUMNS: Final = {spelling: row.parameter for row in KNOWN_TYPES.values() for spelling in (row.parameter, row.name)}
 _USER, _CLIENT, _IP = (KNOWN_TYPES[kind].parameter for kind in (USER, CLIENT_ID, IP))
@@ -78,22 +87,12 @@ _SHOWN: Final = 3
 """How many rows of each kind of problem are shown."""
 
 
-class PrincipalCounts(NamedTuple):
-    """How many principals there are."""
-
-    clients: int  # Users, client-ids and pairs of them, repeated ones included
-    ips: int  # Addresses
-
-    @property
-    def total(self) -> int:
-        """All clients and addresses."""
-        return self.clients + self.ips
-
-
 def load_principals(
     spark: SparkSession, name: str, warn: Callable[[str], None], *, cluster: str | None = None
-) -> tuple[DataFrame, PrincipalCounts]:
-    """Return `PRINCIPALS` that can be resolved, and how many there are: one Spark job. A column `cluster` is kept.
+) -> tuple[DataFrame, int, int]:
+    """Return `PRINCIPALS` that can be resolved, and how many clients and addresses there are, repeated ones included.
+
+    One Spark job. A column `cluster` is kept.
 
     `warn`: called with a sentence about rows that name no client, which are left out. `cluster`: the one of which those
     are meant, if the table has a column `cluster`; `None` for all. Raises `InvalidFilesError`: It cannot be read, does
@@ -128,7 +127,7 @@ def load_principals(
     if nameless:
         warn(nameless_note(name, nameless))
         rows = rows.where(has_client | is_ip)
-    return rows, PrincipalCounts(clients, ips)
+    return rows, clients, ips
 
 
 def _shown(row: Row) -> str:
@@ -176,20 +175,17 @@ def _opened(spark: SparkSession, kind: str | None, name: str) -> DataFrame:
         return spark.read.json(path, mode="PERMISSIVE", columnNameOfCorruptRecord=BROKEN)
     if kind != "csv":
         return spark.read.format(kind).load(path)
-    columns = ", ".join(f"`{column}` string" for column in (*_csv_columns(spark, name), BROKEN))
-    return spark.read.options(**_CSV).schema(columns).csv(path)
-
-
-def _csv_columns(spark: SparkSession, name: str) -> list[str]:
-    """Return the columns that the first line of CSV names."""
-    lines = spark.read.text(located(name)).limit(1).toArrow().column(0).to_pylist()
+    # The first line of CSV names the columns.
+    lines = spark.read.text(path).limit(1).toArrow().column(0).to_pylist()
     if not lines:
         raise unreadable(name, f"the file is empty; its first line must name one or more of the columns {COLUMNS}")
-    names = [column.strip() for column in next(csv.reader([lines[0].removeprefix("\ufeff")]))]
+    header = [column.strip() for column in next(csv.reader([lines[0].removeprefix("\ufeff")]))]
     try:
-        return [KNOWN_TYPES[kind].parameter for kind in read_header(names)]
+        names = [KNOWN_TYPES[kind].parameter for kind in read_header(header)]
     except ValueError as error:
         raise unreadable(name, str(error)) from None
+    columns = ", ".join(f"`{column}` string" for column in (*names, BROKEN))
+    return spark.read.options(**_CSV).schema(columns).csv(path)
 
 
 def _with_names(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
@@ -206,3 +202,150 @@ def _with_names(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
             yield batch
 
     return rows.mapInArrow(read, rows.schema)
+
+
+_TABLE: Final = "table"
+_CSV_FILES: Final = "csv"
+_CSV_OPTIONS: Final = {"header": "true", "quote": '"', "escape": '"', "nullValue": "", "emptyValue": '""'}
+
+
+class OutputTarget(Struct, frozen=True):
+    """Where a table is written.
+
+    Nothing is ever overwritten, and what is there in part does not look whole: Spark writes files aside, moves them
+    when all tasks are done, and adds the file _SUCCESS last.
+    """
+
+    kind: str  # `parquet`, `csv` or `table`
+    name: str  # A folder, or the name of a table
+
+    def __str__(self) -> str:
+        return self.name
+
+    def require_free(self, spark: SparkSession) -> None:
+        """Make sure that there is nothing yet, before any work is done."""
+        if self.kind == _TABLE:
+            if spark.catalog.tableExists(self.name):
+                raise self._taken("table exists; drop it, or name another")
+            return
+        folder = Path(self.name)
+        if folder.exists():
+            is_cut = folder.is_dir() and not (folder / "_SUCCESS").exists()
+            state = "exists, and is not a finished table (it has no _SUCCESS)" if is_cut else "exists"
+            raise self._taken(f"{state}; remove it, or name another folder")
+
+    def _taken(self, problem: str) -> ArgumentError:
+        return ArgumentError(f"{{out}} {self.kind}={{}}: this {problem}", inert(self.name))
+
+    def write(self, rows: DataFrame) -> None:
+        """Write rows."""
+        writer = rows.write.mode("error")
+        if self.kind == _TABLE:
+            writer.saveAsTable(self.name)
+        elif self.kind == _CSV_FILES:
+            writer.options(**_CSV_OPTIONS).csv(located(self.name))
+        else:
+            writer.parquet(located(self.name))
+
+    def read(self, spark: SparkSession, schema: StructType) -> DataFrame:
+        """Return what was written."""
+        if self.kind == _TABLE:
+            return spark.table(self.name)
+        if self.kind == _CSV_FILES:
+            return spark.read.options(**_CSV_OPTIONS).schema(schema).csv(located(self.name))
+        return spark.read.parquet(located(self.name))
+
+
+_MOST_PRINTED: Final = 10_000
+"""How many principals are resolved to be printed; a table may have any number."""
+
+
+def write_resolved(
+    spark: SparkSession,
+    cluster: Cluster,
+    source: str,
+    target: OutputTarget,
+    *,
+    plan: AssumedPlan | None = None,
+    detail: ResolveOptions,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+    warn: Callable[[str], None],
+) -> TableReport:
+    """Write `RESOLVED` of principals, with `BEFORE` if there is a plan, as if that were applied.
+
+    `source` is a path or table of principals; see `quotaform.fleet.principals`.
+
+    Raises `UsageError`, `InvalidFilesError`, `ClusterError` or `StaleError`.
+    """
+    target.require_free(spark)
+    with open_pinned_gateway(cluster) as gateway:
+        cluster_id, snapshot = gateway.cluster_id(), gateway.snapshot
+        if plan is not None:
+            plan.require_cluster(cluster_id)
+        progress(f"Reading principals of {inert(source)}", 0, 0)
+        principals, clients, ips = load_principals(spark, source, warn, cluster=cluster.name)
+        progress(f"Reading quotas of {spell_name(cluster.label)}", 0, 0)
+        actual = gateway.describe()
+    require_keys(detail.keys, actual, has_clients=clients > 0, has_ips=ips > 0)
+    after = actual if plan is None else {**actual, **plan.after(actual)}
+    rows = resolved(
+        principals,
+        {cluster.name: after},
+        keys=detail.keys,
+        before=None if plan is None else {cluster.name: actual},
+        inherited=detail.inherited,
+    )
+    progress(f"Resolving {clients + ips:,} principals", 0, 0)
+    target.write(rows)
+    found = _key_counts(target.read(spark, rows.schema))
+    header = ResolveHeader(
+        cluster_name=cluster.name,
+        cluster_id=cluster_id,
+        read_at=timestamp(clock),
+        plan_id=plan.plan_id if plan else None,
+        detail=detail,
+        snapshot=snapshot,
+    )
+    return TableReport(header=header, target=str(target), clients=clients, ips=ips, keys=found)
+
+
+def few_principals(spark: SparkSession, name: str, cluster: str, warn: Callable[[str], None]) -> list[Entity]:
+    """Return principals of a cluster that are few enough to be printed, each as a concrete entity.
+
+    A file that one process can read is read as it would be there, in the same order.
+
+    Raises `InvalidFilesError`: They cannot be read, or are too many.
+    """
+    path, found, principals = Path(name), None, None
+    if is_text(name) and path.is_file() and path.stat().st_size <= REQUESTS_LIMIT:
+        found = RequestFile.read(path)
+        if found.nameless:
+            warn(nameless_note(name, found.nameless))
+        total = len(found)
+    else:
+        principals, clients, ips = load_principals(spark, name, warn, cluster=cluster)
+        total = clients + ips
+    if total > _MOST_PRINTED:
+        raise unreadable(
+            name,
+            f"{total:,} principals are more than the {_MOST_PRINTED:,} that are printed; add {option_of('out')} "
+            "parquet=FOLDER",
+        )
+    if principals is None:
+        return list(found or ())
+    return [entity_of_row(*row.values()) for row in principals.select(*PRINCIPALS.names).toArrow().to_pylist()]
+
+
+def _key_counts(rows: DataFrame) -> tuple[KeyCount, ...]:
+    limited = f.col("value").isNotNull() & (f.col("value") != float("inf"))
+    for key in QUOTA_KEYS.values():
+        limited &= ~((f.col("key") == key.name) & (f.col("value") >= key.maximum) & ~f.isnan("value"))
+    changed = ~f.col("value").eqNullSafe(f.col("before_value")) if "before_value" in rows.columns else None
+    found = rows.groupBy("key").agg(
+        f.count_if(limited).alias("limited"),
+        f.count_if(~limited).alias("unlimited"),
+        (f.lit(None) if changed is None else f.count_if(changed)).alias("changed"),
+    )
+    counts = (KeyCount(**row.asDict()) for row in found.collect())
+    return tuple(sorted(counts, key=lambda each: key_order(each.key)))

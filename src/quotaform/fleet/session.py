@@ -62,6 +62,7 @@ def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSe
 
     Raises `EngineError` if the server does not answer, is of another version, or refuses a setting.
     """
+    from pyspark import __version__
     from pyspark.errors import PySparkException
     from pyspark.sql.connect.client.retries import DefaultPolicy
     from pyspark.sql.connect.session import SparkSession
@@ -76,12 +77,24 @@ def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSe
             own: Any = SparkSession.builder.config("spark.remote", remote.url).create()
             stack.callback(own.stop)
         own.client.set_retry_policies([DefaultPolicy(max_retries=_MOST_RETRIES, max_backoff=_LONGEST_WAIT)])
-        _require_version(remote, own.version)
+        if not is_compatible(__version__, own.version):
+            raise EngineError(
+                f"The Spark Connect server {inert(remote.shown)} runs Spark {inert(own.version)}, and pyspark here is "
+                f"{__version__}; use a server of Spark {'.'.join(__version__.split('.')[:2])} or a newer one of the "
+                "same major version."
+            )
         for name, value in TABLE_CONFIG.items():
             # A server may not allow changes of its settings; then tables have what it writes.
             with suppress(PySparkException):
                 own.conf.set(name, value)
-        _apply(conf, own)
+        for name, value in conf.items():
+            try:
+                own.conf.set(name, value)
+            except PySparkException as error:
+                raise EngineError(
+                    f"The Spark Connect server does not change {inert(name)} for a session; set it where the server is "
+                    f"started, or leave {option_of('spark_conf')} out."
+                ) from error
         yield own
 
 
@@ -102,17 +115,6 @@ def _require_answer(remote: Remote) -> None:
         channel.close()
 
 
-def _require_version(remote: Remote, version: str) -> None:
-    """Make sure that a server understands this client: it may be newer, within one major version."""
-    from pyspark import __version__ as own
-
-    if not is_compatible(own, version):
-        raise EngineError(
-            f"The Spark Connect server {inert(remote.shown)} runs Spark {inert(version)}, and pyspark here is {own}; "
-            f"use a server of Spark {'.'.join(own.split('.')[:2])} or a newer one of the same major version."
-        )
-
-
 def is_compatible(client: str, server: str) -> bool:
     """Whether a Spark Connect server supports a client: one that is not newer, of the same major version.
 
@@ -123,20 +125,6 @@ def is_compatible(client: str, server: str) -> bool:
     """
     own, found = ([int(number) for number in _NUMBER(version)[:2]] for version in (client, server))
     return own[:1] == found[:1] and own <= found
-
-
-def _apply(conf: Mapping[str, str], session: SparkSession) -> None:
-    """Change settings of the session. Raises `EngineError` if one of them is a setting of the server."""
-    from pyspark.errors import PySparkException
-
-    for name, value in conf.items():
-        try:
-            session.conf.set(name, value)
-        except PySparkException as error:
-            raise EngineError(
-                f"The Spark Connect server does not change {inert(name)} for a session; set it where the server is "
-                f"started, or leave {option_of('spark_conf')} out."
-            ) from error
 
 
 GATEWAY_VARIABLE: Final = "PYSPARK_GATEWAY_PORT"
@@ -165,10 +153,7 @@ def require_installed(options: SessionOptions = LOCAL_SESSION) -> None:
 
 
 def require_spark(options: SessionOptions = LOCAL_SESSION) -> None:
-    """Make sure that Spark can be used here.
-
-    Raises `EngineError` or `UsageError`.
-    """
+    """Make sure that Spark can be used here. Raises `EngineError` or `UsageError`."""
     require_installed(options)
     if starts_java(options):
         require_java()
@@ -238,29 +223,36 @@ def new_session_place(options: SessionOptions = LOCAL_SESSION) -> str | None:
     """
     if _active_session() is not None:
         return None
-    if GATEWAY_VARIABLE in os.environ:
+    place = _place(options)
+    if place is None:
         return "spark-submit"
-    remote = _remote(options)
-    return inert(remote.shown if remote is not None else _master(options).url)
+    return inert(place.url if isinstance(place, Master) else place.shown)
 
 
 def _own_session(options: SessionOptions) -> AbstractContextManager[SparkSession]:
     """Return what starts a session and stops it."""
-    if GATEWAY_VARIABLE in os.environ:
+    place = _place(options)
+    if place is None:
         _require_unset([name for name in options.given if name != "spark_conf"], "spark-submit chose the master")
         return submitted_session(options.conf)
+    if isinstance(place, Remote):
+        return connect_session(place, options.conf)
+    return classic_session(place, options.conf, has_joins=options.has_joins)
+
+
+def _place(options: SessionOptions) -> Master | Remote | None:
+    """Return where a session that is made will be; `None` for that of spark-submit."""
+    if GATEWAY_VARIABLE in os.environ:
+        return None
     if (remote := _remote(options)) is not None:
-        return connect_session(remote, options.conf)
-    return classic_session(_master(options), options.conf, has_joins=options.has_joins)
-
-
-def _master(options: SessionOptions) -> Master:
+        return remote
     if options.master is not None:
         return Master.parse("{master}", options.master)
     return Master.parse("MASTER", os.environ.get("MASTER") or LOCAL)
 
 
 def _remote(options: SessionOptions) -> Remote | None:
+    """Return the server of Spark Connect where a session that is made will be, if it is one."""
     if options.remote is not None:
         return Remote.parse("{remote}", options.remote)
     url = None if options.master is not None else os.environ.get(OwnSecret.SPARK_REMOTE)

@@ -79,7 +79,7 @@ def append(
             "snapshots are of the clusters that they name; leave --all, --cluster and --bootstrap-server out"
         )
     if snapshots:
-        from quotaform.fleet.snapshot import find_snapshots, read_snapshots
+        from quotaform.fleet.data_source import find_snapshots, read_snapshots
 
         read: Callable[[SparkSession], DataFrame] = partial(read_snapshots, paths=find_snapshots(snapshots))
     else:

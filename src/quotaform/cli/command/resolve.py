@@ -157,8 +157,7 @@ def _resolve_on_spark(
 ) -> TableReport | Sequence[Entity]:
     """Resolve principals into a table; without one, return them, if they are few enough to be printed."""
     session = engine.installed()
-    from quotaform.fleet.principals import require_files
-    from quotaform.fleet.resolve import OutputTarget, few_principals, write_resolved
+    from quotaform.fleet.principals import OutputTarget, few_principals, require_files, write_resolved
 
     require_files(principals, session)
     warn = console.warn_of

@@ -43,8 +43,9 @@ from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.cluster.wire.message import DescribeResponse, MalformedError
 from quotaform.desired.writer import is_removable
 from quotaform.drift import alert as drift_alert
-from quotaform.drift.alert import DriftAlerts, Receiver
+from quotaform.drift.alert import DriftReporter, Receiver
 from quotaform.drift.drift import Drift, make_drift
+from quotaform.drift.metric import MetricStore
 from quotaform.drift.records import load_notify_state
 from quotaform.drift.report import render_drift
 from quotaform.http.client import Retry, asked_wait, send_again
@@ -260,7 +261,8 @@ def of_notified(text: str) -> Iterator[str]:
             if "damaged" in flags:
                 path.write_text("{")
                 flags.remove("damaged")
-            alerts = DriftAlerts(
+            alerts = DriftReporter(
+                metrics=MetricStore(lambda _: None, posted.append),
                 receivers=tuple(map(Receiver.parse, urls)),
                 state_path=None if "stateless" in flags else path,
                 notifies_failures="failures" in flags,

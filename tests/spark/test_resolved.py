@@ -228,9 +228,11 @@ def test_rows_from_which_no_request_comes_are_counted_and_the_first_are_shown(
     rows: list[Any] = [("a", None, "10.0.0.1"), ("", "x", None), (None, None, "")]
     path = str(tmp_path / "p.parquet")
     principal_table(spark, rows).write.parquet(path)
-    assert problems(spark, path) == [
-        f"{path}: error: 1 row with an ip and a user or client-id, which cannot be combined: "
+    (problem,) = problems(spark, path)
+    assert problem.startswith(f"{path}: error: 3 rows cannot be used, such as ")
+    for row in (
         'user "a", client_id null, ip "10.0.0.1"',
-        f'{path}: error: 1 row with an empty user; only a client-id can be empty: user "", client_id "x", ip null',
-        f'{path}: error: 1 row with an empty ip; only a client-id can be empty: user null, client_id null, ip ""',
-    ]
+        'user "", client_id "x", ip null',
+        'user null, client_id null, ip ""',
+    ):
+        assert row in problem

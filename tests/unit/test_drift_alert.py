@@ -15,8 +15,9 @@ from jsonschema import Draft7Validator
 from msgspec import structs
 
 from quotaform.drift import alert as drift_alert
-from quotaform.drift.alert import DriftAlerts, Receiver
+from quotaform.drift.alert import DriftReporter, Receiver
 from quotaform.drift.drift import Drift, make_drift
+from quotaform.drift.metric import MetricStore
 from quotaform.drift.records import (
     ClusterState,
     NotificationEvent,
@@ -69,14 +70,17 @@ def posts(monkeypatch: pytest.MonkeyPatch) -> Posts:
     return posts
 
 
-def notify(alerts: DriftAlerts, drift: Drift, cluster: str = "lab") -> bool:
+def notify(alerts: DriftReporter, drift: Drift, cluster: str = "lab") -> bool:
     alerts.record(cluster, drift)
     return alerts.notify(cluster, drift, None)
 
 
-def alerts_of(warnings: list[str], path: Path | None = None, clock: Clock | None = None) -> DriftAlerts:
+def alerts_of(warnings: list[str], path: Path | None = None, clock: Clock | None = None) -> DriftReporter:
     receivers = (Receiver.parse(URL),)
-    return DriftAlerts(receivers=receivers, state_path=path, clock=clock or Clock(), warn=warnings.append)
+    metrics = MetricStore(lambda _: None, warnings.append)
+    return DriftReporter(
+        metrics=metrics, receivers=receivers, state_path=path, clock=clock or Clock(), warn=warnings.append
+    )
 
 
 def test_a_receiver_that_is_down_does_not_hold_up_other_clusters(posts: Posts) -> None:

@@ -13,7 +13,7 @@ import pytest
 from quotaform.cli.console import Console
 from quotaform.cli.option.output import Output
 from quotaform.cli.present import TableOutput, report_saved_files
-from quotaform.drift.alert import DriftAlerts
+from quotaform.drift.alert import DriftReporter
 from quotaform.drift.metric import MetricStore
 from quotaform.model.errors import FileReadError
 from quotaform.model.text import MIB
@@ -181,8 +181,8 @@ def test_a_state_and_metrics_that_are_written_without_the_lock_are_reported(
     monkeypatch.setattr(files, "_MOST_SECONDS", 0.05)
     state, metrics = tmp_path / "state.json", tmp_path / "q.prom"
     warnings: list[str] = []
-    alerts = DriftAlerts(state_path=state, clock=Clock(), warn=warnings.append)
     store = MetricStore(lambda _: metrics, warnings.append)
+    alerts = DriftReporter(metrics=store, state_path=state, clock=Clock(), warn=warnings.append)
     with update_lock(tmp_path / "other"):
         for _ in range(2):
             alerts.record("lab", example_drift())

@@ -19,7 +19,7 @@ import pytest
 from quotaform.desired.config import Cluster, Config
 from quotaform.desired.loader import LoadedFiles
 from quotaform.drift import watch as watch_module
-from quotaform.drift.alert import DriftAlerts, DriftReporter
+from quotaform.drift.alert import DriftReporter
 from quotaform.drift.metric import MetricSample, MetricStore
 from quotaform.drift.watch import Watch, WatchedFiles
 from quotaform.model.entity import Entity
@@ -96,8 +96,8 @@ class World:
             files=WatchedFiles(request, choose),
             reporter=DriftReporter(
                 metrics=MetricStore(lambda _: self.metrics, self.warn),
-                alerts=DriftAlerts(clock=self.clock, warn=self.warn),
                 clock=self.clock,
+                warn=self.warn,
             ),
             connect=self.connect,
             clock=self.clock,

@@ -117,21 +117,71 @@ _PAUSE: Final = 60.0
 """For how many seconds a receiver that could not be reached is not tried again, for whatever cluster."""
 
 
-class DriftAlerts(Struct, kw_only=True):
-    """Notifies receivers of what is new about clusters; threads may share it, and processes its state file."""
+class DriftReporter(Struct, kw_only=True):
+    """Writes metrics, and notifies receivers of what is new about clusters; threads may share it, processes its files.
 
+    `warn` is called with what went wrong, which changes the result of no run.
+    """
+
+    metrics: MetricStore
     receivers: tuple[Receiver, ...] = ()
     state_path: Path | None = None  # The file that keeps what they were notified of; `None`: the process remembers it
     notifies_failures: bool = False  # Whether they are notified of a check that failed
     key: Secret | None = None  # What notifications are signed with, if anything
     run: str | None = None  # The address of the run's log, if a CI system says it
     clock: Clock
-    warn: Callable[[str], None]  # Called with what went wrong, which changes the result of no run
+    warn: Callable[[str], None]
     _states: dict[str, ClusterState] = field(default_factory=dict)
     _kept: frozenset[str] | None = None
     _failing: dict[str, float] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
     _said: dict[str, str | None] = field(default_factory=dict)  # What is wrong with the file, by what was done with it
+
+    def report(
+        self, outcomes: Sequence[ClusterOutcome[Drift]], seconds: float, *, only: Collection[str] | None = None
+    ) -> None:
+        """Notify receivers of what a run found, and write metrics, also when an interrupt ends the notifying.
+
+        `only` holds all clusters that there are, if nothing is to be kept of others. Raises `QuotaformError` if metrics
+        cannot be written; receivers were notified.
+        """
+        if only is not None:
+            self.keep_only(only)
+        try:
+            self.take_up(outcomes, seconds)
+        finally:
+            self.metrics.write(only=only)
+
+    def take_up(self, outcomes: Sequence[ClusterOutcome[Drift]], seconds: float) -> None:
+        """Notify receivers of what a run found, which may take long; `metrics.write` is left to the caller.
+
+        An outcome that an interrupt left unread is left out. `seconds` is how long the run took.
+        """
+        found = {
+            outcome.cluster: known_drift(outcome) for outcome in outcomes if not isinstance(outcome.error, NotReadError)
+        }
+        runs = []
+        for cluster, (drift, _) in found.items():
+            first_seen = None if drift is None else self.record(cluster, drift)
+            run = RunFacts(
+                cluster=cluster,
+                finished_at=round(self.clock.now().timestamp(), 3),
+                duration=seconds,
+                drift=drift,
+                first_seen=None if first_seen is None else datetime.fromisoformat(first_seen).timestamp(),
+            )
+            runs.append(run)
+        self.metrics.add(runs)
+        if self.receivers:
+            told = [replace(run, is_notified=self.notify(run.cluster, *found[run.cluster])) for run in runs]
+            self.metrics.add(told)
+
+    def clusters_known(self, metric_files: Iterable[Path], patterns: Sequence[str] = ()) -> set[str]:
+        """Return the clusters of earlier runs, of which files of metrics or the state know; those that globs match."""
+        with self._lock:
+            remembered = self._states if self.state_path is None else self._read(self.state_path)
+        known = self.metrics.clusters_in(metric_files).union(remembered)
+        return {name for name in known if not patterns or any(matches_glob(name, pattern) for pattern in patterns)}
 
     def record(self, cluster: str, drift: Drift) -> str | None:
         """Record what was found on a cluster, and return since when there has been drift, if there is any."""
@@ -169,11 +219,6 @@ class DriftAlerts(Struct, kw_only=True):
                 known = states.get(cluster, ClusterState())
                 states[cluster] = replace(known, notified={**known.notified, receiver.id: notified.after(drift)})
         return is_delivered
-
-    def clusters_remembered(self) -> frozenset[str]:
-        """Return the clusters that the state file holds."""
-        with self._lock:
-            return frozenset(self._states if self.state_path is None else self._read(self.state_path))
 
     def keep_only(self, clusters: Collection[str]) -> None:
         """Forget all clusters but some, and receivers that are not notified any more."""
@@ -247,58 +292,6 @@ class DriftAlerts(Struct, kw_only=True):
         if problem is not None and problem != self._said.get(what):
             self.warn(problem)
         self._said[what] = problem
-
-
-class DriftReporter(Struct, frozen=True):
-    """Writes metrics and notifies receivers."""
-
-    metrics: MetricStore
-    alerts: DriftAlerts
-    clock: Clock
-
-    def report(
-        self, outcomes: Sequence[ClusterOutcome[Drift]], seconds: float, *, only: Collection[str] | None = None
-    ) -> None:
-        """Notify receivers of what a run found, and write metrics, also when an interrupt ends the notifying.
-
-        `only` holds all clusters that there are, if nothing is to be kept of others. Raises `QuotaformError` if metrics
-        cannot be written; receivers were notified.
-        """
-        if only is not None:
-            self.alerts.keep_only(only)
-        try:
-            self.take_up(outcomes, seconds)
-        finally:
-            self.metrics.write(only=only)
-
-    def take_up(self, outcomes: Sequence[ClusterOutcome[Drift]], seconds: float) -> None:
-        """Notify receivers of what a run found, which may take long; `metrics.write` is left to the caller.
-
-        An outcome that an interrupt left unread is left out. `seconds` is how long the run took.
-        """
-        found = {
-            outcome.cluster: known_drift(outcome) for outcome in outcomes if not isinstance(outcome.error, NotReadError)
-        }
-        runs = []
-        for cluster, (drift, _) in found.items():
-            first_seen = None if drift is None else self.alerts.record(cluster, drift)
-            run = RunFacts(
-                cluster=cluster,
-                finished_at=round(self.clock.now().timestamp(), 3),
-                duration=seconds,
-                drift=drift,
-                first_seen=None if first_seen is None else datetime.fromisoformat(first_seen).timestamp(),
-            )
-            runs.append(run)
-        self.metrics.add(runs)
-        if self.alerts.receivers:
-            told = [replace(run, is_notified=self.alerts.notify(run.cluster, *found[run.cluster])) for run in runs]
-            self.metrics.add(told)
-
-    def clusters_known(self, metric_files: Iterable[Path], patterns: Sequence[str] = ()) -> set[str]:
-        """Return the clusters of earlier runs, of which files of metrics or the state know; those that globs match."""
-        known = self.metrics.clusters_in(metric_files) | self.alerts.clusters_remembered()
-        return {name for name in known if not patterns or any(matches_glob(name, pattern) for pattern in patterns)}
 
 
 def known_drift(outcome: ClusterOutcome[Drift]) -> tuple[Drift | None, str | None]:

@@ -246,7 +246,7 @@ class Watch(Struct):
             self._clusters = {name: self._clusters.get(name) or ClusterWatch() for name in names}
         self.reporter.metrics.keep_only(names)
         if self.is_alone:
-            self.reporter.alerts.keep_only(names)
+            self.reporter.keep_only(names)
         return self._state
 
     def _check(self, state: WatchedState, cluster: Cluster) -> None:

@@ -464,22 +464,24 @@ def cluster_changes(cluster: str, rows: Sequence[PlanRow]) -> tuple[str, dict[En
     changes: dict[Entity, list[Change]] = {}
     ids = {row["cluster_id"] for row in rows}
     for row in rows:
-        if missing := [name for name in _NEVER_NULL if row[name] is None]:
-            raise _invalid(cluster, row, f"{missing[0]} is null")
-        if len(ids) > 1:
-            raise _invalid(cluster, row, f"the rows of the cluster have {len(ids)} ids")
+        if problem := _problem(row, len(ids), changes):
+            where = [f"cluster {spell_name(cluster)}"]
+            where += [f"{name} {quote(row[name])}" for name in ("entity_key", "key") if row[name] is not None]
+            raise QuotaformError(f"{', '.join(where)}: {problem}; nothing was written to the cluster")
         entity = Entity(dict(row["entity"]))
-        own = changes.setdefault(entity, [])
-        if any(change.key == row["key"] for change in own):
-            raise _invalid(cluster, row, "is in more than one row")
-        if problem := _problem(entity, row):
-            raise _invalid(cluster, row, problem)
-        own.append(Change(entity, row["key"], row["before"], row["after"]))
+        changes.setdefault(entity, []).append(Change(entity, row["key"], row["before"], row["after"]))
     return ids.pop(), changes
 
 
-def _problem(entity: Entity, row: PlanRow) -> str | None:
-    """Return what is wrong with a row of which nothing is null."""
+def _problem(row: PlanRow, ids: int, earlier: Mapping[Entity, Sequence[Change]]) -> str | None:
+    """Return what is wrong with a row of a cluster that has so many ids; `earlier` holds the rows before it."""
+    if missing := [name for name in _NEVER_NULL if row[name] is None]:
+        return f"{missing[0]} is null"
+    if ids > 1:
+        return f"the rows of the cluster have {ids} ids"
+    entity = Entity(dict(row["entity"]))
+    if any(change.key == row["key"] for change in earlier.get(entity, ())):
+        return "is in more than one row"
     if entity.address != row["entity_key"]:
         return f"entity_key is not that of the entity, which is {entity.address}"
     if found := entity_problem(entity):
@@ -487,9 +489,3 @@ def _problem(entity: Entity, row: PlanRow) -> str | None:
     if found := value_problem(entity.types, row["key"], row["after"]):
         return f"{found[0]} {found[1]}"
     return "before and after are the same" if same_value(row["before"], row["after"]) else None
-
-
-def _invalid(cluster: str, row: PlanRow, problem: str) -> QuotaformError:
-    where = [f"cluster {spell_name(cluster)}"]
-    where += [f"{name} {quote(row[name])}" for name in ("entity_key", "key") if row[name] is not None]
-    return QuotaformError(f"{', '.join(where)}: {problem}; nothing was written to the cluster")

@@ -28,13 +28,12 @@ from pyspark.sql.types import StringType
 
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.table import NO_PATH, format_of, is_of_spark, located, reason_of, table_problem
-from quotaform.model import rule
 from quotaform.model.entity import CLIENT_ID, IP, KNOWN_TYPES, USER, Entity, read_name, spell_name
-from quotaform.model.errors import ArgumentError, InvalidFilesError
-from quotaform.model.finding import Location
+from quotaform.model.errors import ArgumentError
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.text import inert, listed, option_of, quote
+from quotaform.report.text import counted
 from quotaform.repository.gateway import open_pinned_gateway
 from quotaform.resolve.request_file import COLUMNS, RequestFile, nameless_note, read_header, unreadable, unusable
 from quotaform.resolve.resolve import AssumedPlan, KeyCount, ResolveHeader, ResolveOptions, TableReport
@@ -84,7 +83,7 @@ def require_files(name: str, session: SessionOptions) -> None:
 
 
 _SHOWN: Final = 3
-"""How many rows of each kind of problem are shown."""
+"""How many rows that cannot be used are shown."""
 
 
 def load_principals(
@@ -97,33 +96,27 @@ def load_principals(
     `warn`: called with a sentence about rows that name no client, which are left out. `cluster`: the one of which those
     are meant, if the table has a column `cluster`; `None` for all. Raises `InvalidFilesError`: It cannot be read, does
     not have the columns, or has no principals, or rows from which no request can come: with an ip as well as a user or
-    client-id, with an empty user or ip, or not readable. It counts them and shows the first.
+    client-id, with an empty user or ip, or not readable. It counts them and shows some.
     """
     rows, of = _read(spark, name), ""
     if cluster is not None and CLUSTER in rows.columns:
         rows, of = rows.where(f.col(CLUSTER) == cluster), f" of cluster {quote(cluster)}"
     has_client, is_ip = f.col(_USER).isNotNull() | f.col(_CLIENT).isNotNull(), f.col(_IP).isNotNull()
-    is_read = f.col(BROKEN).isNull()
-    problems = {
-        "cannot be read or have another number of fields than the first line": ~is_read,
-        "with an ip and a user or client-id, which cannot be combined": is_ip & has_client,
-        "with an empty user; only a client-id can be empty": f.col(_USER) == "",
-        "with an empty ip; only a client-id can be empty": f.col(_IP) == "",
-    }
-    conditions = [has_client & ~is_ip, is_ip, is_read & ~has_client & ~is_ip, *problems.values()]
+    # Of a text file, one that cannot be read or has another number of fields than the first line.
+    is_broken = f.col(BROKEN).isNotNull()
+    wrong = is_broken | (is_ip & has_client) | (f.col(_USER) == "") | (f.col(_IP) == "")
+    conditions = [has_client & ~is_ip, is_ip, ~is_broken & ~has_client & ~is_ip, wrong]
     [counts] = rows.agg(*(f.count_if(each).alias(str(place)) for place, each in enumerate(conditions))).collect()
-    clients, ips, nameless, *wrong = counts
-    findings = []
-    for (text, condition), count in zip(problems.items(), wrong, strict=True):
-        if count:
-            shown = "; ".join(map(_shown, rows.where(condition).limit(_SHOWN).collect()))
-            number = "1 row" if count == 1 else f"{count:,} rows"
-            first = "" if count == 1 else "the first are " if count > _SHOWN else "they are "
-            findings.append(f"{number} {text}: {first}{shown}")
-    if not (findings or clients or ips):
-        findings.append(f"there are no principals{of} in it")
-    if findings:
-        raise InvalidFilesError([rule.REQUESTS.finding(text, location=Location(name)) for text in findings])
+    clients, ips, nameless, unread = counts
+    if unread:
+        shown = "; ".join(map(_shown, rows.where(wrong).limit(_SHOWN).collect()))
+        raise unusable(
+            name,
+            f"{counted(unread, 'row')} cannot be used, such as {shown}; a row has a user, a client_id or both, or an "
+            "ip, and of these only a client_id can be empty",
+        )
+    if not clients and not ips:
+        raise unusable(name, f"there are no principals{of} in it")
     if nameless:
         warn(nameless_note(name, nameless))
         rows = rows.where(has_client | is_ip)

@@ -28,7 +28,7 @@ from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.text import MIB, inert, option_of, require_type
 from quotaform.model.variable import OwnSecret
 from quotaform.repository.cluster_work import repeated
-from quotaform.system.executable import JavaCommand, JavaLocation, find_java_commands, major_version
+from quotaform.system.executable import JavaLocation, find_java_commands, major_version
 from quotaform.system.process import held_signals
 
 if TYPE_CHECKING:
@@ -291,23 +291,22 @@ def require_java() -> None:
     java = next(find_java_commands(), None)
     remedy = f"install a JDK {MINIMUM} or newer and put its java on the PATH or set JAVA_HOME"
     if java is None:
-        problem: str | None = "there is no java on the PATH, and JAVA_HOME is not set"
-    elif java.place is JavaLocation.JAVA_HOME:
-        problem = _java_problem(java, f"the Java of JAVA_HOME ({java.home})")
-        remedy = f"set JAVA_HOME to a JDK {MINIMUM} or newer, or unset it to use the java on the PATH"
+        problem = "there is no java on the PATH, and JAVA_HOME is not set"
     else:
-        problem = _java_problem(java, f"the java on the PATH ({java.path})")
-    if problem is not None:
-        raise EngineError(f"The Spark engine needs a JDK {MINIMUM} or newer: {problem}; {remedy}.")
-
-
-def _java_problem(java: JavaCommand, name: str) -> str | None:
-    # One question answers both the version (java.base@17.0.15) and the modules; Java 8 does not know it.
-    asked = java.ask("--list-modules")
-    if asked is None:
-        return f"{name} does not run"
-    modules = dict(line.partition("@")[::2] for line in asked.stdout.splitlines())
-    version = modules.get("java.base", "")
-    if major_version(version) < MINIMUM:
-        return f"{name} is Java {version}" if version else f"{name} is older than {MINIMUM} or does not run"
-    return None if _NEEDED in modules else f"{name} is a runtime without the module {_NEEDED}"
+        name = f"the java on the PATH ({java.path})"
+        if java.place is JavaLocation.JAVA_HOME:
+            name = f"the Java of JAVA_HOME ({java.home})"
+            remedy = f"set JAVA_HOME to a JDK {MINIMUM} or newer, or unset it to use the java on the PATH"
+        # One question answers both the version (java.base@17.0.15) and the modules; Java 8 does not know it.
+        asked = java.ask("--list-modules")
+        modules = {} if asked is None else dict(line.partition("@")[::2] for line in asked.stdout.splitlines())
+        version = modules.get("java.base", "")
+        if major_version(version) >= MINIMUM and _NEEDED in modules:
+            return
+        if asked is None:
+            problem = f"{name} does not run"
+        elif major_version(version) >= MINIMUM:
+            problem = f"{name} is a runtime without the module {_NEEDED}"
+        else:
+            problem = f"{name} is Java {version}" if version else f"{name} is older than {MINIMUM} or does not run"
+    raise EngineError(f"The Spark engine needs a JDK {MINIMUM} or newer: {problem}; {remedy}.")

@@ -63,7 +63,7 @@ class Alerting:
     def reporter(self, clusters: Sequence[str], warn: Callable[[str], None]) -> DriftReporter:
         """Return what writes metrics and notifies."""
         from quotaform.apply.audit import read_run
-        from quotaform.drift.alert import DriftAlerts, DriftReporter
+        from quotaform.drift.alert import DriftReporter
         from quotaform.drift.metric import MetricStore
         from quotaform.system.clock import SYSTEM_CLOCK
 
@@ -85,7 +85,8 @@ class Alerting:
         def metric_path(cluster: str) -> Path | None:
             return None if self.metrics is None else Path(self.metrics.replace(PLACEHOLDER, file_name(cluster)))
 
-        alerts = DriftAlerts(
+        return DriftReporter(
+            metrics=MetricStore(metric_path, warn),
             receivers=receivers,
             state_path=self.notify_state,
             notifies_failures=self.notify_failures,
@@ -94,7 +95,6 @@ class Alerting:
             clock=SYSTEM_CLOCK,
             warn=warn,
         )
-        return DriftReporter(metrics=MetricStore(metric_path, warn), alerts=alerts, clock=SYSTEM_CLOCK)
 
     def metric_files(self) -> list[Path]:
         """Return the files of `--metrics` that earlier runs may have written."""

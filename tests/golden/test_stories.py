@@ -37,7 +37,7 @@ from quotaform.model.entity import Entity, parse_address
 from quotaform.model.errors import ClusterError
 from quotaform.model.quotas import Values
 from quotaform.plan.plan import PlanOptions, PlanSource
-from quotaform.plan.receipt import Receipt, Result
+from quotaform.plan.receipt import Result
 from quotaform.plan.receipt_file import last_receipt, receipt_path, write_receipt
 from quotaform.repository.repository import Repository
 from quotaform.system.process import TerminatedError
@@ -463,9 +463,8 @@ class Story:
         )
         plan = plan_of({first: {PRODUCER: float(MIB)}, **held}, held, header=header)
         finished = said.get("finished", "2026-11-20T09:00:01Z")
-        receipt = receipt_of(plan, Result(said.get("result", "applied")), finished_at=finished)
-        if "state" in said:
-            receipt = Receipt.started(plan, applied_by="ann", at=finished, run=None)
+        result = Result.UNKNOWN if "state" in said else Result(said.get("result", "applied"))
+        receipt = receipt_of(plan, result, finished_at=finished, is_started="state" in said)
         if not name.startswith("day-"):
             self.file(name, dumped_receipt(receipt))
             return

@@ -25,7 +25,6 @@ from quotaform.model.quotas import Base
 from quotaform.plan.receipt import (
     HEAD,
     RECEIPT_LISTS,
-    Receipt,
     ReceiptSource,
     Result,
     Run,
@@ -42,7 +41,7 @@ ALICE = Entity(user="alice")
 PLAN = plan_of({ALICE: {PRODUCER: 2.0}, Entity(user="bob"): {PRODUCER: 3.0, CONSUMER: 4.0}}, {ALICE: {PRODUCER: 1.0}})
 SEVEN = plan_of({Entity(user=f"u{number}"): {PRODUCER: 1.0} for number in range(7)}, {})
 BASE = Base(ref="origin/main", commit="a91be02")
-STARTED = Receipt.started(PLAN, applied={ALICE}, applied_by="alice", at="2026-11-20T09:13:00Z", run=None)
+STARTED = receipt_of(PLAN, Result.ALREADY_APPLIED, Result.UNKNOWN, is_started=True)
 
 
 @settings(max_examples=60)

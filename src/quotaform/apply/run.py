@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from re import compile as regex
@@ -50,7 +50,7 @@ from quotaform.model.outcome import ClusterOutcome, Kept, Progress, loaded, no_p
 from quotaform.model.quotas import Action, Cause
 from quotaform.model.text import listed, quote, require_items
 from quotaform.plan.plan import EntityChange, Plan
-from quotaform.plan.receipt import Receipt
+from quotaform.plan.receipt import EntityResult, Receipt, Result
 from quotaform.plan.receipt_file import load_plan_file
 from quotaform.repository.cluster_work import Connect
 from quotaform.repository.gateway import open_gateway, require_pinned
@@ -187,17 +187,6 @@ def require_recent(plan: Plan, longest: timedelta | None, clock: Clock = SYSTEM_
     raise StaleError(f"the plan was made at {created_at}, {problem}; nothing was written: make a new plan")
 
 
-@contextmanager
-def noting_nothing_written(has_written: Callable[[], bool]) -> Iterator[None]:
-    """Note on an interrupt that nothing was written, unless something was or may have been."""
-    try:
-        yield
-    except KeyboardInterrupt as interrupt:
-        if not has_written():
-            interrupt.add_note("nothing was written")
-        raise
-
-
 def require_approved(
     plans: Sequence[ClusterPlan[Any]],
     audit: AuditFile,
@@ -208,12 +197,10 @@ def require_approved(
 ) -> None:
     """Make sure that plans are what was approved; that one is refused is noted in the audit log.
 
-    `problems` are why saved ones must not be applied. `expect_plan_id` is the id of the plan that was approved
-    elsewhere. `approve` is called with the plans that would change something; it refuses them by a `NotApprovedError`,
-    or by returning anything but `None` and `True`.
+    `problems` are why saved ones must not be applied. `approve` is called with the plans that would change something;
+    it refuses them by a `NotApprovedError`, or by returning anything but `None` and `True`.
 
-    Raises `NotApprovedError`, `UsageError` if there is an expected id and not one plan, and `PlanIdError` if it is
-    another one.
+    Raises `NotApprovedError`, `UsageError` if there is an expected id and not one plan, or `PlanIdError`.
     """
     with audit.refusals([each.plan for each in plans]):
         if expect_plan_id is not None:
@@ -352,20 +339,29 @@ def apply_plan(
     whatever happens: a lost connection, an interrupt, an internal error. Signals are held back meanwhile, but where
     the cluster is waited for.
 
-    `pinned_id`: the id that quotaform.yaml pins the cluster to, if it does. `keeper`: saves the started receipt before
-    the first change is sent, which may end the apply, then that of what was done, which no signal interrupts, and shows
-    it, which a second signal interrupts. `applier`: who applies it; by default the user who runs this process.
+    `keeper` saves the started receipt before the first change is sent, which may end the apply, then that of what was
+    done, which no signal interrupts, and shows it, which a second signal interrupts. `applier` is by default the user
+    who runs this process.
 
-    Raises `BlockedError` if something in the plan blocks it; `StaleError` if the cluster is another one, or no longer
-    holds what the plan says; `BlockedError` if the broker's dry run refused entities; `ClusterError` if the cluster
-    could not be read or did not answer the dry run; `KeyboardInterrupt`: Before anything was sent; or a signal came
-    when the receipt was made already, and it was kept.
+    Raises as `check_plan` does, and `KeyboardInterrupt` before anything was sent, or when the receipt was kept.
     """
     at = timestamp(clock)
     applier, keeper = applier or Applier.current(), keeper or ReceiptKeeper(None)
     freshness = check_plan(plan, gateway, progress, pinned_id=pinned_id, clock=clock)
     applied = {change.entity for change in freshness.applied}
-    receipt = Receipt.started(plan, applied=applied, applied_by=applier.name, at=at, run=applier.run)
+    planned = [
+        EntityResult.of(each, Result.ALREADY_APPLIED if each.entity in applied else Result.UNKNOWN)
+        for each in plan.changes
+    ]
+    receipt = Receipt(
+        plan=plan,
+        results=tuple(planned),
+        applied_by=applier.name,
+        started_at=at,
+        finished_at=at,
+        run=applier.run,
+        is_started=True,
+    )
     pending = sorted(freshness.pending, key=lambda change: change.action is Action.DELETE)
     with held_signals(holds_all=True) as signals:
         if pending:

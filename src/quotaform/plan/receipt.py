@@ -7,7 +7,7 @@ Format 1.3, `schemas/receipt.schema.json`. Like a plan file, it is verified when
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal, Self
@@ -132,28 +132,6 @@ class Receipt(Struct, frozen=True, kw_only=True):
     internal_error: str | None = None  # The error in quotaform that cut it short, if one did
     run: Run | None = None  # The job of a CI system that applied it, if one did
     is_started: bool = False  # Whether it is a started receipt, made before the first change was sent
-
-    @classmethod
-    def started(
-        cls, plan: Plan, *, applied: Collection[Entity] = (), applied_by: str, at: str, run: Run | None
-    ) -> Receipt:
-        """Return the receipt to write before the first change is sent, whose end is not known yet.
-
-        `applied` holds the entities that hold what the plan says already. `at` is the time, ISO 8601 UTC.
-        """
-        results = [
-            EntityResult.of(each, Result.ALREADY_APPLIED if each.entity in applied else Result.UNKNOWN)
-            for each in plan.changes
-        ]
-        return cls(
-            plan=plan,
-            results=tuple(results),
-            applied_by=applied_by,
-            started_at=at,
-            finished_at=at,
-            run=run,
-            is_started=True,
-        )
 
     @property
     def interruption(self) -> str | None:

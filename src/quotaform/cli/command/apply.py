@@ -86,7 +86,7 @@ def apply(
     console = output.console
     console.keep_code()
     from quotaform.apply.audit import AuditFile
-    from quotaform.apply.run import noting_nothing_written, read_plan_id
+    from quotaform.apply.run import read_plan_id
 
     given = sources or []
     is_saved = bool(given) and not any(map(is_folder, given))
@@ -112,12 +112,17 @@ def apply(
         receipt_path=receipt,
     )
     covered = run.results.covering(target.literal_names)
-    with noting_nothing_written(lambda: run.has_written), closing(run.audit), covered:
-        if is_saved:
-            return run.apply_saved(given, target, max_age)
-        base = comparison.choose_base(console)
-        request = make_request(target, repository, selecting, base=base, prune=comparison.prune, allow=allow)
-        return run.apply_directory(request, takes_all=target.all_clusters)
+    try:
+        with closing(run.audit), covered:
+            if is_saved:
+                return run.apply_saved(given, target, max_age)
+            base = comparison.choose_base(console)
+            request = make_request(target, repository, selecting, base=base, prune=comparison.prune, allow=allow)
+            return run.apply_directory(request, takes_all=target.all_clusters)
+    except KeyboardInterrupt as interrupt:
+        if not run.has_written:
+            interrupt.add_note("nothing was written")
+        raise
 
 
 class ApplyRun(Struct, kw_only=True):

@@ -27,27 +27,23 @@ from quotaform.plan.check.lint import LintFacts, check_lints
 from quotaform.plan.plan import EntityChange, Plan
 
 
-def check_cluster_id(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """Block a plan for another cluster than the pinned one."""
+def check_reading(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Block a plan for another cluster than the pinned one; warn of each `--select` pattern that matches neither a
+    declared nor a live entity, and that the commit of the files is not known.
+    """
     found = check_pinned_id(plan.header.cluster_name, facts.pinned_id, plan.header.cluster_id, plan.header.snapshot)
     if found is not None:
         yield found
-
-
-def check_selection(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """Warn of each `--select` pattern that matches neither a declared nor a live entity."""
     for glob in facts.selection.without_match(chain(facts.desired, facts.actual)):
         yield rule.NO_MATCH.finding(f"{option_of('select')} {quote(glob)} matches no entity")
-
-
-def check_source(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """Warn that the commit of the files is not known."""
     if facts.source_problem:
         yield rule.UNKNOWN_COMMIT.finding(f"the commit of the files is not known: {facts.source_problem}")
 
 
 def check_removed(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """Warn of each entity that is on the cluster and that the files declared before."""
+    """Warn of each live entity that the files declared before; note each part of the earlier files that was not
+    searched for such.
+    """
     for item in plan.unmanaged:
         removal = facts.removed.removals.get(item.entity) if item.in_scope else None
         if removal is not None:
@@ -58,20 +54,13 @@ def check_removed(plan: Plan, facts: Facts) -> Iterator[Finding]:
                 address=item.entity.address,
                 location=Location(removal.file) if removal.file_exists else None,
             )
-
-
-def check_history(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """Note each part of the earlier files that was not searched for removed entities."""
     for part in facts.removed.not_searched:
         commit = (part.commit or "")[:7]
+        what = f"earlier files than those of {commit} were" if commit else "earlier files were"
         if part.file is not None:
             more = f" and {part.count - 1:,} more" if part.count > 1 else ""
-            what = f"{inert(part.file)} at {commit}{more}: not searched for removed entities"
-        elif commit:
-            what = f"earlier files were searched for removed entities only up to {commit}"
-        else:
-            what = "earlier files were not searched for removed entities"
-        yield rule.HISTORY_NOT_SEARCHED.finding(f"{what}: {part.reason}")
+            what = f"{inert(part.file)} at {commit}{more}:"
+        yield rule.HISTORY_NOT_SEARCHED.finding(f"{what} not searched for removed entities: {part.reason}")
 
 
 def check_revert(plan: Plan, facts: Facts) -> Iterator[Finding]:
@@ -241,11 +230,8 @@ def check_plan_policies(plan: Plan, facts: Facts) -> Iterable[Finding]:
 
 
 CHECKS: Final[tuple[Check, ...]] = (
-    check_cluster_id,
-    check_selection,
-    check_source,
+    check_reading,
     check_removed,
-    check_history,
     check_plan_lints,
     check_plan_policies,
     lambda plan, facts: facts.base.findings,

@@ -2,8 +2,8 @@
 applied. To add a guard:
 
 1. write its row in `quotaform.model.rule`, as `_allowable` if `--allow` lifts it, else `_blocking`;
-2. write its function here: with `@change_guard` if it follows from the changes and the limits alone, so that it is
-   found again when a plan file is read, else with `@guard`; and its cases in `tests/golden/rules-guard.txt`;
+2. write its function here, and list it in `_CHANGE_GUARDS` if it follows from the changes and the limits alone, so
+   that it is found again when a plan file is read, else in `GUARDS`; its cases are in `tests/golden/rules-guard.txt`;
 3. a limit of its own is a field of `GuardLimits` (`quotaform.model.settings`, with what is looser), of the schema and
    the reader of quotaform.yaml, and of `GuardsRecord`, in which a plan file keeps it.
 
@@ -189,27 +189,13 @@ class Facts(Struct, frozen=True, kw_only=True):
     capacity: Capacity = field(default_factory=Capacity)
 
 
+_LEAST_LOST: Final = 5  # Fewer lost entities than this never block
+_MOST_LOOSER: Final = 20
+
 Check: TypeAlias = Callable[[Plan, Facts], Iterable[Finding]]
 ChangeGuard: TypeAlias = Callable[[Plan, GuardLimits], Iterable[Finding]]
 
-GUARDS: Final[list[Check]] = []
-"""All guards, in the order of this file."""
-_CHANGE_GUARDS: Final[list[ChangeGuard]] = []
 
-
-def guard(check: Check) -> Check:
-    """List a function among the guards."""
-    GUARDS.append(check)
-    return check
-
-
-def change_guard(check: ChangeGuard) -> ChangeGuard:
-    """List a function among the guards that follow from a plan and its limits alone."""
-    _CHANGE_GUARDS.append(check)
-    return check
-
-
-@guard
 def check_same_cluster(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Warn of a plan for a cluster whose id quotaform.yaml pins for another name."""
     other = facts.other_pin if plan.header.snapshot is None else None
@@ -217,7 +203,6 @@ def check_same_cluster(plan: Plan, facts: Facts) -> Iterator[Finding]:
         yield rule.SAME_CLUSTER.finding(_names(plan, other))
 
 
-@guard
 def check_empty(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Block a plan of files that declare nothing at all: an emptied directory must not look like a decision."""
     if not facts.desired and facts.revert is None:
@@ -225,11 +210,6 @@ def check_empty(plan: Plan, facts: Facts) -> Iterator[Finding]:
         yield rule.EMPTY.finding(facts.missing or f"the files declare no entries for cluster {name}")
 
 
-_LEAST_LOST: Final = 5
-"""Fewer lost entities than this never block."""
-
-
-@guard
 def check_shrink(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Block a plan of files that declare far fewer entities than the base; what they say must go is not missing."""
     base = facts.base.declared
@@ -247,10 +227,6 @@ def check_shrink(plan: Plan, facts: Facts) -> Iterator[Finding]:
         )
 
 
-_MOST_LOOSER: Final = 20
-
-
-@guard
 def check_loosened(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Block a plan of files that loosen the guards against the base: no change may switch off its own guards."""
     base, problem = facts.base.safeguards, facts.base.safeguards_problem
@@ -269,17 +245,6 @@ def check_loosened(plan: Plan, facts: Facts) -> Iterator[Finding]:
             yield rule.GUARDS_LOOSENED.finding(f"{what}: {'; '.join(looser[:_MOST_LOOSER] + more)}")
 
 
-@guard
-def _check_changes(plan: Plan, facts: Facts) -> Iterable[Finding]:
-    return check_changes(plan, facts.safeguards.limits)
-
-
-def check_changes(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
-    """Block what a plan changes too much, as far as that follows from the plan itself."""
-    return chain.from_iterable(check(plan, limits) for check in _CHANGE_GUARDS)
-
-
-@guard
 def check_protected(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Block a plan by which an effective limit of a protected entity becomes half or less, whichever entry does it.
 
@@ -309,7 +274,6 @@ def check_protected(plan: Plan, facts: Facts) -> Iterator[Finding]:
                 yield _halved(entity, limit.key, effect, f" by {source.address}" if source is not None else "")
 
 
-@change_guard
 def check_counts(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
     """Block too many deletions and updates."""
     deleted, updated = plan.count(Action.DELETE), plan.count(Action.UPDATE)
@@ -325,7 +289,6 @@ def _count_finding(row: FindingRule, number: int, managed: int, text: str) -> Fi
     return row.finding(f"{number:,} of {managed:,} {are} would be {text}", number=number)
 
 
-@change_guard
 def check_new_values(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
     """Warn of each value that comes in where another entry applied, and is far from what that says.
 
@@ -357,7 +320,6 @@ def check_new_values(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
         )
 
 
-@change_guard
 def check_defaults(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
     """Block any change of an entity of which every part is a default."""
     done = {Action.CREATE: "created", Action.UPDATE: "changed", Action.DELETE: "deleted"}
@@ -369,7 +331,6 @@ def check_defaults(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
             )
 
 
-@change_guard
 def check_protected_changes(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
     """Block the deletion of a protected entity, and that the plan makes a limit of it half or less."""
     for change in plan.changes:
@@ -398,7 +359,6 @@ def _halved(entity: Entity, key: str, effect: Effect, by: str = "") -> Finding:
     )
 
 
-@change_guard
 def check_values(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
     """Block a value that leaps, and a limit that becomes unlimited."""
     for change in plan.changes:
@@ -414,10 +374,8 @@ def _check_row(change: EntityChange, row: Change, effect: Effect, limits: GuardL
         what, before, after = f"the effective {key}", effect.before.value, effect.after.value
         fallback = "" if effect.after.source is None else f" by {effect.after.source.address}"
     if before is not None and after is not None and is_leap(key, before, after, limits.change_factor):
-        factor = ""
-        if isfinite(before) and min(before, after) > 0 and not is_unlimited(QUOTA_KEYS.get(key), before):
-            low, high = sorted((before, after))
-            factor = f", by a factor of {plain_fraction(round(Fraction(high) / Fraction(low), 1))}"
+        has_factor = isfinite(before) and min(before, after) > 0 and not is_unlimited(QUOTA_KEYS.get(key), before)
+        factor = f", by a factor of {_times(before, after)}" if has_factor else ""
         yield rule.CHANGE_FACTOR.finding(
             f"{what} would change from {shown_limit(key, before)} to {shown_limit(key, after)}{fallback}{factor} "
             f"(limit: less than a factor of {limits.change_factor:,})",
@@ -434,12 +392,9 @@ def _check_row(change: EntityChange, row: Change, effect: Effect, limits: GuardL
         )
 
 
-_TIGHTENING: Final = 2
-"""What is left of an effective limit of a protected entity must be more than one part in so many."""
-_WHOLE_FACTOR: Final = 100
-"""From which factor on its decimals are left out."""
-_ROUNDING: Final = 1e-12
-"""By how much the product of a value and a factor may be off."""
+_TIGHTENING: Final = 2  # What is left of a limit of a protected entity must be more than one part in so many
+_WHOLE_FACTOR: Final = 100  # From which factor on its decimals are left out
+_ROUNDING: Final = 1e-12  # By how much the product of a value and a factor may be off
 
 
 @lru_cache(maxsize=4096)
@@ -492,6 +447,31 @@ def _times(before: float, after: float) -> str:
     low, high = sorted((before, after))
     factor = Fraction(high) / Fraction(low)
     return f"{round(factor):,}" if factor >= _WHOLE_FACTOR else plain_fraction(round(factor, 1))
+
+
+_CHANGE_GUARDS: Final[tuple[ChangeGuard, ...]] = (
+    check_counts,
+    check_new_values,
+    check_defaults,
+    check_protected_changes,
+    check_values,
+)
+
+
+def check_changes(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
+    """Block what a plan changes too much, as far as that follows from the plan itself."""
+    return chain.from_iterable(check(plan, limits) for check in _CHANGE_GUARDS)
+
+
+GUARDS: Final[tuple[Check, ...]] = (
+    check_same_cluster,
+    check_empty,
+    check_shrink,
+    check_loosened,
+    lambda plan, facts: check_changes(plan, facts.safeguards.limits),
+    check_protected,
+)
+"""All guards."""
 
 
 def check_second_plan(first: Plan, second: Plan) -> Finding:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from msgspec import Struct, field, structs
 
@@ -291,6 +291,7 @@ _FORMAT: Final = SealedFormat(
     kind=RECEIPT,
     record=SavedReceipt,
     lists=RECEIPT_LISTS,
+    rows="results",
     noun="receipt",
     command="quotaform apply",
     remedy="use the file that quotaform apply wrote",
@@ -300,11 +301,7 @@ _FORMAT: Final = SealedFormat(
 def receipt_lines(receipt: Receipt | SavedReceipt) -> Iterator[str]:
     """Yield a receipt as JSON in pieces, one line per entity."""
     saved = receipt.saved() if isinstance(receipt, Receipt) else receipt
-    return sealed_lines(_fields(saved), RECEIPT_LISTS)
-
-
-def _fields(receipt: SavedReceipt) -> Iterable[tuple[str, Any]]:
-    return sealed_fields(receipt, RECEIPT_LISTS, results=receipt.results)
+    return sealed_lines(sealed_fields(saved, RECEIPT_LISTS, results=saved.results), RECEIPT_LISTS)
 
 
 def is_started_head(content: bytes) -> bool:
@@ -317,8 +314,7 @@ def load_receipt(text: str | bytes, file: str) -> SavedReceipt:
 
     Raises `SavedFileError` or `SavedFileChangedError`.
     """
-    content = text.encode(errors="replace") if isinstance(text, str) else text
-    return read_sealed(content, file, _FORMAT, _checked, _fields)
+    return read_sealed(text, file, _FORMAT, _checked)
 
 
 def _checked(receipt: SavedReceipt) -> SavedReceipt:

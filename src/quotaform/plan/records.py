@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Final, Self
 
 import msgspec
 from msgspec import structs
@@ -346,6 +346,7 @@ _FORMAT: Final = SealedFormat(
     kind=PLAN,
     record=PlanRecord,
     lists=PLAN_LISTS,
+    rows="changes",
     noun="plan",
     command=f"quotaform plan {option_of('out')}",
     remedy="make a new plan",
@@ -357,7 +358,8 @@ def plan_lines(plan: Plan) -> Iterator[str]:
 
     What is written never has to be in memory whole.
     """
-    return sealed_lines(_fields(_record(plan), map(ChangeRecord.of, plan.changes)), PLAN_LISTS)
+    fields = sealed_fields(_record(plan), PLAN_LISTS, changes=map(ChangeRecord.of, plan.changes))
+    return sealed_lines(fields, PLAN_LISTS)
 
 
 def _record(plan: Plan) -> PlanRecord:
@@ -382,10 +384,6 @@ def _record(plan: Plan) -> PlanRecord:
         unmanaged=list(plan.unmanaged),
         findings=list(plan.findings),
     )
-
-
-def _fields(record: PlanRecord, changes: Iterable[ChangeRecord] | None = None) -> Iterable[tuple[str, Any]]:
-    return sealed_fields(record, PLAN_LISTS, changes=record.changes if changes is None else changes)
 
 
 def load_plan(text: str | bytes, file: str) -> Plan:
@@ -413,5 +411,4 @@ def load_plan(text: str | bytes, file: str) -> Plan:
         require_same(structs.replace(_record(plan), digest=record.digest), record)
         return plan
 
-    content = text.encode(errors="replace") if isinstance(text, str) else text
-    return read_sealed(content, file, _FORMAT, load, _fields)
+    return read_sealed(text, file, _FORMAT, load)

@@ -61,6 +61,7 @@ class SealedFormat(Struct, Generic[R], frozen=True, kw_only=True):
     kind: DocumentKind
     record: type[R]
     lists: Collection[str]  # The fields with a line per item
+    rows: str  # That of them with a record per entity
     noun: str
     command: str
     remedy: str  # What to do about a file that is invalid
@@ -78,25 +79,21 @@ def sealed_fields(record: Record, lists: Collection[str], **made: Iterable[Recor
     ]
 
 
-def read_sealed(
-    content: bytes, file: str, form: SealedFormat[R], load: Callable[[R], T], fields: Callable[[R], Fields]
-) -> T:
+def read_sealed(text: str | bytes, file: str, form: SealedFormat[R], load: Callable[[R], T]) -> T:
     """Return what a document stands for.
 
     `file` is its name, for messages. `load` makes something of the record, and raises a `ShapeError` if that is
-    nothing that is written. `fields` are those of the record, without the digest.
-
-    Raises `SavedFileError` or `SavedFileChangedError`.
+    nothing that is written. Raises `SavedFileError` or `SavedFileChangedError`.
     """
-
+    content = text.encode(errors="replace") if isinstance(text, str) else text
     try:
         with reading(content, form.kind):
             end = seal_start(content)
             if end is None:
                 raise SavedFileChangedError(file, "digest", form.remedy)
             record = decode(content, form.record)
-            is_exact = _has_fields(content, end, fields(record), form.lists)
-            documents = None if is_exact else _documents(content, fields(record), form)
+            fields = sealed_fields(record, form.lists, **{form.rows: getattr(record, form.rows)})
+            documents = None if _has_fields(content, end, fields, form.lists) else _documents(content, fields, form)
             value = load(record)
             if documents is not None:
                 _require_no_difference(*documents)

@@ -73,7 +73,7 @@ def plan(
         progress("Reading files", 0, 0)
         repository = structs.replace(request.repository, keep=bundle.keep)
         files = repository.load(request.config, today(clock), may_be_empty=request.is_guarded)
-        source = read_plan_source(structs.replace(request, repository=repository), files.layout.tree, clock, files)
+        source = read_plan_source(structs.replace(request, repository=repository), files, clock)
         work = PlanWork(request=request, files=files, source=source, clock=clock, make=make)
         listed, read = request.principals, None
         if listed is not None and listed.table is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Final
+from types import MappingProxyType
 
 from msgspec import Struct, field
 
@@ -54,9 +54,6 @@ class Pruned(Struct, frozen=True):
     is_new: bool = False
 
 
-NOT_PRUNED: Final[Mapping[Entity, Pruned]] = {}
-
-
 class Pruning(Struct, frozen=True, kw_only=True):
     """What is deleted of a cluster although no file declares it, and what could not be decided."""
 
@@ -93,7 +90,7 @@ def prune(
     `base`: what the files declared before; without it nothing counts as removed.
     """
     if mode is PruneMode.REPORT:
-        return NOT_PRUNED
+        return {}
     pruned: dict[Entity, Pruned] = {}
     for entity in candidates:
         if base is not None and base.declares(entity):
@@ -150,7 +147,7 @@ def make_plan(
     selection: Selection = ALL,
     allowances: Iterable[Allowance] = (),
     base: DeclaredBase | None = None,
-    pruned: Mapping[Entity, Pruned] = NOT_PRUNED,
+    pruned: Mapping[Entity, Pruned] = MappingProxyType({}),
     claimed: Collection[Entity] = (),
 ) -> Plan:
     """Make a plan of the rows by which a cluster differs from the files.

@@ -167,14 +167,6 @@ def drift_reason(change: EntityChange) -> str:
     return "already in the base, but not on the cluster (not applied yet, or edited by hand)"
 
 
-def three_values_text(change: EntityChange, row: Change) -> str:
-    """Return the origin of a row, what the base declares for its key, the live value and what the files declare."""
-    declared = (change.base or {}).get(row.key)
-    values = (("base", declared), ("live", row.before), ("files", row.after))
-    shown = ", ".join(f"{name} {'none' if value is None else value_text(row.key, value)}" for name, value in values)
-    return f"{change.origin_of(row)}: {shown}"
-
-
 def drift_text(number: int) -> str:
     """Return the sentence about the entities that an apply changes though nothing in the change of the files asks it.
 
@@ -324,15 +316,16 @@ def _entity_lines(change: EntityChange, style: Style, shows_unchanged: bool) -> 
     glyph = style.action(action.glyph, action)
     yield f"  {glyph} quota {quoted(address)} {{"
     width = max([len(row.key) for row in change.changes])
-    shows_base = change.origin is ChangeOrigin.BOTH and change.base is not None
     for row, effect in zip(change.changes, change.effects, strict=True):
         row_action = row.action
         sign = glyph if row_action is action else style.action(row_action.glyph, row_action)
         is_plain = row.before is None and effect.before is NO_LIMIT and effect.after.source is entity
         text = _first_limit(row.key, row.after, width) if is_plain and not effect.differs else _row(row, effect, width)
         yield f"      {sign} {text}"
-        if shows_base:
-            yield f"        # ({three_values_text(change, row)})"
+        if change.origin is ChangeOrigin.BOTH and change.base is not None:
+            values = (("base", change.base.get(row.key)), ("live", row.before), ("files", row.after))
+            shown = (f"{name} {'none' if value is None else value_text(row.key, value)}" for name, value in values)
+            yield f"        # ({change.origin_of(row)}: {', '.join(shown)})"
     yield from _unchanged_lines(change, width, shows_unchanged)
     yield "    }"
 

@@ -15,7 +15,7 @@ from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.errors import InvalidFilesError, OtherClusterError
 from quotaform.model.finding import Allowance, Approval, by_severity
-from quotaform.model.outcome import ClusterOutcome, Kept, Progress, loaded, no_progress
+from quotaform.model.outcome import ClusterOutcome, Kept, Progress, digest_of, loaded, no_progress
 from quotaform.model.quotas import Change, Desired, Quotas, SnapshotFile
 from quotaform.model.scope import ALL, Selection
 from quotaform.model.settings import DEFAULT_GUARD_LIMITS, PruneMode
@@ -37,7 +37,6 @@ from quotaform.system.clock import SYSTEM_CLOCK, Clock, plan_timestamp, today
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config
     from quotaform.desired.loader import LoadedFiles
-    from quotaform.desired.tree import Tree
     from quotaform.plan.base import BaseChoice
     from quotaform.plan.blast_radius import Principals
     from quotaform.plan.principals import PrincipalList
@@ -294,7 +293,7 @@ def plan(
             declared[cluster.name] = files.desired(cluster.name, request.policies.problems)
         except InvalidFilesError as error:
             invalid[cluster.name] = error
-    source = read_plan_source(request, files.layout.tree, clock, files)
+    source = read_plan_source(request, files, clock)
 
     def work(cluster: Cluster, gateway: Gateway, progress: Progress) -> Any:
         return make(request, cluster, gateway, declared[cluster.name], source, clock=clock, progress=progress)
@@ -311,12 +310,11 @@ def with_same_clusters(outcomes: Iterable[ClusterOutcome[Any]]) -> Iterator[Clus
     earlier: dict[str, Plan | Kept[Plan]] = {}
     for outcome in outcomes:
         made = outcome.value
-        live_id: str | None = None  # A snapshot is no live cluster.
-        if isinstance(made, Kept):
-            live_id = None if made.digest.row.is_snapshot else str(made.digest.cluster_id)
-        elif made is not None:
-            live_id = None if made.header.snapshot is not None else made.header.cluster_id
-        if made is None or live_id is None or (first := earlier.setdefault(live_id, made)) is made:
+        if (
+            made is None
+            or (row := digest_of(made).row).is_snapshot
+            or (first := earlier.setdefault(row.cluster_id or "", made)) is made
+        ):
             yield outcome
             continue
         one, second = loaded(first), loaded(made)
@@ -325,12 +323,12 @@ def with_same_clusters(outcomes: Iterable[ClusterOutcome[Any]]) -> Iterator[Clus
         yield ClusterOutcome(outcome.cluster, replace(second, findings=findings))
 
 
-def read_plan_source(request: PlanRequest, tree: Tree, clock: Clock, files: LoadedFiles | None = None) -> Source:
+def read_plan_source(request: PlanRequest, files: LoadedFiles, clock: Clock) -> Source:
     """Return where the files of a plan come from, and what its base declares.
 
     Raises `BaseError` or `InvalidFilesError`.
     """
-    day = today(clock)
+    day, tree = today(clock), files.layout.tree
     source = structs.replace(
         read_source(request.repository, request.config, tree, day),
         missing=tree.missing,

@@ -1,11 +1,5 @@
 """The audit log: the file that every apply appends to, one JSON object per line for what it did or was refused; and who
-applies.
-
-| event | written | additional fields |
-| --- | --- | --- |
-| `start` | before the connection to the cluster | `changes`, `allowances` |
-| `change` | for each quota key of the plan, after the apply | `address` to `message` |
-| `end` | last | `outcome`, `reason`, `summary` |
+applies. `docs/apply.md` describes the lines.
 
 A `start` without an `end` means that the apply was killed. Lines are ASCII, so no name can move the cursor of a
 terminal or start a new line.
@@ -86,14 +80,7 @@ _LONGEST_TEXT: Final = 1_000
 
 
 class AuditOutcome(StrEnum):
-    """How an apply ended.
-
-    | outcome | the cluster |
-    | --- | --- |
-    | complete | holds what the plan says |
-    | incomplete | does not hold all of it |
-    | refused | was not changed |
-    """
+    """How an apply ended; see `AuditRecord.outcome`."""
 
     COMPLETE = "complete"
     INCOMPLETE = "incomplete"

@@ -30,27 +30,14 @@ from quotaform.resolve.request import PRECEDENCE_OF, Effective, Request, effecti
 if TYPE_CHECKING:
     from quotaform.plan.plan import EntityChange
 
-# The effective limits that a plan changes for those who really connect: from what, to what, and in which direction.
-#
-# | before | after | direction |
-# | --- | --- | --- |
-# | unlimited | a limit | `newly_limited` |
-# | a limit | a lower one | `lower` |
-# | a limit | unlimited | `no_longer_limited` |
-# | a limit | a higher one | `higher` |
-# | a limit | the same, on a level with another bucket | `other_bucket`: who shares the rate changes |
-# | NaN on one side | a limit | `not_comparable` |
-# | a limit | the same in the same bucket, from another entry | no row: nothing changes for the client |
-# | unlimited | unlimited, by whichever entry | no row |
-#
-# A value that is the maximum of its key means unlimited, as on a broker.
-
-
 EntityTypeName: TypeAlias = Annotated[str, Meta(pattern="^(user|client-id|ip)$")]
 
 
 class LimitDirection(StrEnum):
-    """What becomes of an effective limit, in the order in which the largest changes are listed: harm first."""
+    """What becomes of an effective limit, in the order in which the largest changes are listed: harm first.
+
+    `docs/blast-radius.md` says which is which. As on a broker, a value that is the maximum of its key is unlimited.
+    """
 
     NEWLY_LIMITED = "newly_limited"
     LOWER = "lower"
@@ -73,7 +60,7 @@ _RANK: Final = {direction: rank for rank, direction in enumerate(LimitDirection)
 
 
 def limit_direction(key: str, before: Effective, after: Effective) -> LimitDirection | None:
-    """Return what becomes of a limit, by the table of this module; `None` when nothing changes for the client.
+    """Return what becomes of a limit, by `docs/blast-radius.md`; `None` when nothing changes for the client.
 
     >>> limit_direction("producer_byte_rate", Effective(), Effective(5.0)).words
     'newly limited'
@@ -156,19 +143,7 @@ CHANGE_COLUMNS: Final = (
 
 
 def change_row(change: LimitChange) -> dict[str, Cell]:
-    """Return a change of a limit as a row of `CHANGE_COLUMNS`.
-
-    | column | content |
-    | --- | --- |
-    | user, client_id, ip | the principal; null for a name that it leaves out |
-    | key | the quota key |
-    | direction, factor | as `LimitChange` has them |
-    | before_value, after_value | the limit; null if nothing limits it, as are the other columns then |
-    | before_entity_key, after_entity_key | the address of the entity that it comes from |
-    | before_source, after_source | KIP-248's name of the level, such as `DefaultUser` |
-    | before_level, after_level | its number |
-    | before_bucket, after_bucket | the entity types whose names tell one rate from another, such as `user,client-id` |
-    """
+    """Return a change of a limit as a row of `CHANGE_COLUMNS`, which `docs/blast-radius.md` describes."""
     names = change.principal.names
     cells: list[Cell] = [names.get(kind) for kind in ENTITY_TYPES]
     cells += [

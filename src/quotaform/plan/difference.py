@@ -31,16 +31,9 @@ from quotaform.model.text import inert
 from quotaform.plan.plan import EntityChange, Plan, PlanHeader, Unmanaged, entity_origin
 from quotaform.resolve.effect import make_effects
 
-# Pruning: which actual entities that no file declares are deleted, and why.
-#
-# | mode | deleted is |
-# | --- | --- |
-# | report | nothing |
-# | removed | what the base declares and the files do not, see `quotaform.plan.plan` |
-# | scope | every entity in scope that no file declares |
-#
-# Never deleted is what is out of scope, what another repository declares, and what quotaform cannot remove. A plan of a
-# selection deletes nothing that is undeclared.
+# Pruning deletes actual entities that no file declares, by the mode: what the base declares and the files do not
+# (`removed`), or all in scope (`scope`). Never what is out of scope, what another repository declares, and what
+# quotaform cannot remove. A plan of a selection deletes nothing that is undeclared.
 
 
 class Pruned(Struct, frozen=True):

@@ -20,32 +20,18 @@ _LONGEST_ERROR: Final = 2_000
 
 
 class FleetStatus(StrEnum):
-    """What became of one cluster, the most severe first.
+    """What became of one cluster, the most severe first."""
 
-    | status | of | |
-    | --- | --- | --- |
-    | failed | all | an error, and no result |
-    | not-reached | all | the run was interrupted before |
-    | unknown | drift | it is not the cluster that the files are for |
-    | incomplete | apply | not all changes are in effect |
-    | blocked | plan, apply | findings block the plan |
-    | change | plan | there is something to apply |
-    | applied | apply | all changes are in effect |
-    | drift | drift | entities differ |
-    | unchanged | plan, apply | there is nothing to apply |
-    | in-sync | drift | no entity differs |
-    """
-
-    FAILED = "failed"
-    NOT_REACHED = "not-reached"
-    UNKNOWN = "unknown"
-    INCOMPLETE = "incomplete"
-    BLOCKED = "blocked"
-    CHANGE = "change"
-    APPLIED = "applied"
-    DRIFT = "drift"
-    UNCHANGED = "unchanged"
-    IN_SYNC = "in-sync"
+    FAILED = "failed"  # An error, and no result
+    NOT_REACHED = "not-reached"  # The run was interrupted before
+    UNKNOWN = "unknown"  # Drift: it is not the cluster that the files are for
+    INCOMPLETE = "incomplete"  # Apply: not all changes are in effect
+    BLOCKED = "blocked"  # Plan, apply: findings block the plan
+    CHANGE = "change"  # Plan: there is something to apply
+    APPLIED = "applied"  # Apply: all changes are in effect
+    DRIFT = "drift"  # Drift: entities differ
+    UNCHANGED = "unchanged"  # Plan, apply: there is nothing to apply
+    IN_SYNC = "in-sync"  # Drift: no entity differs
 
 
 ClusterName = Annotated[str, about("The name of the cluster.", "prod-eu")]

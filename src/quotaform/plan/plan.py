@@ -47,23 +47,12 @@ if TYPE_CHECKING:
     from quotaform.plan.backtest import ClusterBacktest
 
 
-# What a change is due to: the files moved away from a base, the cluster did, or both.
-#
-# A base is what the files declared before: at another git revision, or when a receipt was written. Without one, no
-# origin is given. For a key, with what the base declares, what the files declare now, and the live value:
-#
-# | | origin |
-# | --- | --- |
-# | the files declare the entity and the base does not | `config`: what was not managed cannot have drifted |
-# | neither declares the entity, and it is pruned as at the base | `drift`: it was made on the cluster |
-# | neither declares the entity, and at the base it would not be pruned | `config` |
-# | the files declare what the base declares | `drift` |
-# | the live value is that of the base | `config` |
-# | all three differ | `both` |
-
-
 class ChangeOrigin(StrEnum):
-    """What a change is due to: the files moved away from the base, the cluster did, or both."""
+    """What a change is due to: the files moved away from the base, the cluster did, or both.
+
+    A base is what the files declared before: at another git revision, or when a receipt was written. Without one there
+    is no origin; `docs/ownership.md` says what follows from what the base and the files declare, and the live value.
+    """
 
     CONFIG = "config"
     DRIFT = "drift"

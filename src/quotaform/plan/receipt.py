@@ -39,18 +39,7 @@ from quotaform.plan.sealed import SealedFormat, read_sealed, sealed_fields
 
 
 class Result(StrEnum):
-    """What became of the changes of one entity.
-
-    | result | the cluster |
-    | --- | --- |
-    | applied | was read and holds what the plan says |
-    | already-applied | held it before anything was sent |
-    | refused | refused it; nothing changed on the entity |
-    | unconfirmed | accepted it, and did not show it in time |
-    | overwritten | accepted it, and holds other values now: it was changed again |
-    | unknown | gave no answer; the change may be there, now or later |
-    | not-attempted | was never asked |
-    """
+    """What became of the changes of one entity; see `EntityResult.result`."""
 
     APPLIED = "applied"
     ALREADY_APPLIED = "already-applied"
@@ -332,17 +321,7 @@ def _checked(receipt: SavedReceipt) -> SavedReceipt:
 
 
 def _problems(receipt: SavedReceipt) -> Iterator[Problem]:
-    """Yield what a receipt holds and no apply notes.
-
-    | what | must be |
-    | --- | --- |
-    | an entity | in one result at most, with a row |
-    | its types and names | such as files can declare |
-    | its result, before anything was sent | unknown or already-applied |
-    | a row | a change of a known key, which comes once, to another value that files can declare |
-    | the rows of a creation | without a value before |
-    | the rows of a deletion | without a value after |
-    """
+    """Yield what a receipt holds and no apply notes."""
     seen = set()
     for index, item in enumerate(receipt.results):
         if item.entity in seen:

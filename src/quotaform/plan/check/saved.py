@@ -24,23 +24,7 @@ Problem: TypeAlias = tuple[str, str]
 
 
 def saved_plan_problems(plan: Plan) -> Iterator[Problem]:
-    """Yield what a plan holds and planning never makes.
-
-    | what | must be |
-    | --- | --- |
-    | an entity | in one change at most, and then neither unmanaged nor missing in the declared ones |
-    | the declared entities | there, unless it is a revert |
-    | the cause of a change | `revert` in a revert, and nowhere else |
-    | its types and names | such as files can declare |
-    | `before` and `after` | equal, but for the rows |
-    | a row | a change of a known key to a value that files can declare |
-    | `origin` | what follows from `base`; none without one |
-    | an effective limit of the entity itself | the value of the row |
-    | `complete` | false with a selection |
-    | `blocking` | as the rule says, unless it is allowed or approved |
-    | `findings` | those of the guards that follow from the changes, see `quotaform.plan.check.guard` |
-    | `approvals` | such as lift a finding |
-    """
+    """Yield what a plan holds and planning never makes."""
     seen = set()
     is_revert = plan.header.options.is_revert
     declared = plan.declared or frozenset()

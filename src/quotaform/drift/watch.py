@@ -99,7 +99,7 @@ class WatchedFiles:
                 desired[cluster.name] = error.with_traceback(None)
         bases = None
         if request.base is not None:
-            found = read_chosen_base(request.repository, config, request.base, today, similar=files)
+            found = read_chosen_base(request, request.base, today, files)
             bases = replace(found, of=cache(found.of))
         claims = read_claims(request.repository, config, today)
         source = Source(PlanSource(directory=request.repository.directory.as_posix()), bases=bases, claims=claims)

@@ -32,6 +32,7 @@ from quotaform.repository.revision import MOST_BYTES, DiskFolder, Folder, GitRev
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Config
+    from quotaform.plan.run import PlanRequest
     from quotaform.repository.repository import Repository
 
 
@@ -53,17 +54,11 @@ def _same_base(found: ClusterBase, name: str) -> ClusterBase:
 
 
 def _declared_bases(
-    repository: Repository,
-    config: Config,
-    base: Base,
-    today: date,
-    similar: LoadedFiles | None,
-    folder: Folder,
+    repository: Repository, config: Config, base: Base, today: date, similar: LoadedFiles, folder: Folder
 ) -> Bases:
     """Return what the files of a base declare for each cluster: those of a cluster are parsed when it is asked about.
 
-    `repository` and `folder` are those at the base, `config` is that of this moment. Raises `GitError` if git does not
-    answer, or a limit is reached.
+    `repository` and `folder` are those at the base, `config` and `similar` are of this moment.
     """
     try:
         earlier = repository.config()
@@ -191,20 +186,17 @@ def choose_base(ref: str | os.PathLike[str], argument: str = "base") -> BaseChoi
     return BaseChoice(refs=(ref,), is_exact=argument == "baseline")
 
 
-def read_chosen_base(
-    repository: Repository,
-    config: Config,
-    choice: BaseChoice,
-    today: date,
-    *,
-    similar: LoadedFiles | None = None,
-) -> Bases:
-    """Return what the base declares, as `read_base`; that a base of a CI system cannot be read is a finding.
+def read_chosen_base(request: PlanRequest, choice: BaseChoice, today: date, files: LoadedFiles) -> Bases:
+    """Return what the base declares; that a base of a CI system cannot be read is a finding.
+
+    If the commit that is checked out does not contain the base, it is compared with the commit where both parted, as a
+    pull request is: what was merged into the base since then is not undone in the name of this change. `files` are
+    those of this moment: what is the same at both is read and parsed once.
 
     Raises `BaseError` if a base that was named explicitly does not exist, or cannot be read.
     """
     try:
-        return read_base(repository, config, choice, today, similar=similar)
+        return _read_base(request, choice, today, files)
     except BaseError as error:
         if choice.found_in is None:
             raise
@@ -214,23 +206,10 @@ def read_chosen_base(
         return Bases(partial(_same_base, found))
 
 
-def read_base(
-    repository: Repository,
-    config: Config,
-    choice: BaseChoice,
-    today: date,
-    *,
-    similar: LoadedFiles | None = None,
-) -> Bases:
-    """Return what the base declares.
-
-    If the commit that is checked out does not contain the base, it is compared with the commit where both parted, as a
-    pull request is: what was merged into the base since then is not undone in the name of this change. `similar` holds
-    the files of this moment: what is the same at both is read and parsed once. Raises `BaseError` if the base does not
-    exist, or cannot be read.
-    """
+def _read_base(request: PlanRequest, choice: BaseChoice, today: date, files: LoadedFiles) -> Bases:
+    repository = request.repository
     if is_receipt(choice.refs[0]):
-        return _receipt_base(repository, config, choice.refs[0], today, similar)
+        return _receipt_base(request, choice.refs[0], today, files)
     top = find_work_tree(repository.directory)
     if top is None:
         raise BaseError(inert(choice.name), f"{shown_path(repository.directory)} is not in a git work tree")
@@ -242,15 +221,11 @@ def read_base(
 
             def declared_at(at: Commit) -> Bases:
                 revision = GitRevision(
-                    objects=objects,
-                    root=at.tree,
-                    top=top,
-                    elsewhere=repository.revision,
-                    similar=None if similar is None else similar.layout.tree,
+                    objects=objects, root=at.tree, top=top, elsewhere=repository.revision, similar=files.layout.tree
                 )
                 at_base = replace(repository, revision=revision, needs_config=False)
-                files = revision.folder(folder) or DiskFolder(folder)
-                return _declared_bases(at_base, config, Base(ref=name, commit=at.id), today, similar, files)
+                there = revision.folder(folder) or DiskFolder(folder)
+                return _declared_bases(at_base, request.config, Base(ref=name, commit=at.id), today, files, there)
 
             folder = repository.config_path.parent
             found = declared_at(commit)
@@ -269,26 +244,17 @@ def read_base(
         raise BaseError(inert(choice.name), error.reason) from None
 
 
-def _receipt_base(
-    repository: Repository,
-    config: Config,
-    path: str,
-    today: date,
-    similar: LoadedFiles | None,
-) -> Bases:
-    """Return what a receipt declares; values that it does not hold are those of its commit, if git knows that.
-
-    Raises `BaseError` if the receipt cannot be read.
-    """
+def _receipt_base(request: PlanRequest, path: str, today: date, files: LoadedFiles) -> Bases:
+    """Return what a receipt declares; values that it does not hold are those of its commit, if git knows that."""
     declared, source = read_receipt_base(path)
     if source.commit is None:
-        is_known = find_work_tree(repository.directory) is None  # Without git, nothing says what the guards were.
+        is_known = (
+            find_work_tree(request.repository.directory) is None
+        )  # Without git, nothing says what the guards were.
         problem = None if is_known else f"the receipt {inert(path)} does not say from which commit it is"
         return Bases(partial(_same_base, replace(declared, safeguards_problem=problem)))
     try:
-        at_commit = read_base(
-            repository, config, BaseChoice(refs=(source.commit,), is_exact=True), today, similar=similar
-        )
+        at_commit = _read_base(request, BaseChoice(refs=(source.commit,), is_exact=True), today, files)
     except BaseError as error:
         return Bases(partial(_same_base, replace(declared, safeguards_problem=str(error))))
     is_commit = source.dirty is False  # Whether the files that were applied were those of the commit, as far as known

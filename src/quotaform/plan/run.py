@@ -338,7 +338,7 @@ def read_plan_source(request: PlanRequest, files: LoadedFiles, clock: Clock) -> 
         return source
     from quotaform.plan.base import read_chosen_base
 
-    bases = read_chosen_base(request.repository, request.config, request.base, day, similar=files)
+    bases = read_chosen_base(request, request.base, day, files)
     return structs.replace(source, bases=bases)
 
 

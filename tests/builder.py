@@ -16,8 +16,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Cause, Desired, Entry, LayerFile, Quotas, Values
 from quotaform.model.records.document import sealed_lines
 from quotaform.model.settings import DEFAULT_GUARD_LIMITS, GuardLimits
-from quotaform.plan.check.approval import lift
-from quotaform.plan.check.check import CHECKS, with_findings
+from quotaform.plan.check.check import CHECKS, lift, with_findings
 from quotaform.plan.check.guard import Check, Facts, check_changes
 from quotaform.plan.difference import diff, make_plan
 from quotaform.plan.plan import EntityChange, Plan, PlanHeader, PlanSource

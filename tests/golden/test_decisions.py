@@ -23,10 +23,10 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from quotaform.apply.alter import alter_entity
 from quotaform.apply.audit import read_run
 from quotaform.apply.freshness import as_if_applied
 from quotaform.apply.run import require_recent
+from quotaform.apply.write import alter_entity
 from quotaform.cluster.broker import (
     AlterClientQuotas,
     AlteredEntity,

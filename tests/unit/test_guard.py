@@ -19,8 +19,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.errors import SavedFileError, StaleError
 from quotaform.model.finding import DELETE, Allowance, Approval, by_severity
 from quotaform.model.settings import GuardLimits, LintSettings, PruneMode
-from quotaform.plan.check.approval import lift
-from quotaform.plan.check.check import with_findings
+from quotaform.plan.check.check import lift, with_findings
 from quotaform.plan.check.guard import Facts, check_changes
 from quotaform.plan.difference import Pruned, make_plan, removals
 from quotaform.plan.plan import Plan, PlanOptions

@@ -203,7 +203,7 @@ class Approval:
     """An item of approvals.yaml."""
 
     rule: str  # the id of the rule
-    entity: Entity  # the only entity that it is for; its names may be globs, see `quotaform.plan.check.approval`
+    entity: Entity  # the only entity that it is for; its names may be globs, see `quotaform.plan.check.check`
     cluster: str | None = None  # the only cluster that it is for, or a glob over names; `None` for any
     reason: str  # why, in the words of the file
     approver: str  # who approved it

@@ -21,8 +21,7 @@ from quotaform.model.scope import ALL, Selection
 from quotaform.model.settings import DEFAULT_GUARD_LIMITS, PruneMode
 from quotaform.model.text import option_of
 from quotaform.plan.blast_radius import make_blast_radius
-from quotaform.plan.check.approval import is_of_cluster
-from quotaform.plan.check.check import CHECKS, with_findings
+from quotaform.plan.check.check import CHECKS, is_of_cluster, with_findings
 from quotaform.plan.check.guard import GUARDS, ClusterBase, Facts, RemovalSearch, check_second_plan, safeguards_of
 from quotaform.plan.difference import Pruning, diff, make_plan, prune, removable_entities, removals
 from quotaform.plan.digest import ClusterDigest, FleetStatus

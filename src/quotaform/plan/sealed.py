@@ -92,8 +92,10 @@ def read_sealed(text: str | bytes, file: str, form: SealedFormat[R], load: Calla
             if end is None:
                 raise SavedFileChangedError(file, "digest", form.remedy)
             record = decode(content, form.record)
-            fields = sealed_fields(record, form.lists, **{form.rows: getattr(record, form.rows)})
-            documents = None if _has_fields(content, end, fields, form.lists) else _documents(content, fields, form)
+            made = {form.rows: getattr(record, form.rows)}
+            # The fields are made as they are written, and so for each use.
+            is_exact = _has_fields(content, end, sealed_fields(record, form.lists, **made), form.lists)
+            documents = None if is_exact else _documents(content, sealed_fields(record, form.lists, **made), form)
             value = load(record)
             if documents is not None:
                 _require_no_difference(*documents)

@@ -24,7 +24,7 @@ from quotaform.model.records.document import VALIDATION
 from quotaform.model.records.record import Count, Record, about, derived
 from quotaform.model.settings import Capacity, Ignore
 from quotaform.model.text import inert, listed, nearest
-from quotaform.plan.check.approval import expired_approval
+from quotaform.plan.check.check import expired_approval
 from quotaform.plan.check.lint import LintFacts, check_lints, declared_quotas, unused_ignores, with_address
 from quotaform.plan.principals import ConnectScram
 from quotaform.report.annotation import Problems

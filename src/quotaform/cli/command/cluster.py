@@ -149,7 +149,7 @@ def alter(
       quotaform alter 'user=<default>,client-id=etl' --delete producer_byte_rate
       quotaform alter 'ip=<default>' --add connection_creation_rate=unlimited --validate-only
     """
-    from quotaform.apply.alter import alter_entity
+    from quotaform.apply.write import alter_entity
     from quotaform.repository.cluster_work import repeated
     from quotaform.repository.gateway import open_pinned_gateway
     from quotaform.resolve.quota_admin import QuotaAdmin
@@ -233,7 +233,7 @@ def _read_value(entity: Entity, name: str, text: str) -> float:
             raise ValueError(f"{name} is not valid for {entity.address}; {can}")
         return parse_value(key, text)
     except ValueError as error:
-        from quotaform.apply.alter import unknown_key_hint
+        from quotaform.apply.write import unknown_key_hint
 
         raise UsageError(f"--add: {error}{'' if key else unknown_key_hint(name)}") from error
 

@@ -15,7 +15,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, Cause, same_value, same_values
 from quotaform.model.rule import APPROVABLE, RULES
 from quotaform.model.units import is_writable
-from quotaform.plan.check.approval import follows_deletion, is_about, is_of_cluster, is_pattern, lift
+from quotaform.plan.check.check import follows_deletion, is_about, is_of_cluster, is_pattern, lift
 from quotaform.plan.check.guard import check_changes
 from quotaform.plan.plan import ChangeOrigin, EntityChange, Plan, entity_origin
 

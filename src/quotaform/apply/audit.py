@@ -105,8 +105,7 @@ class AuditRecord(Record, document=AUDIT):
     entity: Entity | UnsetType = UNSET
     key: QuotaKeyName | UnsetType = UNSET
     action: Annotated[
-        Action | UnsetType,
-        about("create: no value before; update: another value before; delete: no value after."),
+        Action | UnsetType, about("create: no value before; update: another value before; delete: no value after.")
     ] = UNSET
     before: Annotated[Double | UnsetType | None, about("For change: the live value before the apply, or null.")] = UNSET
     after: Annotated[

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
 
 _FLAGS: Final = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _LIST_LIMIT: Final = 1 << 16
-_MOST_READ: Final = 20
-"""How many receipts of one cluster are read."""
+_MOST_READ: Final = 20  # How many receipts of one cluster are read
 
 
 class HeldLock(Struct, frozen=True):
@@ -300,12 +299,12 @@ class Ledger:
         self.audit = AuditFile(None) if audit is None else audit
         self._repository = repository
         self.paths: dict[str, Path] = {}
-        self._records: dict[str, ReceiptKeeper] = {}
+        self.keepers: dict[str, ReceiptKeeper] = {}
         for each in plans:
             name = each.cluster.name
             path = receipt_path(each.digest, repository) if receipts is None else receipts[name]
             self.paths[name] = path
-            self._records[name] = ReceiptKeeper(path, repository, self.audit, partial(show, each.cluster))
+            self.keepers[name] = ReceiptKeeper(path, repository, self.audit, partial(show, each.cluster))
             if not each.is_written:
                 continue
             require_writable(path, makes_folder=makes_folders)
@@ -315,17 +314,13 @@ class Ledger:
                     "give another name"
                 )
 
-    def of(self, cluster: Cluster) -> ReceiptKeeper:
-        """Return what is on record of one cluster."""
-        return self._records[cluster.name]
-
     @contextmanager
     def entered(self, each: ClusterPlan[Any]) -> Iterator[None]:
         """Hold the lock of a cluster, and note in the audit log that its apply begins or is refused.
 
         Raises `QuotaformError` if nothing must be applied: another apply is running, or the log cannot be written.
         """
-        cluster, plan, record = each.cluster, each.digest, self.of(each.cluster)
+        cluster, plan, record = each.cluster, each.digest, self.keepers[each.cluster.name]
         # A plan without changes settles what an apply that was killed had begun.
         is_locked = each.is_written or (
             plan.row.status is FleetStatus.UNCHANGED

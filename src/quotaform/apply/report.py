@@ -92,8 +92,7 @@ def _lines(receipt: Receipt, style: Style) -> Iterator[str]:
             "Run the same command again to complete the apply; quotaform plan shows what is left."
         )
     yield style.paint(
-        resources_line([receipt.digest], is_complete=receipt.is_complete),
-        "green" if receipt.is_complete else "red",
+        resources_line([receipt.digest], is_complete=receipt.is_complete), "green" if receipt.is_complete else "red"
     )
 
 
@@ -175,9 +174,6 @@ def receipt_report(receipt: Receipt) -> Report:
         nothing="There was nothing to apply.",
         total=resources_line([done], is_complete=receipt.is_complete),
         marker=Marker(
-            MARKER,
-            header.cluster_name,
-            header.source.directory,
-            None if receipt.interruption else len(receipt.results),
+            MARKER, header.cluster_name, header.source.directory, None if receipt.interruption else len(receipt.results)
         ),
     )

@@ -242,7 +242,7 @@ def apply_plans(
         if is_interrupted:
             yield ClusterOutcome(each.cluster.name, error=NotReadError("not applied: the run was interrupted"))
             continue
-        record, around = ledger.of(each.cluster), ledger.entered(each)
+        record, around = ledger.keepers[each.cluster.name], ledger.entered(each)
         try:
             receipt, problem = apply_cluster(
                 each, record, around=around, clock=clock, progress=progress, connect=connect

@@ -62,12 +62,7 @@ class ChangeWriter:
     """
 
     def __init__(
-        self,
-        gateway: Gateway,
-        progress: Progress,
-        applied: Iterable[EntityChange],
-        clock: Clock,
-        signals: HeldSignals,
+        self, gateway: Gateway, progress: Progress, applied: Iterable[EntityChange], clock: Clock, signals: HeldSignals
     ) -> None:
         """Prepare. `applied` holds the changes that the cluster holds already."""
         self._gateway = gateway

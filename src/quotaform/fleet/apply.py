@@ -216,7 +216,7 @@ def _kept(cluster: Cluster, outcome: ClusterOutcome[Kept[Done]], entered: ExitSt
         with entered:
             kept = outcome.require()
             done = kept.load()
-            record = ledger.of(cluster)
+            record = ledger.keepers[cluster.name]
             record.saved = done.saved if done.saved is not None and done.saved.is_file() else None
             record.keep(done.receipt)
     except QuotaformError as error:

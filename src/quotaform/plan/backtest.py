@@ -120,14 +120,17 @@ def backtest_section(found: ClusterBacktest | None) -> Iterator[Section]:
     """Yield the backtest of a plan, with the buckets that its changes throttle; nothing without one."""
     if found is None:
         return
-    rows = tuple(
-        (bucket_text(row), row.key, limits_text(row), throttled_text(row), when_text(row), detail_text(row))
-        for row in found.changed.rows
-    )
+    rows = []
+    for row in found.changed.rows:
+        bucket = f"{inert(row.bucket)}{'' if row.broker is None else f' on broker {inert(row.broker)}'}"
+        before, limits = short_limit_text(row.key, row.before), short_limit_text(row.key, row.limit)
+        if before != limits:
+            limits = f"{before} -> {limits}"
+        rows.append((bucket, row.key, limits, throttled_text(row), when_text(row), detail_text(row)))
     left = found.changed.affected - len(rows)
     more = f"and {left:,} more (list: quotaform usage backtest)" if left > 0 else ""
     yield Section(
-        Table("Changed limits that would throttle", _COLUMNS, rows, more, line="{}  {} {}: {}", is_folded=True),
+        Table("Changed limits that would throttle", _COLUMNS, tuple(rows), more, line="{}  {} {}: {}", is_folded=True),
         sentences=(f"{TITLE}: {total_text(found)}", f"usage {inert(found.usage)}, {recorded_text(found)}"),
         notes=tuple(note_lines(found)),
     )
@@ -173,18 +176,6 @@ def note_lines(found: ClusterBacktest) -> Iterator[str]:
         )
     if found.unlimited:
         yield f"{counted(found.unlimited, 'series', 'series')} without a limit."
-
-
-def bucket_text(row: BucketBacktest) -> str:
-    """Return the bucket and its broker."""
-    return f"{inert(row.bucket)}{'' if row.broker is None else f' on broker {inert(row.broker)}'}"
-
-
-def limits_text(row: BucketBacktest) -> str:
-    """Return the limit before and after."""
-    after = short_limit_text(row.key, row.limit)
-    before = short_limit_text(row.key, row.before)
-    return f"{before} -> {after}" if before != after else after
 
 
 def throttled_text(row: BucketBacktest) -> str:

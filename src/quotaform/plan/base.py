@@ -276,10 +276,7 @@ def _completed(receipt: ClusterBase, at_commit: Bases, is_commit: bool, name: st
     """Return what a receipt declares, with the guards of its commit, and the values that the receipt does not hold."""
     found = at_commit.of(name)
     base = replace(
-        receipt,
-        safeguards=found.safeguards,
-        safeguards_problem=found.safeguards_problem,
-        approvals=found.approvals,
+        receipt, safeguards=found.safeguards, safeguards_problem=found.safeguards_problem, approvals=found.approvals
     )
     declared, files = base.declared, found.declared
     if declared is None or files is None or not is_commit:

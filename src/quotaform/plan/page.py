@@ -12,7 +12,7 @@ from quotaform.model.quotas import Action, Change
 from quotaform.model.text import inert
 from quotaform.model.units import is_unlimited
 from quotaform.plan.backtest import backtest_section
-from quotaform.plan.plan import ChangeOrigin, EntityChange, Plan, Unmanaged
+from quotaform.plan.plan import ChangeOrigin, EntityChange, Plan
 from quotaform.plan.report import (
     DRIFTED,
     blocked_by,
@@ -56,6 +56,19 @@ def plan_report(plan: Plan) -> Report:
         state, total = "no changes", no_changes(plan)
     else:
         state, total = blocked_by(summary["blocked"]).lower(), "Nothing would be changed."
+    unmanaged = Table(
+        unmanaged_text(plan.unmanaged),
+        (Column("entity", ColumnKind.NAME), "values", "scope"),
+        tuple(
+            (
+                each.entity.address,
+                ", ".join(f"{spell_name(key)} = {value_text(key, value)}" for key, value in each.values.items()),
+                "in scope" if each.in_scope else "out of scope",
+            )
+            for each in sorted(plan.unmanaged, key=lambda each: not each.in_scope)
+        ),
+        is_folded=True,
+    )
     drifted = sum(change.origin in DRIFTED for change in plan.changes)
     return Report(
         title="Kafka quota plan for",
@@ -67,7 +80,7 @@ def plan_report(plan: Plan) -> Report:
             *radius_section(plan.blast_radius),
             *backtest_section(plan.backtest),
             *change_sections(plan.changes),
-            *_unmanaged_sections(plan.unmanaged),
+            *([Section(unmanaged)] if unmanaged.rows else []),
         ),
         nothing="",
         total=total,
@@ -153,17 +166,3 @@ def value_bar(row: Change) -> Cell:
         return "-"
     is_severe = row.action is Action.DELETE or is_unlimited(known, row.after)
     return Bar(value=shown[1], scale=scale * 1.05, mark=shown[0] or None, is_severe=is_severe)
-
-
-def _unmanaged_sections(unmanaged: Sequence[Unmanaged]) -> Iterator[Section]:
-    rows = tuple(
-        (
-            each.entity.address,
-            ", ".join(f"{spell_name(key)} = {value_text(key, value)}" for key, value in each.values.items()),
-            "in scope" if each.in_scope else "out of scope",
-        )
-        for each in sorted(unmanaged, key=lambda each: not each.in_scope)
-    )
-    if rows:
-        columns = (Column("entity", ColumnKind.NAME), "values", "scope")
-        yield Section(Table(unmanaged_text(unmanaged), columns, rows, is_folded=True))

@@ -85,8 +85,7 @@ class EntityResult(Record):
     ]
     message: Annotated[str | None, about("The message of the broker or the reason; null on success.")] = None
     keys: Annotated[
-        tuple[RowRecord, ...],
-        about("The quota keys that the plan changes, with the values before and after."),
+        tuple[RowRecord, ...], about("The quota keys that the plan changes, with the values before and after.")
     ] = ()
 
     @classmethod

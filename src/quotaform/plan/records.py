@@ -22,14 +22,7 @@ from quotaform.model.finding import Allowance, Finding, Location
 from quotaform.model.precedence import Level, level_of
 from quotaform.model.quotas import NO_VALUES, Action, Cause, Change, SnapshotFile
 from quotaform.model.records.document import PLAN, json_line, json_number, sealed_lines
-from quotaform.model.records.field import (
-    Address,
-    ApprovalRecord,
-    ClusterRecord,
-    KeyDoubles,
-    QuotaKeyName,
-    in_order,
-)
+from quotaform.model.records.field import Address, ApprovalRecord, ClusterRecord, KeyDoubles, QuotaKeyName, in_order
 from quotaform.model.records.record import (
     Count,
     Digest,

@@ -159,10 +159,7 @@ def validate_files(
     except InvalidFilesError as error:
         problems.update(error.problems)
         report = Validation(
-            directory=repository.directory.as_posix(),
-            files=0,
-            entities=(),
-            problems=tuple(first_findings(problems)),
+            directory=repository.directory.as_posix(), files=0, entities=(), problems=tuple(first_findings(problems))
         )
         return ValidatedFiles(report=report, config=Config(), files=None)
     names = repository.cluster_names(config, patterns)
@@ -305,7 +302,7 @@ def check_users(cluster: str, desired: Desired, known: Collection[str]) -> Itera
     name = inert(cluster)
     if not known:
         yield rule.NO_SCRAM.finding(
-            f"{name} has no SCRAM credentials, so the users in the files were not checked against it",
+            f"{name} has no SCRAM credentials, so the users in the files were not checked against it"
         )
         return
     unknown: dict[str, Entry] = {}

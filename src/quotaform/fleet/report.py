@@ -33,7 +33,7 @@ from quotaform.plan.digest import (
     FleetStatus,
     RuleName,
 )
-from quotaform.plan.report import TITLE, affected_text, direction_text, source_text
+from quotaform.plan.report import TITLE, affected_text, source_text
 from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Number, Report, Section, Table
 from quotaform.report.text import counted
 
@@ -324,7 +324,7 @@ def _radii(report: FleetReport) -> Table:
             found.append((-tighter, -radius.affected, row.cluster, numbers))
     return Table(
         "Principals whose limits change",
-        (Column("cluster", ColumnKind.NAME), "principals", "affected", *map(direction_text, directions)),
+        (Column("cluster", ColumnKind.NAME), "principals", "affected", *(each.words for each in directions)),
         tuple((spell_name(cluster), *map(_number, numbers)) for _, _, cluster, numbers in sorted(found)),
         hint=_HINT,
     )

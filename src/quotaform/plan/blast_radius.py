@@ -53,7 +53,7 @@ class LimitDirection(StrEnum):
         >>> LimitDirection.NO_LONGER_LIMITED.words
         'no longer limited'
         """
-        return self.value.replace("_", " ")
+        return "in another bucket" if self is LimitDirection.OTHER_BUCKET else self.value.replace("_", " ")
 
 
 _RANK: Final = {direction: rank for rank, direction in enumerate(LimitDirection)}

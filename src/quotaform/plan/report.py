@@ -25,7 +25,6 @@ from quotaform.plan.backtest import backtest_section
 from quotaform.plan.blast_radius import (
     CHANGE_COLUMNS,
     BlastRadius,
-    LimitChange,
     LimitDirection,
     RadiusCounts,
     change_row,
@@ -71,15 +70,25 @@ def radius_section(radius: BlastRadius | None) -> Iterator[Section]:
         more = f"all changes of limits ({number:,}): {inert(radius.file)}"
     elif left := number - len(radius.largest):
         more = f"and {counted(left, 'more change')} (list: {option_of('principals_out')} FILE)"
-    rows = tuple(
-        (
-            each.principal.address, spell_name(each.key), _limit(each.key, each.before),
-            _limit(each.key, each.after), _limit_change(each),
-        )
-        for each in (large.limits for large in radius.largest)
-    )  # fmt: skip
+    rows = []
+    for large in radius.largest:
+        change = large.limits
+        direction, before, after = change.direction, change.before, change.after
+        what = "" if direction is None else direction.words
+        if direction is LimitDirection.OTHER_BUCKET and before.level and after.level:
+            what = f"per {' and '.join(before.level.bucket)} -> per {' and '.join(after.level.bucket)}"
+        elif (
+            direction
+            and change.factor
+            and before.value
+            and after.value
+            and (ratio := ratio_text(before.value, after.value))
+        ):
+            what = f"{ratio}, {what}"
+        address, key = change.principal.address, change.key
+        rows.append((address, spell_name(key), _limit(key, before), _limit(key, after), what))
     caption = "Principals whose limits change most"
-    table = Table(caption, _RADIUS_COLUMNS, rows, more, line="{} {} = {} -> {}   ({})", is_folded=True)
+    table = Table(caption, _RADIUS_COLUMNS, tuple(rows), more, line="{} {} = {} -> {}   ({})", is_folded=True)
     yield Section(table, sentences=(f"{TITLE}: {affected_text(radius, inert(source_text(radius)))}",))
 
 
@@ -99,13 +108,8 @@ def affected_text(radius: RadiusCounts, source: str) -> str:
     verb = "gets another limit" if radius.affected == 1 else "get other limits"
     # A principal may have limits that change in several directions.
     counts = ((direction, radius.counts[direction].principals) for direction in LimitDirection)
-    directions = ", ".join(f"{number:,} {direction_text(direction)}" for direction, number in counts if number)
+    directions = ", ".join(f"{number:,} {direction.words}" for direction, number in counts if number)
     return f"{radius.affected:,} of {principals} {verb}: {directions}."
-
-
-def direction_text(direction: LimitDirection) -> str:
-    """Return a direction in words."""
-    return "in another bucket" if direction is LimitDirection.OTHER_BUCKET else direction.words
 
 
 def _limit(key: str, limit: Effective) -> str:
@@ -114,25 +118,11 @@ def _limit(key: str, limit: Effective) -> str:
     return value if limit.source is None else f"{value} from {limit.source.address}"
 
 
-def _limit_change(change: LimitChange) -> str:
-    """Return which way a limit goes, and by how much; of the same limit, who shares it."""
-    direction, before, after = change.direction, change.before, change.after
-    if direction is None:
-        return ""
-    if direction is LimitDirection.OTHER_BUCKET and before.level and after.level:
-        return f"per {' and '.join(before.level.bucket)} -> per {' and '.join(after.level.bucket)}"
-    ratio = ratio_text(before.value, after.value) if change.factor and before.value and after.value else ""
-    return f"{ratio}, {direction.words}" if ratio else direction.words
-
-
-# All changes of limits as a table of comma-separated values: the rows of `quotaform.plan.blast_radius.change_row`.
-#
-# Names are written as `quotaform.report.text` has it; a name that the principal leaves out is an empty field, and an
-# empty client-id is `""`.
-
-
 def render_limit_changes_csv(plan: Plan) -> Iterator[str]:
-    """Yield the table row by row."""
+    """Yield all changes of limits as a table of comma-separated values: the rows of `change_row`.
+
+    A name that the principal leaves out is an empty field, and an empty client-id is `""`.
+    """
     return csv_lines(CHANGE_COLUMNS, (change_row(change).values() for change in plan.limit_changes))
 
 

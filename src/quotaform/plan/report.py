@@ -77,14 +77,9 @@ def radius_section(radius: BlastRadius | None) -> Iterator[Section]:
         what = "" if direction is None else direction.words
         if direction is LimitDirection.OTHER_BUCKET and before.level and after.level:
             what = f"per {' and '.join(before.level.bucket)} -> per {' and '.join(after.level.bucket)}"
-        elif (
-            direction
-            and change.factor
-            and before.value
-            and after.value
-            and (ratio := ratio_text(before.value, after.value))
-        ):
-            what = f"{ratio}, {what}"
+        elif direction and change.factor and before.value and after.value:
+            ratio = ratio_text(before.value, after.value)
+            what = f"{ratio}, {what}" if ratio else what
         address, key = change.principal.address, change.key
         rows.append((address, spell_name(key), _limit(key, before), _limit(key, after), what))
     caption = "Principals whose limits change most"

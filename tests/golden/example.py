@@ -19,7 +19,7 @@ from quotaform.model.settings import CountLimit, GuardLimits, Ignore, PruneMode
 from quotaform.plan.blast_radius import Principals, make_blast_radius
 from quotaform.plan.check.check import with_findings
 from quotaform.plan.check.guard import GUARDS, Facts, Safeguards
-from quotaform.plan.difference import diff, make_plan, prune, removable_entities
+from quotaform.plan.difference import diff, make_plan, prune, removable_entities, removals
 from quotaform.plan.plan import Plan, PlanHeader, PlanOptions, PlanSource
 from tests.builder import HEADER, guarded
 
@@ -106,7 +106,7 @@ def based_plan() -> Plan:
     )
     base = DeclaredBase(BASE, example_entries("plan_base"))
     pruned = prune(list(removable_entities(files, live)), PruneMode.SCOPE, base)
-    return make_plan(diff(files, live, pruned), files, live, header, base=base, pruned=pruned)
+    return make_plan([*diff(files, live), *removals(pruned, live)], files, live, header, base=base, pruned=pruned)
 
 
 def guarded_plan() -> Plan:

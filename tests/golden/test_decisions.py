@@ -61,7 +61,7 @@ from quotaform.model.quotas import Base, DeclaredBase, Quotas, Values
 from quotaform.model.scope import Pattern
 from quotaform.model.server import ALLOWED_HOSTS, Server
 from quotaform.model.settings import Ignore, parse_source
-from quotaform.plan.difference import diff, make_plan
+from quotaform.plan.difference import diff, make_plan, removals
 from quotaform.plan.receipt import RECEIPT_LISTS, load_receipt
 from quotaform.plan.records import PLAN_LISTS, load_plan
 from quotaform.plan.report import render_plan
@@ -176,7 +176,7 @@ def of_changed(text: Text) -> Lines:
         unvalued = frozenset(map(entity_of, given.get("unvalued", ())))
         base = DeclaredBase(Base(ref="origin/main", commit="a91be02"), declare(quotas_of(given["base"])), unvalued)
     pruned = [entity for entity in live if entity not in files] if given.get("prune", "base" in given) else []
-    plan = make_plan(diff(files, live, pruned), files, live, HEADER, base=base)
+    plan = make_plan([*diff(files, live), *removals(pruned, live)], files, live, HEADER, base=base)
     for change in plan.changes:
         origin = f", by {change.origin}" if change.origin else ""
         yield f"{change.action} {change.entity} ({change.cause}{origin}): {change.direction}"

@@ -33,7 +33,7 @@ from quotaform.model.finding import Finding
 from quotaform.model.quotas import Base, DeclaredBase, Quotas, Values
 from quotaform.model.records.record import builtins
 from quotaform.model.scope import Pattern, Scope
-from quotaform.plan.difference import diff, make_plan
+from quotaform.plan.difference import diff, make_plan, removals
 from tests.builder import CONNECTION, HEADER, PRODUCER, declare, plan_of
 from tests.golden.example import example_drift
 from tests.loading import load_schema
@@ -227,5 +227,7 @@ def test_entities_are_counted_for_metrics() -> None:
     head = declare({ALICE: ONE, BOB: {}})
     live = {ALICE: ONE, Entity(user="in"): ONE, Entity(user="out"): ONE, Entity(user="out2"): ONE}
     for pruning in ([], [Entity(user="in")]):
-        drift = make_drift(make_plan(diff(head, live, pruning), head, live, HEADER, scope=without("out*")))
+        drift = make_drift(
+            make_plan([*diff(head, live), *removals(pruning, live)], head, live, HEADER, scope=without("out*"))
+        )
         assert (drift.managed, drift.unmanaged_in_scope, drift.unmanaged_out_of_scope) == (1, 1, 2)

@@ -102,12 +102,11 @@ def prune(
     return pruned
 
 
-def diff(desired: Desired, actual: Quotas, pruned: Iterable[Entity] = ()) -> Iterator[Change]:
+def diff(desired: Desired, actual: Quotas) -> Iterator[Change]:
     """Yield the rows by which a cluster differs from the files, in no particular order.
 
     A declared entity is declared whole: a known key that it has and that is not declared is removed. A key that this
-    version does not know is never touched. Entities that no file declares are not looked at, except those to be pruned:
-    their known keys are removed. `pruned` holds entities to remove although no file declares them.
+    version does not know is never touched. Entities that no file declares are not looked at.
     """
     for entity, entry in desired.items():
         before, after = actual.get(entity, NO_VALUES), entry.values
@@ -119,7 +118,6 @@ def diff(desired: Desired, actual: Quotas, pruned: Iterable[Entity] = ()) -> Ite
         for key, value in before.items():
             if key not in after and key in QUOTA_KEYS:
                 yield Change(entity, key, value, None)
-    yield from removals((entity for entity in pruned if entity not in desired), actual)
 
 
 def removals(entities: Iterable[Entity], actual: Quotas) -> Iterator[Change]:

@@ -35,7 +35,7 @@ from quotaform.model.quotas import (
 )
 from quotaform.model.scope import ALL, FULL_SCOPE, Scope, Selection
 from quotaform.model.settings import PruneMode
-from quotaform.plan.difference import diff, make_plan, prune, removable_entities
+from quotaform.plan.difference import diff, make_plan, prune, removable_entities, removals
 from quotaform.plan.plan import ChangeOrigin, Plan, PlanOptions
 from quotaform.plan.records import load_plan
 from quotaform.resolve.effect import Direction
@@ -289,7 +289,8 @@ def pruning_plan(
     declared = DeclaredBase(BASE, base)
     pruned = prune(list(removable_entities(files, actual, scope)), mode, declared)
     header = replace(HEADER, source=structs.replace(HEADER.source, base=BASE), options=PlanOptions(prune=mode))
-    return make_plan(diff(files, actual, pruned), files, actual, header, scope=scope, base=declared, pruned=pruned)
+    rows = [*diff(files, actual), *removals(pruned, actual)]
+    return make_plan(rows, files, actual, header, scope=scope, base=declared, pruned=pruned)
 
 
 @given(desired(), desired(), live_quotas())

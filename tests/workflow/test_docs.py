@@ -23,7 +23,7 @@ from quotaform.drift.alert import sign
 from quotaform.model.entity import Entity
 from quotaform.model.text import Secret
 from quotaform.sandbox import Sandbox
-from quotaform.sandbox.cache import cache_directory
+from quotaform.sandbox.release import cache_directory
 from tests.git_repository import GitRepository
 from tests.markdown import ROOT, Block, blocks
 from tests.workflow.command import Cluster, Repository, Result, environment, require_calm, run

@@ -19,12 +19,11 @@ from msgspec import Struct, field, structs
 
 from quotaform.model.errors import ArgumentError, SandboxError, UsageError
 from quotaform.model.outcome import Progress, no_progress
-from quotaform.sandbox.cache import cache_directory, make_directory, open_own_file
+from quotaform.sandbox.release import cache_directory, make_directory, open_own_file
 from quotaform.sandbox.sandbox import Sandbox
 from quotaform.system.files import take_lock
 
 _TIMEOUT_SECONDS = 180.0
-_LONGEST = 64
 _MAX_BYTES = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
@@ -96,10 +95,11 @@ def find(name: str) -> DetachedSandbox | None:
         with open_own_file(_state_path(name), creates=False) as state:
             if take_lock(state.fileno(), shared=True):
                 return None
-            found = _load(state)
-    except FileNotFoundError:
+            found = DetachedSandbox(**json.loads(state.read(_MAX_BYTES)))
+    except (FileNotFoundError, ValueError, TypeError, RecursionError):
+        # It is empty while the sandbox starts.
         return None
-    return found
+    return found if type(found.pid) is int and found.pid > 1 else None
 
 
 def stop(name: str) -> bool:
@@ -151,20 +151,9 @@ def _start(state: BinaryIO, name: str, sandbox: Sandbox, brokers: int, progress:
     return started
 
 
-def _load(state: BinaryIO) -> DetachedSandbox | None:
-    state.seek(0)
-    try:
-        found = DetachedSandbox(**json.loads(state.read(_MAX_BYTES)))
-        return found if type(found.pid) is int and found.pid > 1 else None
-    except (ValueError, TypeError, RecursionError):
-        # Empty while the sandbox starts.
-        return None
-
-
 def _state_path(name: str) -> Path:
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"A sandbox cannot be called {name[:_LONGEST]!a}; "
-            "use up to 64 letters, digits, dots, dashes and underscores."
+            f"A sandbox cannot be called {name[:64]!a}; use up to 64 letters, digits, dots, dashes and underscores."
         )
     return cache_directory() / "sandboxes" / f"{name}.json"

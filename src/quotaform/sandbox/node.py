@@ -97,14 +97,6 @@ class Node(Struct, frozen=True):
         except OSError:
             return ""
 
-    def written_cluster_id(self) -> str:
-        """Return the cluster id that a broker with ZooKeeper has written next to its data; empty if it has not yet."""
-        try:
-            text = (self.directory / "data" / "meta.properties").read_text(encoding="ascii")
-        except OSError:
-            return ""
-        return next((line[11:] for line in text.splitlines() if line.startswith("cluster.id=")), "")
-
     def address(self, listener: str) -> str:
         """Return host:port of a listener."""
         return f"{HOST}:{self.ports[listener]}"
@@ -155,19 +147,6 @@ def node_properties(
     return properties | {
         "advertised.listeners": properties["listeners"],
         "controller.quorum.bootstrap.servers": ",".join(other.address(CONTROLLER) for other in nodes),
-    }
-
-
-def zookeeper_properties(directory: Path, port: int) -> dict[str, str]:
-    """Return the configuration of a ZooKeeper of its own; it listens on loopback only."""
-    return {
-        "dataDir": str(directory),
-        "clientPort": str(port),
-        "clientPortAddress": HOST,
-        "maxClientCnxns": "0",
-        "tickTime": "500",
-        "maxSessionTimeout": "60000",
-        "admin.enableServer": "false",
     }
 
 

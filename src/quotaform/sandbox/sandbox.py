@@ -6,23 +6,23 @@ that is what Kafka says it is. With ZooKeeper the first broker makes the id.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import Any, Self
 
 from quotaform.model.errors import SandboxError, UsageError
 from quotaform.model.outcome import Progress, no_progress
-from quotaform.sandbox import security
-from quotaform.sandbox.cache import cache_directory, make_directory, shown
-from quotaform.sandbox.java import LOGGING, Runtime, find_java, java_environment
+from quotaform.sandbox import security, supervisor
 from quotaform.sandbox.node import (
     CONTROLLER,
     EXPORTER_RULES,
@@ -35,11 +35,22 @@ from quotaform.sandbox.node import (
     monitoring_options,
     new_uuid,
     node_properties,
-    zookeeper_properties,
 )
-from quotaform.sandbox.release import Release, chosen_release, find_exporter, find_jars, release_of
-from quotaform.sandbox.security import Certificates, make_certificates, render_properties
-from quotaform.sandbox.supervisor_client import SupervisorClient
+from quotaform.sandbox.release import (
+    EXPORTER,
+    LOGGING,
+    Release,
+    Runtime,
+    cache_directory,
+    chosen_release,
+    find_jars,
+    find_java,
+    java_environment,
+    make_directory,
+    release_of,
+    shown,
+)
+from quotaform.sandbox.security import SCRAM, USERS, Certificates, make_certificates, render_properties
 
 _TRIES = 5
 _TIMEOUT_SECONDS = 120.0
@@ -47,6 +58,96 @@ _TIMEOUT_SECONDS = 120.0
 _NOT_RUNNING = "The sandbox is not running; start it first."
 _ZOOKEEPER = "ZooKeeper"
 _ERROR_LINE = re.compile(r"\b(ERROR|FATAL)\b|Exception|Error")
+
+
+_END_SECONDS = 40.0
+"""Seconds to wait for the supervisor's end; it takes one or two, but a busy machine may be slower by far."""
+
+
+class SupervisorClient:
+    """Starts processes, signals them and ends them all, through a supervisor that outlives its owner."""
+
+    def __init__(self, *, inherited: Sequence[int] = ()) -> None:
+        """Start the supervisor.
+
+        The data directory, `directory`, goes with the supervisor.
+        """
+        self._lock = threading.Lock()
+        # Its own session keeps a Ctrl-C in the terminal away from it and from the brokers.
+        self._process = subprocess.Popen(  # noqa: S603 (this package's own module)
+            [sys.executable, "-I", str(Path(supervisor.__file__)), str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=java_environment(),
+            start_new_session=True,
+            pass_fds=inherited,
+        )
+        self.pid = self._process.pid
+        try:
+            self.directory = Path(self._read()["directory"])
+        except BaseException:
+            self.stop()
+            raise
+
+    def spawn(self, name: str, argv: Sequence[str], log: Path) -> int:
+        """Start a process, its output appended to `log`; return its process id."""
+        return int(self._ask(do="spawn", name=name, argv=list(argv), log=str(log))["pid"])
+
+    def exit_code(self, name: str) -> int | None:
+        """Return how a process ended: None while it runs, negative for a signal."""
+        code = self._ask(do="poll", name=name)["code"]
+        return None if code is None else int(code)
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """Send a signal to a process."""
+        self._ask(do="signal", name=name, signal=int(number))
+
+    def detach(self) -> None:
+        """Keep the supervisor running after this process; SIGTERM then ends it."""
+        self._ask(do="detach")
+        self._close()
+        # Not waited for: it is meant to be running still.
+        self._process.returncode = 0
+
+    def stop(self) -> None:
+        """End all processes, remove the data directory and wait for both; again is allowed."""
+        if self._process.returncode is not None:
+            return
+        self._close()
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def _close(self) -> None:
+        with self._lock:
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    with suppress(BrokenPipeError):
+                        pipe.close()
+
+    def _ask(self, **request: Any) -> dict[str, Any]:
+        with self._lock:
+            assert self._process.stdin is not None  # noqa: S101 (made with a pipe)
+            try:
+                self._process.stdin.write(json.dumps(request).encode() + b"\n")
+                self._process.stdin.flush()
+            except (BrokenPipeError, ValueError) as error:
+                raise SandboxError("The sandbox is no longer running; start it again.") from error
+            return self._read()
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout is not None  # noqa: S101 (made with a pipe)
+        line = self._process.stdout.readline()
+        if not line:
+            raise SandboxError("The sandbox's supervisor process ended unexpectedly; start the sandbox again.")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise SandboxError(f"The sandbox could not start or signal a process: {answer['error']}.")
+        return answer
 
 
 class PortTakenError(Exception):
@@ -107,21 +208,11 @@ class Sandbox:
         self._nodes: dict[int, Node] = {}
         self.pids: dict[int, int] = {}
 
-    if not TYPE_CHECKING:  # With it, no type checker would find a misspelt name.
-
-        def __getattr__(self, name: str) -> NoReturn:
-            """Say of what the first start makes that there was none."""
-            if name in Sandbox.__annotations__:
-                raise SandboxError(_NOT_RUNNING)
-            raise AttributeError(f"'Sandbox' object has no attribute {name!r}")
-
     def __enter__(self) -> Self:
         """Start the sandbox."""
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop the sandbox."""
         self.stop()
 
@@ -135,24 +226,17 @@ class Sandbox:
             raise SandboxError("The sandbox runs on Linux and macOS only; on Windows use it inside WSL.")
         make_directory(cache_directory())
         java, jars = find_java(), find_jars(progress, self._chosen)
-        if any(os.pathsep in str(jar) for jar in jars):
-            raise SandboxError(
-                f"Java cannot use jars in {shown(jars[0].parent)}, because its name contains {os.pathsep!r}; "
-                "set QUOTAFORM_CACHE or KAFKA_HOME to another directory."
-            )
+        _require_without(os.pathsep, jars[0].parent, "QUOTAFORM_CACHE or KAFKA_HOME")
         self.release = release_of(jars)
         if self.secured and not self.release.runs_secured_on(java):
             raise SandboxError(
                 f"Kafka {self.release} authenticates nobody on Java {java.version}; "
                 "set JAVA_HOME to a Java of 17 to 23."
             )
-        self._exporter = find_exporter(progress) if self._has_exporter else None
-        # The JVM takes what follows the first `=` as the agent's options.
-        if self._exporter is not None and "=" in str(self._exporter):
-            raise SandboxError(
-                f"Java cannot load an agent from {shown(self._exporter.parent)}, because its name contains '='; "
-                "set QUOTAFORM_CACHE to another directory."
-            )
+        if self._has_exporter:
+            [self._exporter] = EXPORTER.jars(progress)
+            # The JVM takes what follows the first `=` as the agent's options.
+            _require_without("=", self._exporter.parent, "QUOTAFORM_CACHE")
         progress("Starting Apache Kafka", 0, 0)
         for _ in range(_TRIES):
             self._running = SupervisorClient(inherited=inherited)
@@ -172,11 +256,7 @@ class Sandbox:
     def _start(self) -> None:
         """Configure, format and start the nodes, and wait until each of them sees them all."""
         directory = self.data_dir
-        if "," in str(directory):
-            raise SandboxError(
-                f"Kafka cannot keep data in {shown(directory)}, because its name contains a comma; "
-                "set TMPDIR to another directory."
-            )
+        _require_without(",", directory, "TMPDIR")
         (directory / "tmp").mkdir()
         (directory / "log4j2.properties").write_text(LOGGING, encoding="ascii")
         (directory / EXPORTER_RULES).write_bytes(resources.files(__package__).joinpath(EXPORTER_RULES).read_bytes())
@@ -232,7 +312,16 @@ class Sandbox:
         directory.mkdir()
         [port] = free_ports(1)
         settings = directory / "zoo.cfg"
-        settings.write_text(render_properties(zookeeper_properties(directory / "data", port)), encoding="ascii")
+        properties = {
+            "dataDir": str(directory / "data"),
+            "clientPort": str(port),
+            "clientPortAddress": HOST,
+            "maxClientCnxns": "0",
+            "tickTime": "500",
+            "maxSessionTimeout": "60000",
+            "admin.enableServer": "false",
+        }
+        settings.write_text(render_properties(properties), encoding="ascii")
         argv = self.runtime.command(
             "org.apache.zookeeper.server.quorum.QuorumPeerMain",
             str(settings),
@@ -248,7 +337,9 @@ class Sandbox:
         if self.release.has_dynamic_voters:
             more = ["--initial-controllers", ",".join(node.initial_controller for node in nodes)]
         if self.secured and self.release.formats_scram:
-            more += security.scram_credentials()
+            known = [(user, name) for user in USERS.values() for name in user.mechanisms if name in SCRAM]
+            for user, mechanism in known:
+                more += ["--add-scram", f"{mechanism}=[name={user.name},password={user.password}]"]
         names = [f"format {node.number}" for node in nodes]
         for node, name in zip(nodes, names, strict=True):
             argv = self.runtime.command(
@@ -271,7 +362,12 @@ class Sandbox:
         waiting = list(nodes)
         while waiting:
             node = waiting[0]
-            if self._is_ready(node, see):
+            if self.release.has_zookeeper:
+                self.cluster_id = _written_cluster_id(node)
+            # A broker opens its listeners one after the other.
+            if brokers_seen(node.ports[security.PLAINTEXT], self.cluster_id) >= see and all(
+                map(accepts, node.ports.values())
+            ):
                 waiting.pop(0)
                 continue
             for other in waiting:
@@ -282,14 +378,6 @@ class Sandbox:
                     f"the last error in its log: {_error_line(node.log_tail(200))}"
                 )
             time.sleep(0.03)
-
-    def _is_ready(self, node: Node, see: int) -> bool:
-        if self.release.has_zookeeper:
-            self.cluster_id = node.written_cluster_id()
-        if brokers_seen(node.ports[security.PLAINTEXT], self.cluster_id) < see:
-            return False
-        # A broker opens its listeners one after the other.
-        return all(map(accepts, node.ports.values()))
 
     def _require_alive(self, node: Node) -> None:
         if self.release.has_zookeeper and self._supervisor.exit_code(_ZOOKEEPER) is not None:
@@ -454,6 +542,24 @@ class Sandbox:
         if number not in self._started:
             raise UsageError(f"The sandbox has no node {number}, only {', '.join(map(str, self._started))}.")
         return self._started[number]
+
+
+def _require_without(character: str, directory: Path, variable: str) -> None:
+    """Refuse a directory in whose name Java or Kafka would see two."""
+    if character in str(directory):
+        raise SandboxError(
+            f"The sandbox cannot use {shown(directory)}, because its name contains {character!r}; "
+            f"set {variable} to another directory."
+        )
+
+
+def _written_cluster_id(node: Node) -> str:
+    """Return the cluster id that a broker with ZooKeeper has written next to its data; empty if it has not yet."""
+    try:
+        text = (node.directory / "data" / "meta.properties").read_text(encoding="ascii")
+    except OSError:
+        return ""
+    return next((line[11:] for line in text.splitlines() if line.startswith("cluster.id=")), "")
 
 
 def _error_line(text: str) -> str:

@@ -195,17 +195,6 @@ def server_properties(certificates: Certificates, release: Release) -> dict[str,
     return properties
 
 
-def scram_credentials() -> list[str]:
-    """Return the arguments with which `kafka.tools.StorageTool` stores the SCRAM users (KIP-900)."""
-    return [
-        argument
-        for user in USERS.values()
-        for mechanism in user.mechanisms
-        if mechanism in SCRAM
-        for argument in ("--add-scram", f"{mechanism}=[name={user.name},password={user.password}]")
-    ]
-
-
 def client_properties(
     listener: str,
     certificates: Certificates | None,

@@ -10,43 +10,27 @@ from typing import Final
 
 from quotaform.model.errors import SandboxError
 from quotaform.model.outcome import Progress, no_progress
-from quotaform.sandbox.java import Runtime, find_java, java_environment
-from quotaform.sandbox.release import find_tool_jars
+from quotaform.sandbox.release import Runtime, find_java, find_tool_jars, java_environment
 from quotaform.sandbox.sandbox import Sandbox
-
-JMX_TOOL: Final = "org.apache.kafka.tools.JmxTool"
 
 _JARS: Final = regex(r"(kafka-tools|kafka-server-common|kafka-clients|jopt-simple|slf4j-api)-[0-9][^/]*\.jar").fullmatch
 """All that it needs: what a hostile server makes Java read finds no other classes."""
 
-_READ: Final = {
-    "java.lang": "Boolean Double Float Integer Long Number Object String",
-    "java.util": "ArrayList HashSet Map$Entry",
+_CLASSES: Final = {
+    "java.io": "IOException",
+    "java.lang": "Boolean Double Exception Float Integer Long Number Object RuntimeException SecurityException "
+    "StackTraceElement String Throwable",
+    "java.util": "ArrayList Collections$EmptyList HashSet Map$Entry",
+    "java.rmi": "NotBoundException RemoteException",
     "java.rmi.dgc": "Lease VMID",
     "java.rmi.server": "ObjID RemoteObject RemoteStub UID",
-    "javax.management": "Attribute AttributeList MBeanAttributeInfo MBeanConstructorInfo MBeanFeatureInfo MBeanInfo "
-    "MBeanNotificationInfo MBeanOperationInfo MBeanParameterInfo ObjectName",
+    "javax.management": "Attribute AttributeList InstanceNotFoundException JMException MBeanAttributeInfo "
+    "MBeanConstructorInfo MBeanFeatureInfo MBeanInfo MBeanNotificationInfo MBeanOperationInfo MBeanParameterInfo "
+    "ObjectName OperationsException",
     "javax.management.remote.rmi": "RMIConnectionImpl_Stub RMIServerImpl_Stub",
     "javax.rmi.ssl": "SslRMIClientSocketFactory",
 }
-"""The classes of an answer with numbers, by package."""
-_ERRORS: Final = {
-    "java.lang": "Exception RuntimeException SecurityException StackTraceElement Throwable",
-    "java.io": "IOException",
-    "java.rmi": "NotBoundException RemoteException",
-    "java.util": "Collections$EmptyList",
-    "javax.management": "InstanceNotFoundException JMException OperationsException",
-}
-"""The classes of an answer that says what is wrong."""
-
-
-def serial_filter() -> str:
-    """Return the filter that lets Java read answers of JMX, and no other objects.
-
-    Source: java.io.ObjectInputFilter.Config.
-    """
-    classes = [f"{package}.{name}" for each in (_READ, _ERRORS) for package in each for name in each[package].split()]
-    return ";".join(["maxdepth=20", "maxarray=1048576", *classes, "!*"])
+"""The classes of answers of JMX, with numbers or an error, by package; Java reads no others."""
 
 
 def jmx_tool_command(progress: Progress = no_progress) -> list[str]:
@@ -55,6 +39,7 @@ def jmx_tool_command(progress: Progress = no_progress) -> list[str]:
     Java is the sandbox's, and so are the jars, if there is no KAFKA_HOME.
     """
     jars = [str(jar) for jar in find_tool_jars(progress) if _JARS(jar.name)]
+    classes = [f"{package}.{name}" for package, names in _CLASSES.items() for name in names.split()]
     return [
         str(find_java().command),
         "-Xmx128m",
@@ -62,15 +47,14 @@ def jmx_tool_command(progress: Progress = no_progress) -> list[str]:
         "-XX:TieredStopAtLevel=1",
         "-XX:-UsePerfData",
         "-Xshare:auto",
-        f"-Djdk.serialFilter={serial_filter()}",
+        # Source: java.io.ObjectInputFilter.Config.
+        f"-Djdk.serialFilter={';'.join(['maxdepth=20', 'maxarray=1048576', *classes, '!*'])}",
         "-cp",
         os.pathsep.join(jars),
-        JMX_TOOL,
+        "org.apache.kafka.tools.JmxTool",
     ]
 
 
-_PRODUCER: Final = "org.apache.kafka.tools.ProducerPerformance"
-_CONSUMER: Final = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 _RECORD_BYTES: Final = 10_000
 
 
@@ -93,7 +77,7 @@ class Traffic(ExitStack):
         per_second = max(1, rate // _RECORD_BYTES)
         self._producers.append(
             self._start(
-                _PRODUCER,
+                "org.apache.kafka.tools.ProducerPerformance",
                 *("--topic", topic),
                 *("--num-records", str(per_second * seconds)),
                 *("--record-size", str(_RECORD_BYTES)),
@@ -112,7 +96,7 @@ class Traffic(ExitStack):
     def consume(self, topic: str, client_id: str) -> None:
         """Start a consumer that reads a topic from where its group has read to, or from its beginning on."""
         self._start(
-            _CONSUMER,
+            "org.apache.kafka.tools.consumer.ConsoleConsumer",
             *("--bootstrap-server", self._kafka.bootstrap_servers),
             *("--topic", topic, "--group", client_id, "--from-beginning"),
             *("--command-property", f"client.id={client_id}"),

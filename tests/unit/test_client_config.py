@@ -63,7 +63,7 @@ class TestKeys:
     def test_properties_may_come_without_a_file(self) -> None:
         config = from_properties({"client.id": " x ", "bootstrap.servers": "b:1"}, environ={})
         assert config == ClientConfig(client_id="x", bootstrap_servers=("b:1",))
-        with pytest.raises(InvalidFilesError, match=r"--adminclient-property: error: a given property is not"):
+        with pytest.raises(InvalidFilesError, match=r"--adminclient-property: error: a property is not"):
             from_properties({"foo": "1"}, source="--adminclient-property", environ={})
 
 

@@ -21,7 +21,7 @@ from io import StringIO
 from itertools import groupby
 from typing import Final
 
-from quotaform.cluster.records import RESOURCE_NOT_FOUND, Checkup, ScramResult, ScramRow, ScramUser, StepStatus
+from quotaform.cluster.records import RESOURCE_NOT_FOUND, Checkup, ScramResult, ScramUser, StepStatus
 from quotaform.model.alteration import Altered, Outcome
 from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, KNOWN_TYPES, Entity, spell_name
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
@@ -178,24 +178,18 @@ def _scram_lines(users: Sequence[ScramUser], cluster_name: str, style: Style) ->
 
 def render_scram_result(result: ScramResult, style: Style = PLAIN) -> str:
     """Return what became of each credential, one per line, and their numbers."""
-    lines = aligned([(spell_name(row.user), row.mechanism, _render_outcome(row, style)) for row in result])
-    done = [row for row in result if row.outcome is Outcome.OK]
-    is_upsert = any(row.iterations is not None for row in result)
-    lines.append(f"{counted(len(done), 'credential')} {'set' if is_upsert else 'deleted'}{_count_failures(result)}.")
-    return "\n".join(lines) + "\n"
-
-
-def _render_outcome(row: ScramRow, style: Style) -> str:
-    if row.outcome is not Outcome.OK:
-        return style.paint(f"{_WORDS[row.outcome]}{inert(row.message or '')}", "red")
-    return style.paint("deleted" if row.iterations is None else f"set ({row.iterations} iterations)", "green")
-
-
-def _count_failures(result: ScramResult) -> str:
-    """Return how many did not go well, per outcome."""
+    rows: list[tuple[str, ...]] = []
+    for row in result:
+        done = "deleted" if row.iterations is None else f"set ({row.iterations} iterations)"
+        shown = style.paint(done, "green")
+        if row.outcome is not Outcome.OK:
+            shown = style.paint(f"{_WORDS[row.outcome]}{inert(row.message or '')}", "red")
+        rows.append((spell_name(row.user), row.mechanism, shown))
+    counts = Counter(row.outcome for row in result)
+    verb = "set" if any(row.iterations is not None for row in result) else "deleted"
     words = {Outcome.REFUSED: "failed", Outcome.UNKNOWN: "unknown", Outcome.NOT_SENT: "not sent"}
-    numbers = {outcome: sum(row.outcome is outcome for row in result) for outcome in words}
-    return "".join(f", {number} {words[outcome]}" for outcome, number in numbers.items() if number)
+    failures = "".join(f", {counts[outcome]} {word}" for outcome, word in words.items() if counts[outcome])
+    return "\n".join([*aligned(rows), f"{counted(counts[Outcome.OK], 'credential')} {verb}{failures}."]) + "\n"
 
 
 _COLOURS = {StepStatus.OK: "green", StepStatus.FAILED: "red", StepStatus.NOT_REACHED: "dim"}

@@ -90,7 +90,7 @@ def dump_snapshot(snapshot: Snapshot) -> str:
 
 
 def _json_line(content: object) -> str:
-    """Return a value as JSON on one line, everything that does not print escaped."""
+    """Return JSON on one line, everything that does not print escaped."""
     text = dumps(content, ensure_ascii=False, allow_nan=False)
     return text if text.isprintable() else "".join(c if c.isprintable() else dumps(c)[1:-1] for c in text)
 

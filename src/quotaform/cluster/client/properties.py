@@ -19,7 +19,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from re import Match
 from re import compile as regex
 from typing import Final, TypeVar
 
@@ -55,34 +54,31 @@ class Property:
     location: Location
 
 
-ReportProblem = Callable[[str, Location], None]
-"""Called with a problem and its place."""
+def parse_properties(text: str, file: str, problems: list[Finding]) -> list[Property]:
+    """Return the properties of a file in their order; a key may come twice, and the last one counts.
 
-
-def parse_properties(text: str, file: str, report: ReportProblem) -> Iterator[Property]:
-    """Yield the properties of a file in their order; a key may come twice, and the last one counts.
-
-    `report` is called with each line that cannot be read; no message holds anything of the line, which may be a
-    secret.
+    A line that cannot be read is added to `problems`; none holds anything of the line, which may be a secret.
     """
+    found: list[Property] = []
     for count, (number, line) in enumerate(_logical_lines(text)):
-        location = Location(file, number)
+        problem, location = "", Location(file, number)
         if count == MOST_PROPERTIES:
-            report(
-                f"this file has more than {MOST_PROPERTIES:,} properties; remove those that no client uses", location
-            )
-            return
+            problem = f"this file has more than {MOST_PROPERTIES:,} properties; remove those that no client uses"
+            add_problem(problems, problem, location)
+            break
+        end = _KEY_END.search(line)
+        key, rest = (line[: end.start(1)], line[end.start(1) :].lstrip(_BLANK)) if end else (line, "")
+        value = rest[1:].lstrip(_BLANK) if rest[:1] in {"=", ":"} else rest
         if _BAD_UNICODE(line):
-            report(
-                r"a \u on this line is not followed by four hexadecimal digits; write \\u for the two characters",
-                location,
-            )
-            continue
-        key, value = _split(line)
-        try:
-            yield Property(_unescape(key), _unescape(value), location)
-        except UnicodeError:
-            report(r"a \uXXXX on this line is half of a surrogate pair", location)
+            problem = r"a \u on this line is not followed by four hexadecimal digits; write \\u for the two characters"
+        else:
+            try:
+                found.append(Property(_unescape(key), _unescape(value), location))
+            except UnicodeError:
+                problem = r"a \uXXXX on this line is half of a surrogate pair"
+        if problem:
+            add_problem(problems, problem, location)
+    return found
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -94,34 +90,18 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
             continue
         parts = []
         # What a continued line ends with, less its last backslash, is an even number of them: each part counts alone.
-        while _is_continued(line):
+        while (len(line) - len(line.rstrip("\\"))) % 2:
             parts.append(line[:-1])
             line = next(lines, (0, ""))[1].lstrip(_BLANK)
         yield number, "".join([*parts, line])
 
 
-def _is_continued(line: str) -> bool:
-    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
-
-
-def _split(line: str) -> tuple[str, str]:
-    end = _KEY_END.search(line)
-    if end is None:
-        return line, ""
-    key, rest = line[: end.start(1)], line[end.start(1) :].lstrip(_BLANK)
-    return key, rest[1:].lstrip(_BLANK) if rest[:1] in {"=", ":"} else rest
-
-
 def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
-    plain = _ESCAPE.sub(_unescape_one, text)
+    plain = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else _ESCAPES.get(found[2], found[2]), text)
     # Java's characters are UTF-16: two escapes may make one character.
     return plain.encode("utf-16", "surrogatepass").decode("utf-16")
-
-
-def _unescape_one(match: Match[str]) -> str:
-    return chr(int(match[1], 16)) if match[1] else _ESCAPES.get(match[2], match[2])
 
 
 _MOST_REFERENCES: Final = 20  # of a value; each may read a file
@@ -179,8 +159,16 @@ class ConfigProviders(Struct, frozen=True):
     def _look_up(self, alias: str, rest: str) -> str:
         provider, limit = self._provider(alias)
         if provider == "env":
-            if limit is not None:
-                self._check_pattern(limit, rest)
+            if limit is not None and self.within is not None:  # Some patterns take years to match.
+                raise ValueError(
+                    "allowlist.pattern cannot be used in a repository; remove it: QUOTAFORM_ENV is the list"
+                )
+            try:
+                is_listed = limit is None or re.fullmatch(limit, rest)
+            except re.error:
+                raise ValueError("allowlist.pattern is not a regular expression; correct it") from None
+            if not is_listed:
+                raise ValueError("allowlist.pattern does not match the variable of ${env:NAME}; correct one of them")
             expansion = expand(f"${{env:{rest}}}", self.environ)
             for problem in expansion.problems:
                 raise ValueError(problem_text(*problem))
@@ -190,7 +178,7 @@ class ConfigProviders(Struct, frozen=True):
             raise ValueError(f"a ${{...}} has no path or no name; write {_FORMS}")
         if provider == "dir":
             return self._read(f"{path}/{name}", limit).removesuffix("\n")
-        values = {each.key: each.value for each in parse_properties(self._read(path, limit), "", lambda *_: None)}
+        values = {each.key: each.value for each in parse_properties(self._read(path, limit), "", [])}
         if name not in values:
             raise ValueError("a ${file:PATH:KEY} names a key that is not in the file; correct it, or add the key")
         return values[name]
@@ -210,15 +198,6 @@ class ConfigProviders(Struct, frozen=True):
                 return provider, self.settings.get(limit)
         classes = " or ".join(java_class for java_class, _ in _PROVIDERS.values())
         raise ValueError(f"{prefix}class cannot be loaded; set it to {classes} of {_PACKAGE.strip('.')}")
-
-    def _check_pattern(self, pattern: str, name: str) -> None:
-        if self.within is not None:  # Some patterns take years to match.
-            raise ValueError("allowlist.pattern cannot be used in a repository; remove it: QUOTAFORM_ENV is the list")
-        try:
-            if not re.fullmatch(pattern, name):
-                raise ValueError("allowlist.pattern does not match the variable of ${env:NAME}; correct one of them")
-        except re.error:
-            raise ValueError("allowlist.pattern is not a regular expression; correct it") from None
 
     def _read(self, path: str, allowed: str | None) -> str:
         why = "does not exist; correct the path, or create the file"
@@ -305,16 +284,6 @@ _REMEDIES: Final = {
     "metadata.broker.list": "Java clients call it bootstrap.servers",
 }
 
-_PLUGINS: Final = (
-    ".class",
-    ".provider",
-    ".providers",
-    ".handler.class",
-    ".factory.class",
-    ".algorithm",
-    ".implementation",
-)
-
 _VALUES = """
     PLAINTEXT SSL TLS SASL SASL_PLAINTEXT SASL_SSL SASL_TLS SASL-SSL
     PLAIN GSSAPI KERBEROS OAUTHBEARER AWS_MSK_IAM DIGEST-MD5 SCRAM SCRAM-SHA-1 SCRAM-SHA-256 SCRAM-SHA-512
@@ -330,23 +299,9 @@ _KEY: Final = regex(r"[a-z][a-z0-9.-]{0,79}").fullmatch
 
 _WORDS_AND_DOTS: Final = regex(r"[a-z]+(?:\.[a-z]+){1,8}").fullmatch
 """What all keys of Kafka's clients are made of, and few secrets."""
-_SECRETS: Final = tuple(
-    sorted(
-        key for key in USED if key.endswith((".jaas.config", ".password", ".keystore.key", ".secret", ".passphrase"))
-    )
-)
-"""Keys whose values are secret."""
-
+_SECRETS: Final = (".jaas.config", ".password", ".keystore.key", ".secret", ".passphrase")
+"""What keys end with whose values are secret."""
 _FAMILIES: Final = frozenset(key.partition(".")[0] for key in USED | _IGNORED)
-
-
-def is_ignored(key: str) -> bool:
-    """Whether a key can be ignored because it has no effect here.
-
-    >>> is_ignored("retries"), is_ignored("ssl.provider")
-    (True, False)
-    """
-    return key in _IGNORED or key.startswith(_IGNORED_PREFIXES)
 
 
 def is_word(value: str) -> bool:
@@ -358,30 +313,26 @@ def is_word(value: str) -> bool:
     return all(part.strip().upper() in _WORDS for part in value.split(",")) or bool(_NUMBER(value))
 
 
-def refusal(key: str, *, is_line: bool) -> str:
+def refusal(key: str) -> str:
     """Return why a key is refused and what to do.
 
     A key that is like none of Kafka's is not shown: it may be a secret in the wrong place, or the rest of one that
     was meant to go on over a line's end.
 
-    >>> refusal("sasl.machanism", is_line=True)
+    >>> refusal("sasl.machanism")
     'sasl.machanism is not a key of Kafka clients; did you mean sasl.mechanism?'
     """
     if remedy := _REMEDIES.get(key):
         return f"{key} is not supported: {remedy}"
-    if secret := next((each for each in _SECRETS if key.startswith(each)), None):
+    if secret := next((each for each in sorted(USED) if each.endswith(_SECRETS) and key.startswith(each)), None):
         return f"{secret} is not followed by = and a value; write {secret}=VALUE"
     if _KEY(key) and (known := nearest(key, USED, cutoff=0.85)):
         return f"{key} is not a key of Kafka clients; did you mean {known}?"
     if _WORDS_AND_DOTS(key) is None or key.partition(".")[0] not in _FAMILIES:
-        if is_line:
-            return (
-                "this line does not begin with a key of Kafka clients; remove it, or end the previous line with a"
-                " backslash if it continues here"
-            )
-        return "a given property is not a key of Kafka clients; remove it"
-    if key.endswith(_PLUGINS):
-        return f"{key} names a Java class, which quotaform cannot load; remove it"
+        return (
+            "a property is not a key of Kafka clients; remove it, or end the line before it with a backslash if that"
+            " continues here"
+        )
     return f"{key} is not supported; remove it if the connection does not need it"
 
 
@@ -454,9 +405,10 @@ class ClientProperties:
 
     def check_keys(self) -> None:
         """Report the keys that are neither read nor ignored."""
-        for key, written in self._written.items():
-            if key not in USED and not is_ignored(key) and len(self.problems) <= MAX_PROBLEMS:
-                self.report(key, refusal(key, is_line=bool(written.location.line)))
+        for key in self._written:
+            is_known = key in USED or key in _IGNORED or key.startswith(_IGNORED_PREFIXES)
+            if not is_known and len(self.problems) <= MAX_PROBLEMS:
+                self.report(key, refusal(key))
 
     def render(self, key: str) -> str:
         """Return what messages call a property: with its value when that cannot be a secret."""

@@ -15,7 +15,6 @@ from quotaform.cluster.client.config import ClientConfig, Credentials
 from quotaform.cluster.client.properties import (
     ClientProperties,
     Property,
-    add_problem,
     parse_properties,
     provider_folder,
 )
@@ -88,10 +87,9 @@ def load_client_config(
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = content.decode("latin-1")
-    properties = list(parse_properties(text, file, lambda message, at: add_problem(problems, message, at)))
     given = _given(overrides or {}, Location("client properties given as options"))
     reader = ClientProperties(
-        [*properties, *given],
+        [*parse_properties(text, file, problems), *given],
         os.environ if environ is None else environ,
         source=Location(file),
         folder=Path(path).parent,
@@ -120,8 +118,13 @@ def _given(properties: Mapping[str, str], place: Location) -> Iterable[Property]
 def _read(reader: ClientProperties) -> ClientConfig:
     reader.check_keys()
     protocol = _choice(reader, "security.protocol", PROTOCOLS, "PLAINTEXT")
-    if not reader.has("security.protocol"):
-        _check_protocol_was_not_forgotten(reader)
+    needs_protocol = "sasl.jaas.config ssl.truststore.location ssl.truststore.certificates ssl.keystore.location"
+    if not reader.has("security.protocol") and (key := next(filter(reader.has, needs_protocol.split()), None)):
+        # With the default everything would be sent unencrypted.
+        fitting = "SASL_SSL or SASL_PLAINTEXT" if key.startswith("sasl") else "SSL or SASL_SSL"
+        reader.report(
+            key, f"{key} has no effect, because security.protocol is missing and means PLAINTEXT; set it to {fitting}"
+        )
     config = ClientConfig(
         bootstrap_servers=_servers(reader),
         client_id=reader.get("client.id") or None,
@@ -135,18 +138,6 @@ def _read(reader: ClientProperties) -> ClientConfig:
     if reader.problems:
         raise InvalidFilesError(by_place(reader.problems))
     return config
-
-
-def _check_protocol_was_not_forgotten(reader: ClientProperties) -> None:
-    """Reject security settings without security.protocol, whose default would send everything unencrypted."""
-    for key in ("sasl.jaas.config", "ssl.truststore.location", "ssl.truststore.certificates", "ssl.keystore.location"):
-        if reader.has(key):
-            fitting = "SASL_SSL or SASL_PLAINTEXT" if key.startswith("sasl") else "SSL or SASL_SSL"
-            reader.report(
-                key,
-                f"{key} has no effect, because security.protocol is missing and means PLAINTEXT; set it to {fitting}",
-            )
-            return
 
 
 def _read_credentials(reader: ClientProperties) -> Credentials | None:
@@ -165,12 +156,9 @@ def _choice(reader: ClientProperties, key: str, choices: tuple[str, ...], defaul
     for choice in choices:
         if value.lower() == choice.lower():
             return choice
-    reader.report(key, f"{reader.render(key)} is not supported; set it to {_or(choices)}")
+    listed = f"{', '.join(choices[:-1])} or {choices[-1]}"
+    reader.report(key, f"{reader.render(key)} is not supported; set it to {listed}")
     return default
-
-
-def _or(choices: tuple[str, ...]) -> str:
-    return f"{', '.join(choices[:-1])} or {choices[-1]}"
 
 
 def _servers(reader: ClientProperties) -> tuple[str | Server, ...]:

@@ -114,18 +114,15 @@ class Tls(Struct, frozen=True, kw_only=True):
             with _in_a_file(key_store.reveal()) as name:
                 context.load_cert_chain(name, password=answer)
         except (SSLError, ValueError) as error:
-            raise KeyStoreError(self._reason(error, is_asked=is_asked)) from None
+            if "MISMATCH" in str(getattr(error, "reason", "")):
+                why = "the private key does not belong to the first certificate"
+            elif is_asked:
+                why = "the private key is encrypted, and ssl.key.password is missing or wrong"
+            else:
+                why = "it does not contain a PEM private key (PKCS#8) and its certificate chain"
+            raise KeyStoreError(why) from None
         except OSError as error:
             raise KeyStoreError(f"no temporary file can be made for it ({error.strerror})") from None
-
-    def _reason(self, error: Exception, *, is_asked: bool) -> str:
-        if "MISMATCH" in str(getattr(error, "reason", "")):
-            return "the private key does not belong to the first certificate"
-        if is_asked and self.key_password:
-            return "the private key cannot be decrypted with ssl.key.password"
-        if is_asked:
-            return "the private key is encrypted; give its password with ssl.key.password"
-        return "it does not contain a PEM private key (PKCS#8) and its certificate chain"
 
 
 @contextmanager
@@ -317,13 +314,17 @@ def read_tls(reader: ClientProperties) -> Tls:
     before = len(reader.problems)
     ca, key_store = (reader.attempt(_read_store, store) for store in ("truststore", "keystore"))
     ciphers = _read_ciphers(reader)
+    check_key = "ssl.endpoint.identification.algorithm"
+    if (algorithm := reader.get(check_key)) is not None and algorithm.lower() not in {"", "https"}:
+        words = "is unknown; use https to check the host name, or an empty value not to"
+        reader.report(check_key, f"{reader.render(check_key)} {words}")
     # The key of a store that is no PEM was decrypted when it was read.
     key_password = reader.get("ssl.key.password") if _kind(reader, "keystore") == "PEM" else None
     tls = Tls(
         ca=ca,
         key_store=Secret(key_store) if key_store is not None else None,
         key_password=Secret(key_password) if key_password else None,
-        check_host=_read_host_check(reader),
+        check_host=algorithm != "",
         versions=_read_versions(reader, ciphers),
         ciphers=ciphers,
     )
@@ -405,16 +406,6 @@ def _pem(text: str) -> str:
             blocks.append(f"{begin[0]}{content}{marker[0]}")
             begin = None
     return "\n".join(blocks)
-
-
-def _read_host_check(reader: ClientProperties) -> bool:
-    key = "ssl.endpoint.identification.algorithm"
-    algorithm = reader.get(key)
-    if algorithm is not None and algorithm.lower() not in {"", "https"}:
-        reader.report(
-            key, f"{reader.render(key)} is unknown; use https to check the host name, or an empty value not to"
-        )
-    return algorithm != ""
 
 
 def _read_versions(reader: ClientProperties, ciphers: tuple[str, ...]) -> tuple[str, ...]:

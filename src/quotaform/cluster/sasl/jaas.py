@@ -57,7 +57,7 @@ def parse_jaas(text: str) -> LoginModule:
     tokens = list(_tokens(text))
     if not tokens or tokens[0].is_sign:
         raise ValueError("it does not begin with a login module")
-    if _BRACE in tokens[:2]:
+    if _Token("{", True) in tokens[:2]:
         raise ValueError("it is an entry of a JAAS file; leave out its name and the braces")
     if len(tokens) < 2 or tokens[1].text.lower() not in _FLAGS:
         raise ValueError("its login module is not followed by a control flag such as required")
@@ -66,7 +66,14 @@ def parse_jaas(text: str) -> LoginModule:
         raise ValueError(f"it does not end with a semicolon{hint}")
     if _END in tokens[2:-1]:
         raise ValueError("it has more than one login module, or one that ends early")
-    return LoginModule(tokens[0].text.rpartition(".")[2], _options(tokens[2:-1]))
+    options: dict[str, str] = {}
+    rest = iter(tokens[2:-1])
+    for name in rest:
+        sign, value = next(rest, _END), next(rest, _END)
+        if name.is_sign or sign != _Token("=", True) or value.is_sign:
+            raise ValueError('an option in it is not name="value"')
+        options[name.text] = value.text
+    return LoginModule(tokens[0].text.rpartition(".")[2], options)
 
 
 def shown_option(reader: ClientProperties, name: str) -> str:
@@ -79,10 +86,8 @@ def shown_option(reader: ClientProperties, name: str) -> str:
 
 def render_jaas(module: str, options: Mapping[str, str]) -> str:
     """Return the line of a login module, given with its package; `parse_jaas` reads it."""
-    return (
-        " ".join([module, "required", *(f'{name}="{value.translate(_QUOTED)}"' for name, value in options.items())])
-        + ";"
-    )
+    written = "".join(f' {name}="{value.translate(_QUOTED)}"' for name, value in options.items())
+    return f"{module} required{written};"
 
 
 class _Token(NamedTuple):
@@ -91,11 +96,13 @@ class _Token(NamedTuple):
 
 
 _END: Final = _Token(";", True)
-_EQUALS: Final = _Token("=", True)
-_BRACE: Final = _Token("{", True)
 
 
 def _tokens(text: str) -> Iterator[_Token]:
+    def unescape(match: Match[str]) -> str:
+        escaped = match[1]
+        return chr(int(escaped, 8)) if escaped[0] in "01234567" else _ESCAPES.get(escaped, escaped)
+
     position = 0
     while position < len(text):
         match = _TOKEN.match(text, position)
@@ -108,20 +115,4 @@ def _tokens(text: str) -> Iterator[_Token]:
             yield _Token(match["sign"], True)
         elif match["blank"] is None:
             quoted = match["double"] if match["double"] is not None else match["single"]
-            yield _Token(match["word"] if quoted is None else _ESCAPE.sub(_unescape, quoted))
-
-
-def _unescape(match: Match[str]) -> str:
-    escaped = match[1]
-    return chr(int(escaped, 8)) if escaped[0] in "01234567" else _ESCAPES.get(escaped, escaped)
-
-
-def _options(tokens: list[_Token]) -> dict[str, str]:
-    options: dict[str, str] = {}
-    rest = iter(tokens)
-    for name in rest:
-        sign, value = next(rest, _END), next(rest, _END)
-        if name.is_sign or sign != _EQUALS or value.is_sign:
-            raise ValueError('an option in it is not name="value"')
-        options[name.text] = value.text
-    return options
+            yield _Token(match["word"] if quoted is None else _ESCAPE.sub(unescape, quoted))

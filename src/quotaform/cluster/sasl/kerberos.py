@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from ipaddress import ip_address
 from secrets import token_hex
 from socket import gethostbyaddr
@@ -17,7 +18,7 @@ from quotaform.model.errors import missing_extra
 from quotaform.model.text import inert
 
 if TYPE_CHECKING:
-    from gssapi import Credentials, Name
+    from gssapi import Credentials
     from gssapi.exceptions import GSSError
 
 _MODULE: Final = "com.sun.security.auth.module.Krb5LoginModule"
@@ -76,16 +77,23 @@ class Kerberos(Struct, frozen=True, kw_only=True):
     def exchange(self, host: str) -> Exchange:
         """Begin to authenticate."""
         try:
-            from gssapi import MechType, SecurityContext
+            from gssapi import MechType, Name, NameType, SecurityContext
             from gssapi import RequirementFlag as Flag
             from gssapi.exceptions import GSSError
         except (ImportError, OSError):
             raise LoginError("GSSAPI needs the Python module gssapi", missing_extra("kerberos")) from None
-        named = _name_of(host)
+        named = host
+        with suppress(ValueError, OSError):
+            # Like Java, ask DNS for the name of an address (`InetAddress.getHostName`).
+            named = gethostbyaddr(str(ip_address(host)))[0]
         try:
             ticket = self._ticket()
             flags = [Flag.mutual_authentication, Flag.integrity]
-            name = _service_name(self.service, named)
+            # A canonical name from DNS counts, as in Java, if it extends the given one.
+            name = Name(f"{self.service}@{named}", NameType.hostbased_service).canonicalize(MechType.kerberos)
+            found, realm = str(name).removeprefix(f"{self.service}/").rsplit("@", 1)
+            if found != named.lower() and not found.startswith(f"{named.lower()}."):
+                name = Name(f"{self.service}/{named.lower()}@{realm}", NameType.kerberos_principal)
             context = SecurityContext(name=name, creds=ticket, usage="initiate", mech=MechType.kerberos, flags=flags)
             token = context.step()
         except (GSSError, NotImplementedError) as error:
@@ -178,22 +186,3 @@ def read(reader: ClientProperties, mechanism: str) -> Kerberos:
 
 def _name(ticket: Credentials) -> str:
     return str(ticket.inquire(lifetime=False, usage=False, mechs=False).name)
-
-
-def _name_of(host: str) -> str:
-    """Return the name of a host; like Java, ask DNS for that of an address (`InetAddress.getHostName`)."""
-    try:
-        return gethostbyaddr(str(ip_address(host)))[0]
-    except (ValueError, OSError):
-        return host
-
-
-def _service_name(service: str, host: str) -> Name:
-    """Return the broker's principal as Java makes it: a canonical name from DNS counts if it extends the given one."""
-    from gssapi import MechType, Name, NameType
-
-    name = Name(f"{service}@{host}", NameType.hostbased_service).canonicalize(MechType.kerberos)
-    found, realm = str(name).removeprefix(f"{service}/").rsplit("@", 1)
-    if found == host.lower() or found.startswith(f"{host.lower()}."):
-        return name
-    return Name(f"{service}/{host.lower()}@{realm}", NameType.kerberos_principal)

@@ -80,9 +80,12 @@ class Bearer(Struct, frozen=True, kw_only=True):
         try:
             challenge = yield "\1".join(["n,,", f"auth=Bearer {token.reveal()}", *extensions, "", ""]).encode()
             if challenge:
-                said = quote(
-                    mask(_status(challenge), [token.reveal(), *(value.reveal() for _, value in self.extensions)])
-                )
+                # Such as invalid_token (RFC 7628, section 3.2.2).
+                try:
+                    status = str(json.loads(challenge)["status"])
+                except (ValueError, RecursionError, LookupError, TypeError):
+                    status = challenge.decode(errors="replace")
+                said = quote(mask(status, [token.reveal(), *(value.reveal() for _, value in self.extensions)]))
                 yield b"\1"
                 raise CodeError(SASL_FAILED)
         except CodeError as error:
@@ -104,20 +107,15 @@ class Bearer(Struct, frozen=True, kw_only=True):
         return {name: value.reveal() for name, value in self.properties}
 
 
-def _status(challenge: bytes) -> str:
-    """Return what a broker says of a token that it does not accept, such as invalid_token (RFC 7628, section 3.2.2)."""
-    try:
-        return str(json.loads(challenge)["status"])
-    except (ValueError, RecursionError, LookupError, TypeError):
-        return challenge.decode(errors="replace")
-
-
 def read(reader: ClientProperties, mechanism: str) -> Bearer:
     """Return what the properties say."""
     options = read_jaas(reader, ("OAuthBearerLoginModule",), _FORM)
     skew = reader.number(f"{_OAUTH}clock.skew.seconds", 30)
     window = reader.number("sasl.login.refresh.window.factor", 0.8, 0.5, 1)
-    extensions = _read_extensions(reader, options)
+    extensions = {name.partition("_")[2]: value for name, value in options.items() if name.startswith(_EXTENSIONS)}
+    if not all(_NAME(name) and _VALUE(value) for name, value in extensions.items()):
+        rule = "letters other than auth, its value printable ASCII; correct the option"
+        reader.report(_JAAS, f"{_JAAS} cannot be used: the name of an extension is {rule}")
     source, who = _read_source(reader, options)
     given = {key: reader.get(key) or "" for key in reader.keys if key.startswith("sasl.") and reader.has(key)}
     # Spark's connector has a client of Kafka 3.9, which knows the options alone.
@@ -132,7 +130,7 @@ def read(reader: ClientProperties, mechanism: str) -> Bearer:
         subject=reader.get(f"{_OAUTH}sub.claim.name") or "sub",
         skew=skew,
         window=window,
-        extensions=extensions,
+        extensions=tuple((name, Secret(value)) for name, value in extensions.items()),
         properties=tuple((key, Secret(value)) for key, value in (handler | given).items()),
     )
 
@@ -267,11 +265,3 @@ def _file(reader: ClientProperties, key: str, written: str) -> SecretFile:
     except LoginError as error:
         raise reader.refused(key, f"{error.problem}; {error.remedy}") from None
     return file
-
-
-def _read_extensions(reader: ClientProperties, options: Mapping[str, str]) -> tuple[tuple[str, Secret], ...]:
-    found = {name.partition("_")[2]: value for name, value in options.items() if name.startswith(_EXTENSIONS)}
-    if not all(_NAME(name) and _VALUE(value) for name, value in found.items()):
-        rule = "letters other than auth, its value printable ASCII; correct the option"
-        reader.report(_JAAS, f"{_JAAS} cannot be used: the name of an extension is {rule}")
-    return tuple((name, Secret(value)) for name, value in found.items())

@@ -68,7 +68,10 @@ class Password:
 def read(reader: ClientProperties, mechanism: str) -> Password:
     """Return the user name and password of `sasl.jaas.config`."""
     key = "sasl.jaas.config"
-    form = _form(mechanism)
+    form = (
+        f'write: sasl.jaas.config={_module(mechanism)} required username="NAME" password="PASSWORD";'
+        " (every backslash in it is doubled)"
+    )
     options = read_jaas(reader, MODULES, form)
     is_token = options.get("tokenauth", "").lower() == "true"
     if is_token and mechanism == "PLAIN":
@@ -89,13 +92,6 @@ def read(reader: ClientProperties, mechanism: str) -> Password:
 
 def _module(mechanism: str) -> str:
     return MODULES["PlainLoginModule" if mechanism == "PLAIN" else "ScramLoginModule"]
-
-
-def _form(mechanism: str) -> str:
-    return (
-        f'write: sasl.jaas.config={_module(mechanism)} required username="NAME" password="PASSWORD";'
-        " (every backslash in it is doubled)"
-    )
 
 
 def _plain(username: str, password: Secret) -> Exchange:

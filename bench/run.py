@@ -74,7 +74,8 @@ def direct(bench: Bench) -> Iterator[Row]:
         java = (
             *(str(kafka.runtime.java.command), "-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
             *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true"),
-            *(f"-Dlog4j2.configurationFile={kafka.data_dir / 'log4j2.properties'}", "-cp", kafka.runtime.class_path),
+            *(f"-Dlog4j2.configurationFile={kafka.data_dir / 'log4j2.properties'}", "-cp"),
+            ":".join(map(str, kafka.runtime.jars)),
         )
         configs = (*java, "kafka.admin.ConfigCommand", *where, "--entity-type", "users")
         measured = bench.measure(

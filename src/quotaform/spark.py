@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as f
-
 from quotaform.fleet.data_source import register
 from quotaform.history.spark import HISTORY, HISTORY_CHANGES, history_changes, history_of
 from quotaform.history.spark import as_of as history_at
@@ -34,7 +32,7 @@ from quotaform.usage.recommend.run import bucket_use, recommendations
 from quotaform.usage.replay.run import planned_quotas
 from quotaform.usage.replay.spark import backtest as replayed
 from quotaform.usage.replay.spark import replayable
-from quotaform.usage.table.schema import BACKTEST, HEADROOM, LATER_COLUMNS, RECOMMENDATIONS, USAGE
+from quotaform.usage.table.schema import BACKTEST, HEADROOM, RECOMMENDATIONS, USAGE
 from quotaform.usage.table.table import as_quotas, as_usage, read_usage
 
 if TYPE_CHECKING:
@@ -107,7 +105,7 @@ def headroom(usage: DataFrame, quotas: DataFrame) -> DataFrame:
     Raises `InvalidFilesError` if a column is missing.
     """
     held = held_quotas(as_quotas("quotas", quotas))
-    recording = packed_usage(_usage(usage), quota_buckets(held)).localCheckpoint()
+    recording = packed_usage(as_usage("usage", usage), quota_buckets(held)).localCheckpoint()
     use = headroom_of(recording).localCheckpoint()
     return headroom_table(use, unused_values(held, recorded_keys(use)))
 
@@ -118,7 +116,7 @@ def backtest(usage: DataFrame, before: DataFrame, after: DataFrame) -> DataFrame
     Raises `InvalidFilesError` if a column is missing.
     """
     old, new = held_quotas(as_quotas("before", before)), held_quotas(as_quotas("after", after))
-    return replayed(replayable(_usage(usage), new, old).localCheckpoint())
+    return replayed(replayable(as_usage("usage", usage), new, old).localCheckpoint())
 
 
 def recommend(
@@ -134,7 +132,7 @@ def recommend(
     `InvalidFilesError` if a column is missing.
     """
     settings, held = settings or RecommendSettings(), as_quotas("quotas", quotas)
-    recording = packed_usage(_usage(usage), quota_buckets(held_quotas(held))).localCheckpoint()
+    recording = packed_usage(as_usage("usage", usage), quota_buckets(held_quotas(held))).localCheckpoint()
     used = bucket_use(recording, settings.percentile, settings.outlier_days).localCheckpoint()
     return recommendations(used, held, settings, now or SYSTEM_CLOCK.now())
 
@@ -146,8 +144,3 @@ def history(spark: SparkSession, location: str) -> DataFrame:
     """
     require_history(location, is_read=True)
     return history_of(open_history(spark, location).readings())
-
-
-def _usage(table: DataFrame) -> DataFrame:
-    later = {name: f.lit(None).cast("string") for name in LATER_COLUMNS if name not in table.columns}
-    return as_usage("usage", table.withColumns(later) if later else table)

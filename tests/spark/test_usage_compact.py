@@ -30,7 +30,7 @@ def usage_row(ts: datetime, user: str, rate: float) -> UsageRow:
 
 
 def write(folder: Path, name: str, rows: list[Row], **options: Any) -> None:
-    """Write a file of rows (time, user and rate) as an earlier version did."""
+    """Write a file of rows (time, user and rate) next to folders."""
     folder.mkdir(exist_ok=True)
     parquet.write_table(usage_table([usage_row(*row) for row in rows]), folder / f"{name}.parquet", **options)
 
@@ -116,7 +116,7 @@ def test_a_directory_may_have_the_signs_of_a_pattern_in_its_name(spark: SparkSes
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_table_with_files_of_an_earlier_version_beside_folders_can_be_ingested(tmp_path: Path) -> None:
+def test_a_table_with_files_beside_folders_can_be_ingested(tmp_path: Path) -> None:
     """The rows lost their files when both were brought together."""
     write(tmp_path / "usage", "days", hours(22, "alice"))
     UsageDirectory(tmp_path / "usage").write([usage_row(*row) for row in hours(23, "bob")])

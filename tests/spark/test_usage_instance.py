@@ -235,46 +235,10 @@ def test_totals_of_two_clients_are_two_counters(spark: SparkSession, repository:
     ]
 
 
-# Tables of earlier versions
-
-
-def test_files_with_and_without_the_column_are_one_table(spark: SparkSession, repository: Repository) -> None:
-    """Spark takes the schema of a directory from one of its files."""
-    folder = repository.path / "usage"
-    earlier, later = (usage_table(spark, [consumed(at, name, MB)]) for at, name in ((0.0, None), (60.0, "c0")))
-    for first, second in ((earlier.drop("instance"), later), (later, earlier.drop("instance"))):
-        first.coalesce(1).write.mode("overwrite").parquet(str(folder))
-        second.coalesce(1).write.mode("append").parquet(str(folder))
-        expected = [(0.0, MB, None, None), (60.0, MB, "c0", None)]
-        assert found_rows(spark, folder) == expected
-        copied = repository("usage", "ingest", "usage", "--usage", f"copy-{first is later}")
-        assert copied.code == 0, copied.said
-        assert found_rows(spark, repository.path / f"copy-{first is later}") == expected
+def test_a_table_without_the_column_is_read_and_not_added_to(spark: SparkSession, repository: Repository) -> None:
+    usage_table(spark, [consumed(0.0, None, MB)]).drop("instance").write.parquet(str(repository.path / "old"))
+    assert found_rows(spark, repository.path / "old") == [(0.0, MB, None, None)]
     write_lines(repository.path / "push.json", [push("a", "rate", [(120, 5.0)])])
-    earlier.drop("instance").write.parquet(str(repository.path / "old"))
-    done = repository("usage", "ingest", "push.json", "--usage", "old")
-    assert done.code == 0, done.said
-    assert found_rows(spark, repository.path / "old") == [(0.0, MB, None, None), (120.0, 5.0, "a", None)]
-
-
-def test_a_table_of_the_catalog_without_the_column_is_read_and_not_added_to(
-    spark: SparkSession, repository: Repository
-) -> None:
-    from quotaform.usage.table.table import read_usage
-
-    earlier = usage_table(spark, [consumed(0.0, None, MB)]).drop("instance")
-    write_lines(repository.path / "push.json", [push("a", "rate", [(60, 5.0)])])
-    into = ("usage", "ingest", "push.json", "--usage", "earlier_usage", "--quarantine", "rejected")
-    try:
-        earlier.write.saveAsTable("earlier_usage", path=str(repository.path / "place"))
-        assert [row.instance for row in read_usage(spark, "earlier_usage").collect()] == [None]
-        refused = repository(*into)
-        assert refused.code == 3
-        remedy = "run: ALTER TABLE earlier_usage ADD COLUMNS (instance STRING)"
-        assert remedy in " ".join(refused.err.split()), refused.said
-        spark.sql(remedy.removeprefix("run: "))
-        done = repository(*into)
-        assert done.code == 0, done.said
-        assert sorted(str(row.instance) for row in read_usage(spark, "earlier_usage").collect()) == ["None", "a"]
-    finally:
-        spark.sql("DROP TABLE IF EXISTS earlier_usage")
+    refused = repository("usage", "ingest", "push.json", "--usage", "old")
+    assert refused.code == 3
+    assert "lacks the column instance" in " ".join(refused.err.split()), refused.said

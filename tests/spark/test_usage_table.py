@@ -151,7 +151,7 @@ def test_files_are_read_as_spark_reads_them(
         for cluster, rate, instance in (("7", 1.0, None), ("ü b%/=", -1.0, "x"), (None, float("nan"), "y"))
     ]
     with_date(usage_table(spark, rows)).write.partitionBy("date", "cluster").parquet(str(folder))
-    earlier = usage_table(spark, [row._replace(broker="2", cluster="old") for row in rows]).drop("instance")
+    earlier = usage_table(spark, [row._replace(broker="2", cluster="old") for row in rows])
     earlier.write.mode("append").parquet(str(folder))
     usage = read_usage(spark, str(folder), *times)
     files = plain_files(usage, str(folder), EVERY_CLUSTER, *times)

@@ -185,9 +185,6 @@ _TYPES: Final = {
 } | {fold(name): name for name in QUOTA_KEYS}
 """The quota key by the folded type: that of the MBean, other spellings, and the key itself."""
 
-LONGEST_METRIC: Final = 2048
-"""The limit on characters of the name of a metric that is of interest."""
-
 _ALL_UNITS: Final = "|".join(sorted({"ratio", *(unit for each in _MEASURED.values() for unit in each.units)})[::-1])
 _TYPE: Final = "|".join(
     type_pattern(spelling) for metrics in _METRICS.values() for spelling in (metrics.mbean, *metrics.types)
@@ -223,15 +220,6 @@ _PREFIXED = regex(r".+?_(kafka_(?:server|broker|producer|consumer)_.+)").fullmat
 """A name with something before it: that of an application or a service, or of what was computed."""
 _SEPARATORS: Final = regex(r"[^A-Za-z0-9]+")
 
-_VALUE_IN_NAME: Final = (
-    "its value is in its name, so that each value makes another metric; end the pattern of the exporter's rule with a "
-    "colon: ><>(.+):"
-)
-_PREFIX: Final = (
-    "there is something before {} in its name, so that it may have been computed of others; record the metric itself, "
-    "or take that away if it is a prefix only"
-)
-
 
 class MetricName(NamedTuple):
     """What a name says."""
@@ -252,11 +240,18 @@ class MetricName(NamedTuple):
 def _read_metric_name(name: str) -> MetricName | None:
     problem = None
     if ":" in name and (found := _WITH_VALUE(name)):
-        name, problem = found[1], _VALUE_IN_NAME
+        name = found[1]
+        problem = (
+            "its value is in its name, so that each value makes another metric; end the pattern of the exporter's "
+            "rule with a colon: ><>(.+):"
+        )
     plain = _SEPARATORS.sub("_", _CAPITAL.sub("_", name)).strip("_").lower()
     said = _read_plain(plain)
     if said is None and (found := _PREFIXED(plain)) and (said := _read_plain(found[1])):
-        problem = _PREFIX.format(found[1])
+        problem = (
+            f"there is something before {found[1]} in its name, so that it may have been computed of others; record "
+            "the metric itself, or take that away if it is a prefix only"
+        )
     if said is None and _WITH_NAMES(plain):
         said = MetricName(has_names=True)
     return said and said._replace(problem=problem)
@@ -272,7 +267,8 @@ def read_metric_name(name: str) -> MetricName | None:
     >>> read_metric_name("kafka_server_produce").base, read_metric_name("kafka_producer_byte_rate").may_be_of_client
     ('kafka_server_produce', True)
     """
-    return _read_metric_name(name) if len(name) <= LONGEST_METRIC else None
+    # A longer one is not of interest.
+    return _read_metric_name(name) if len(name) <= 2048 else None
 
 
 def _read_plain(plain: str) -> MetricName | None:

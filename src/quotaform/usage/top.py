@@ -128,7 +128,7 @@ def make_top(
     for row in sorted(rows, key=lambda row: row.ts):
         latest.setdefault((row.broker, row.key, row.user, row.client_id, row.ip), {})[row.instance] = row
     buckets = sorted(
-        (_bucket(_together(list(each.values())), resolver) for each in latest.values()),
+        (_bucket([*each.values()], resolver) for each in latest.values()),
         key=lambda each: (
             list(BucketState).index(each.state),
             -(each.throttle_ms or 0.0),
@@ -153,34 +153,28 @@ def make_top(
     )
 
 
-def _together(rows: list[UsageRow]) -> UsageRow:
-    """Return what clients of the same names measured as one row: their limit is one of all of them."""
-    if len(rows) == 1:
-        return rows[0]
-    rates = [row.rate for row in rows if row.rate is not None]
-    throttle_times = [row.throttle_ms for row in rows if row.throttle_ms is not None]
-    return rows[0]._replace(
-        rate=sum(rates) if rates else None, throttle_ms=max(throttle_times, default=None), instance=None
-    )
-
-
-def _bucket(row: UsageRow, resolver: Resolver) -> TopBucket:
+def _bucket(rows: Sequence[UsageRow], resolver: Resolver) -> TopBucket:
+    """Return what clients of the same names measured: their limit is one of all of them."""
+    row = rows[0]
+    rates = [each.rate for each in rows if each.rate is not None]
+    rate = sum(rates) if rates else None
+    throttle_ms = max((each.throttle_ms for each in rows if each.throttle_ms is not None), default=None)
     names = {USER: row.user, CLIENT_ID: row.client_id, IP: row.ip}
     entity = Entity({kind: name for kind, name in names.items() if name is not None})
     resolved = resolver.resolve(request_of(entity)).get(row.key, NOT_LIMITED)
     limit = None if is_unlimited(QUOTA_KEYS.get(row.key), resolved.value) else resolved.value
-    ratio = row.rate / limit if row.rate is not None and limit else None
+    ratio = rate / limit if rate is not None and limit else None
     is_close = ratio is not None and ratio >= CLOSE_RATIO
-    state = BucketState.THROTTLED if row.throttle_ms else BucketState.CLOSE if is_close else BucketState.BELOW
+    state = BucketState.THROTTLED if throttle_ms else BucketState.CLOSE if is_close else BucketState.BELOW
     return TopBucket(
         broker=row.broker,
         entity=entity,
         key=row.key,
         state=state,
-        rate=row.rate,
+        rate=rate,
         limit=limit,
         ratio=ratio,
-        throttle_ms=row.throttle_ms,
+        throttle_ms=throttle_ms,
         source=None if resolved.source is None else resolved.source.address,
         source_name=resolved.source_name,
         shared_by=None if resolved.level is None else shared_by(resolved.level, entity),

@@ -25,12 +25,6 @@ from quotaform.usage.top import Top, Unread, make_top
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
 
-_PATIENCE: Final = 5.0
-"""Seconds after which an answer is not waited for."""
-_MARGIN: Final = 0.5
-"""Seconds more, in which a reader that waited as long says why there is none."""
-_LONGEST_DESCRIBE: Final = 60.0
-"""For how many seconds one reading waits for the quotas: as long as a client tries to read them, by default."""
 _CLUSTER: Final = "the cluster"
 
 
@@ -41,7 +35,7 @@ class TopReader(Struct):
     readers: Mapping[str, Reader]  # What reads its measurements, by what messages call it
     read_quotas: Callable[[], Quotas]
     clock: Clock
-    patience: float = _PATIENCE  # How many seconds answers are waited for
+    patience: float = 5.0  # How many seconds answers are waited for
     quota_patience: float = 0.0  # How many seconds the quotas are waited for; `patience` if there are fewer
     _asked: dict[str, Future[Any]] = field(default_factory=dict)
     """What was asked of sources and of the cluster: none is asked again before it has answered."""
@@ -54,11 +48,17 @@ class TopReader(Struct):
         for name, work in works.items():
             if name not in self._asked or self._asked[name].done():
                 self._asked[name] = in_thread(work)
-        at, patience = self.clock.now(), self.patience + _MARGIN
+        # A reader that waited as long says a little later why there is no answer.
+        at, patience = self.clock.now(), self.patience + 0.5
         wait([self._asked[name] for name in self.readers], patience)
         waited = (self.clock.now() - at).total_seconds()
         wait([self._asked[_CLUSTER]], max(0.0, max(patience, self.quota_patience) - waited))
-        unread = {name: problem for name, asked in self._asked.items() if (problem := _problem(asked))}
+        unread: dict[str, str] = {}
+        for name, asked in self._asked.items():
+            if not asked.done():
+                unread[name] = "has not answered yet; it is not asked again before it does"
+            elif (error := asked.exception()) is not None:
+                unread[name] = problem_of(error)
         found: dict[str, Reading] = {name: self._asked[name].result() for name in self.readers if name not in unread}
         of_quotas, known = unread.pop(_CLUSTER, None), self._known
         # A broker without a client has no rows.
@@ -76,13 +76,6 @@ class TopReader(Struct):
     def _read_quotas(self) -> None:
         # Also when they are no longer waited for: then they are those of the next reading.
         self._known = self.read_quotas(), timestamp(self.clock)
-
-
-def _problem(asked: Future[Any]) -> str | None:
-    if not asked.done():
-        return "has not answered yet; it is not asked again before it does"
-    error = asked.exception()
-    return None if error is None else problem_of(error)
 
 
 def read_all(readers: Sequence[TopReader]) -> list[ClusterOutcome[Top]]:
@@ -115,7 +108,8 @@ def top_readers(
         for cluster, outcome in zip(clusters, opened, strict=True):
             if outcome.error is None:
                 quotas = stack.enter_context(closing(LiveQuotas(cluster)))
-                patience = _LONGEST_DESCRIBE if once else 0.0
+                # As long as a client tries to read them, by default.
+                patience = 60.0 if once else 0.0
                 found.append(TopReader(cluster.label, outcome.require(), quotas.read, clock, quota_patience=patience))
         yield found, [ClusterOutcome(each.cluster, error=each.error) for each in opened if each.error is not None]
 

@@ -39,7 +39,7 @@ from quotaform.usage.ingest.source import (
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import by_reason
 from quotaform.usage.table.append import add_rows, require_free, require_writable, with_date
-from quotaform.usage.table.schema import PARTITIONS, QUARANTINE, USAGE, first_columns
+from quotaform.usage.table.schema import PARTITIONS, QUARANTINE, USAGE
 from quotaform.usage.table.table import read_parts
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def read_parsed_table(
     is_csv = source.kind == CSV
     options: dict[str, Any] = {"header": True, "sep": separator_of(source.name), "escape": '"'} if is_csv else {}
     table = read_table(spark, source.name, kind=source.kind, **options)
-    is_usage = not is_csv and set(table.columns) >= set(first_columns(USAGE))
+    is_usage = not is_csv and set(table.columns) >= set(USAGE.names)
     # Rows know their files no more once parts are brought together.
     parts = read_parts(spark, source.name) if is_usage else [table]
     chosen = guess_mapping(parts[0].columns) if mapping is None else mapping

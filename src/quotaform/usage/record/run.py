@@ -339,8 +339,7 @@ class UsageDirectory:
             files = [each for each in others if each.suffix == ".parquet"]
             files += islice(path.glob("date=*/cluster=*/*.parquet"), 1)
             try:
-                # A column with a default came later; files of an earlier version lack it.
-                names = {"cluster", *UsageRow._field_defaults, *(parquet.read_schema(files[0]).names if files else ())}
+                names = {"cluster", *(parquet.read_schema(files[0]).names if files else ())}
                 missing = [name for name in UsageRow._fields if files and name not in names]
                 if (path / "_delta_log").exists():
                     problem = "is a Delta Lake table, into which files are ingested"

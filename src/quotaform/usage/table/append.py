@@ -28,8 +28,6 @@ from pyspark.sql import functions as f
 from quotaform.fleet.launch import may_have_tables
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.table import (
-    FILE_FORMATS,
-    bad_table,
     format_of,
     is_nothing_there,
     is_of_spark,
@@ -43,7 +41,7 @@ from quotaform.model.errors import InvalidFilesError, UsageError
 from quotaform.model.text import inert
 from quotaform.resolve.spark_quotas import completed
 from quotaform.system.files import sync_folder
-from quotaform.usage.table.schema import LATER_COLUMNS, PARTITIONS, first_columns
+from quotaform.usage.table.schema import PARTITIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -145,17 +143,7 @@ def require_writable(spark: SparkSession, name: str, schema: StructType) -> None
         if is_url(name) and is_nothing_there(error):
             return
         raise
-    later = [column for column in schema.names if column in LATER_COLUMNS and column not in table.columns]
-    require_columns(name, table, first_columns(schema))
-    kind = format_of(name)
-    if later and kind not in FILE_FORMATS:
-        shown = inert(name if kind is None else f"{kind}.`{name}`")
-        columns = ", ".join(f"{column} {schema[column].dataType.simpleString().upper()}" for column in later)
-        raise bad_table(
-            name,
-            f"is of an earlier version and lacks the column{'s' * (len(later) > 1)} {', '.join(later)}; "
-            f"run: ALTER TABLE {shown} ADD COLUMNS ({columns})",
-        )
+    require_columns(name, table, schema.names)
 
 
 def require_free(name: str, session: SessionOptions) -> None:

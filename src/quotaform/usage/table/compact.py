@@ -1,7 +1,7 @@
 """Brings the files of each day and cluster of a usage table together in one, and removes what is older than it is kept.
 
 Files of days that are over are read and written anew as `date=…/cluster=…/day-…`, sorted, each row once; also those
-that an earlier version wrote next to these folders. The new file takes its place before those that it replaces are
+that lie next to these folders. The new file takes its place before those that it replaces are
 removed: a run that is killed in between leaves rows twice, which readers count once, and the next run removes.
 """
 

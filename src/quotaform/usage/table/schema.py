@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from quotaform.resolve.spark_quotas import ENTITY, struct
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+    pass
 
 BUCKET_NAMES: Final = ("user", "client_id", "ip")
 """The columns that name who shares one limit; null where the bucket has no such name."""
@@ -18,12 +18,9 @@ BUCKET_NAMES: Final = ("user", "client_id", "ip")
 SERIES: Final = ("cluster", "broker", "key", *BUCKET_NAMES, "instance")
 """The columns that name one recorded series."""
 
-LATER_COLUMNS: Final = ("instance",)
-"""The columns of `USAGE` that tables of earlier versions lack; there they are null."""
-
 PARTITIONS: Final = ("date", "cluster")
 """The columns by which rows of usage are in folders, `date=2026-11-27/cluster=prod-eu`: the day (UTC) of `ts`, which is
-no column of `USAGE`, and the cluster. Tables of earlier versions have no folders."""
+no column of `USAGE`, and the cluster. Tables of other programs may have no folders."""
 
 USAGE: Final = struct(
     "ts timestamp",
@@ -127,8 +124,3 @@ RECOMMENDATIONS: Final = struct(
     "is_weekly boolean",
 )
 """Which quotas would fit; docs/usage-recommend.md says what each column is."""
-
-
-def first_columns(schema: StructType) -> list[str]:
-    """Return the columns that a table of any version has."""
-    return [name for name in schema.names if name not in LATER_COLUMNS]

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from pyarrow import compute, dataset
 from pyarrow.fs import LocalFileSystem
 from pyspark.sql import functions as f
-from pyspark.sql.types import NumericType, StringType, StructType, TimestampType
+from pyspark.sql.types import NumericType, StringType, TimestampType
 
 from quotaform.fleet.data_source import read_clusters, read_failure
 from quotaform.fleet.session import is_connect
@@ -34,12 +34,15 @@ from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.text import MIB, inert, listed
 from quotaform.resolve.spark import HeldQuotas, held_in
 from quotaform.resolve.spark_quotas import CLUSTER, QUOTAS, completed, struct
-from quotaform.usage.table.schema import LATER_COLUMNS, PARTITIONS, USAGE
+from quotaform.usage.table.schema import PARTITIONS, USAGE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from quotaform.desired.config import Cluster
+
+
+_DAY: Final = timedelta(days=1)
 
 
 def read_usage(
@@ -53,7 +56,7 @@ def read_usage(
     | a number | any number |
     | a text | a text or a number, as partition columns are |
 
-    The columns that came later are null where tables and files of earlier versions lack them.
+    The column `instance` may be missing where brokers measured.
 
     `name`: a path of files, or the name of a table or view of the catalog. `since`: the first moment; `None` for all
     before `until`. `until`: the moment after the last one. Raises `InvalidFilesError` if it cannot be read, lacks a
@@ -73,9 +76,9 @@ def read_parts(
 ) -> list[DataFrame]:
     """Return a table of usage with its own columns: of those days what is in folders by `PARTITIONS`, and the rest.
 
-    Spark takes a cluster named 7 for a number there, and reads no files next to folders, which earlier versions wrote.
+    Spark takes a cluster named 7 for a number there, and reads no files next to folders, which were there before.
     """
-    table = with_later_columns(name, read_table(spark, name))
+    table = read_table(spark, name)
     if format_of(name) not in FILE_FORMATS or not {*PARTITIONS} <= {*table.columns}:
         return [table]
     day = PARTITIONS[0]
@@ -83,12 +86,12 @@ def read_parts(
     rows = read_table(spark, name, struct(*others, f"{day} date", f"{CLUSTER} string"))
     # Such a table by another program may have the days of another time zone.
     if since is not None:
-        rows = rows.where(f.col(day) >= f.lit((since.astimezone(UTC) - timedelta(days=1)).date()))
+        rows = rows.where(f.col(day) >= f.lit((since.astimezone(UTC) - _DAY).date()))
     if until is not None:
-        rows = rows.where(f.col(day) <= f.lit((until.astimezone(UTC) + timedelta(days=1)).date()))
+        rows = rows.where(f.col(day) <= f.lit((until.astimezone(UTC) + _DAY).date()))
     try:
         files = f"{name.rstrip('/')}/*.{format_of(name)}"
-        return [rows, with_later_columns(files, read_table(spark, files))]
+        return [rows, read_table(spark, files)]
     except InvalidFilesError as error:
         if is_nothing_there(error):
             return [rows]
@@ -97,6 +100,8 @@ def read_parts(
 
 def as_usage(name: str, table: DataFrame) -> DataFrame:
     """Return `USAGE` of rows that somebody else made; `name` is what messages call them. See `read_usage`."""
+    if "instance" not in table.columns:
+        table = table.withColumn("instance", f.lit(None).cast("string"))
     require_columns(name, table, USAGE.names)
     for column in USAGE:
         kind, wanted = table.schema[column.name].dataType, column.dataType
@@ -110,19 +115,6 @@ def as_usage(name: str, table: DataFrame) -> DataFrame:
     return table.select(*(f.col(field.name).cast(field.dataType).alias(field.name) for field in USAGE))
 
 
-def with_later_columns(name: str, table: DataFrame) -> DataFrame:
-    """Return a table of usage with the columns that tables of earlier versions lack.
-
-    Files of both kinds may be in one directory, of which Spark takes the schema of one.
-    """
-    missing = [field for field in USAGE if field.name in LATER_COLUMNS and field.name not in table.columns]
-    if not missing:
-        return table
-    if format_of(name) in FILE_FORMATS:
-        return read_table(table.sparkSession, name, StructType([*table.schema, *missing]))
-    return table.withColumns({field.name: f.lit(None).cast(field.dataType) for field in missing})
-
-
 # Which cluster the rows of a usage table belong to.
 #
 # | rows | belong to |
@@ -130,8 +122,6 @@ def with_later_columns(name: str, table: DataFrame) -> DataFrame:
 # | that name a cluster | that cluster |
 # | that name none, if one cluster alone is selected | that cluster |
 # | that name none otherwise | no cluster |
-
-_MOST_NAMED = 100
 
 
 class Clusters(Struct, frozen=True):
@@ -171,7 +161,7 @@ class PlainFiles(Struct, frozen=True):
                 groups = file.subset(row_group_ids=range(part, file.num_row_groups, parts))
                 # What folders say would be null in a dictionary where it is null.
                 columns = ROWS.set(0, pyarrow.field("ts", kind)).set(_CLUSTER, pyarrow.field(CLUSTER, pyarrow.string()))
-                for batch in groups.to_batches(columns, filter=is_meant, batch_size=_ROWS_AT_ONCE, use_threads=False):
+                for batch in groups.to_batches(columns, filter=is_meant, batch_size=100_000, use_threads=False):
                     at = batch["ts"].cast(pyarrow.timestamp("us", kind.tz), safe=False).view("int64")
                     rows = [at, *batch.columns[1:]]
                     rows[_CLUSTER] = batch[CLUSTER].dictionary_encode()
@@ -192,10 +182,6 @@ ROWS: Final = pyarrow.schema(
 _CLUSTER: Final = ROWS.names.index(CLUSTER)
 _FORMAT: Final = dataset.ParquetFileFormat(dictionary_columns=_TEXTS, coerce_int96_timestamp_unit="us")
 _FOLDERS: Final = dataset.partitioning(pyarrow.schema([(name, pyarrow.string()) for name in PARTITIONS]), flavor="hive")
-_DAY: Final = timedelta(days=1)
-_ROWS_AT_ONCE: Final = 100_000
-_BYTES_IN_TASK: Final = 32 * MIB
-_FEW_TASKS: Final = 2
 
 
 def _opened(path: str | Path, folder: Path) -> Any:
@@ -223,9 +209,17 @@ def plain_files(
         path = Path(file_of(uri) or "")
         if not path.is_relative_to(folder) or not path.is_file():
             return None
-        if [each.partition("=")[0] for each in path.relative_to(folder).parent.parts] not in ([], [*PARTITIONS]):
+        inside = path.relative_to(folder)
+        if [each.partition("=")[0] for each in inside.parent.parts] not in ([], [*PARTITIONS]):
             return None
-        if _is_needed(path, folder, clusters, since, until):
+        place = dataset.get_partition_keys(_FOLDERS.parse(str(inside)))
+        # Such a table by another program may have the days of another time zone.
+        is_needed = not place or not (
+            (clusters.names is not None and clusters.name_of(place[CLUSTER]) not in clusters.names)
+            or (since is not None and place["date"] < (since.astimezone(UTC) - _DAY).date().isoformat())
+            or (until is not None and place["date"] > (until.astimezone(UTC) + _DAY).date().isoformat())
+        )
+        if is_needed:
             sizes[path] = path.stat().st_size
     if sizes:
         try:
@@ -234,7 +228,7 @@ def plain_files(
             return None
         if any(each.name in _TEXTS and each.type != ROWS.field(each.name).type for each in schema):
             return None
-    most = min(_BYTES_IN_TASK, sum(sizes.values()) // _FEW_TASKS + 1)
+    most = min(32 * MIB, sum(sizes.values()) // 2 + 1)  # bytes of a task
     tasks: dict[int, list[tuple[str, int, int]]] = {}
     read = 0
     for path, size in sizes.items():
@@ -243,20 +237,6 @@ def plain_files(
             tasks.setdefault(read // most, []).append((str(path), part, parts))
             read += size // parts
     return PlainFiles(folder, [*tasks.values()], since, until)
-
-
-def _is_needed(path: Path, folder: Path, clusters: Clusters, since: datetime | None, until: datetime | None) -> bool:
-    """Whether a file may have rows of some clusters and times, by its folders."""
-    place = dataset.get_partition_keys(_opened(path, folder).partition_expression)
-    if not place:
-        return True
-    day, cluster = (place[name] for name in PARTITIONS)
-    if clusters.names is not None and clusters.name_of(cluster) not in clusters.names:
-        return False
-    # Such a table by another program may have the days of another time zone.
-    is_early = since is not None and day < (since.astimezone(UTC) - _DAY).date().isoformat()
-    is_late = until is not None and day > (until.astimezone(UTC) + _DAY).date().isoformat()
-    return not (is_early or is_late)
 
 
 def usage_of(usage: DataFrame, names: Sequence[str], selected: Sequence[str]) -> tuple[DataFrame, Clusters]:
@@ -297,13 +277,10 @@ def require_recorded(
     if len(missing) < len(names) or not is_required:
         warn(f"no usage is recorded of {shown}{time}")
         return
-    known = usage.select("cluster").distinct().limit(_MOST_NAMED).toArrow().column("cluster").to_pylist()
+    known = usage.select("cluster").distinct().limit(100).toArrow().column("cluster").to_pylist()
     others = listed(sorted("rows without a cluster" if each is None else spell_name(each) for each in known))
     nothing = "it has no row of that time" if time else "it is empty"
     raise bad_table(name, f"has no row of {shown}{time}; {f'it has {others}' if others else nothing}")
-
-
-_REQUIRED: Final = ("cluster", "entity_key", "entity", "key", "value")
 
 
 class QuotaSource(Struct, frozen=True):
@@ -329,8 +306,9 @@ def as_quotas(name: str, table: DataFrame) -> DataFrame:
     `name`: what messages call them. Raises `InvalidFilesError` if a column is missing that must not, or has another
     type.
     """
-    require_columns(name, table, _REQUIRED)
-    for column in _REQUIRED:
+    required = ("cluster", "entity_key", "entity", "key", "value")
+    require_columns(name, table, required)
+    for column in required:
         kind, wanted = table.schema[column].dataType.simpleString(), QUOTAS[column].dataType.simpleString()
         if kind != wanted:
             raise bad_table(name, f"has the column {column} of type {kind}; it must be {wanted}")

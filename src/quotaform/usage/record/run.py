@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib.util import find_spec
 from io import BytesIO
 from itertools import islice
@@ -14,7 +15,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from re import compile as regex
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from msgspec import Struct, field
@@ -35,14 +36,11 @@ if TYPE_CHECKING:
 
 
 _MOST_PROBLEMS: Final = 3
-_NOT_IN_TIME: Final = "was not asked, as it had been slow"
 FLUSH_SECONDS: Final = 60.0
 """How often a file is written: what a kill loses at most."""
 MOST_ROWS: Final = 500_000
 """A file is also written when there are so many rows; if it cannot be, the recording ends."""
 _TICK: Final = 0.2
-_ENDING_SECONDS: Final = 2.0
-"""How long answers that are under way are waited for at the end."""
 
 
 class _SourceState(Struct):
@@ -52,33 +50,37 @@ class _SourceState(Struct):
     shown: str  # How warnings call it
     reader: Reader
     found: RecordedSource
+    interval: float  # Of its slots, in seconds
+    warn: Callable[[str], None]
     rows: list[UsageRow] = []  # What was read and not written yet
     files: int = 0  # How many files have rows of it
     failure: str | None = None  # Why it could not be read the last time; `None` if it could
     is_remarked: bool = False
 
-    def take_up(self, answer: _Answer, interval: float, warn: Callable[[str], None]) -> None:
-        """Take up what became of some slots."""
-        found = replace(self.found, asked=self.found.asked + answer.is_asked)
-        if isinstance(answer.found, Gap):
-            gap, gaps = answer.found, found.gaps
-            is_next = gaps and gap.first - gaps[-1].last < timedelta(seconds=1.5 * interval)
-            if is_next and gaps[-1].reason == gap.reason:
-                gap = replace(gap, first=gaps[-1].first, missed=gaps[-1].missed + gap.missed)
-                gaps = gaps[:-1]
-            self.found = replace(found, gaps=(*gaps, gap))
-            if answer.is_asked:
-                # How it began is said of all sources together.
-                if self.failure is None and found.asked > 1:
-                    warn(f"{self.shown} {gap.reason}; it is asked again")
-                self.failure = gap.reason
-            return
-        read, problems, remark = answer.found, found.problems, explain_no_rows(answer.found)
+    def add_gap(self, gap: Gap, *, is_asked: bool) -> None:
+        """Take up that slots have no answer, or that the source was not asked in them."""
+        found, gaps = replace(self.found, asked=self.found.asked + is_asked), self.found.gaps
+        is_next = gaps and gap.first - gaps[-1].last < timedelta(seconds=1.5 * self.interval)
+        reason = gap.reason
+        if is_next and gaps[-1].reason == reason:
+            gap = replace(gap, first=gaps[-1].first, missed=gaps[-1].missed + gap.missed)
+            gaps = gaps[:-1]
+        self.found = replace(found, gaps=(*gaps, gap))
+        if is_asked:
+            # How it began is said of all sources together.
+            if self.failure is None and found.asked > 1:
+                self.warn(f"{self.shown} {reason}; it is asked again")
+            self.failure = reason
+
+    def take_up(self, read: Reading) -> None:
+        """Take up an answer."""
+        found, problems, remark = self.found, self.found.problems, explain_no_rows(read)
         if read.rejected and first_problem(read.rejected) not in problems[: _MOST_PROBLEMS - 1]:
             problems = (*problems, first_problem(read.rejected))[:_MOST_PROBLEMS]
         self.rows += read.rows
         self.found = replace(
             found,
+            asked=found.asked + 1,
             read=found.read + 1,
             dropped=dict(Counter(found.dropped) + Counter(by_reason(read.dropped))),
             rejected=found.rejected + len(read.rejected),
@@ -90,18 +92,10 @@ class _SourceState(Struct):
         )
         if remark is not None and not self.is_remarked:
             self.is_remarked = True
-            warn(f"{self.shown} answers, but {remark}")
+            self.warn(f"{self.shown} answers, but {remark}")
         if self.failure is not None:
-            warn(f"{self.shown} answers again")
+            self.warn(f"{self.shown} answers again")
         self.failure = None
-
-
-class _Answer(NamedTuple):
-    """What became of slots of a source."""
-
-    source: _SourceState
-    found: Reading | Gap
-    is_asked: bool = True
 
 
 def next_slot(slot: int, interval: float, ended: float, took: float, failures: int) -> int:
@@ -142,7 +136,7 @@ class Recorder(Struct, kw_only=True):
     """Called now and then with the seconds that have passed, and the rows so far."""
     clock: Clock = SYSTEM_CLOCK
     _sources: list[_SourceState] = field(default_factory=list)
-    _answers: SimpleQueue[_Answer] = field(default_factory=SimpleQueue)
+    _answers: SimpleQueue[Callable[[], None]] = field(default_factory=SimpleQueue)  # What takes up what became of slots
     _stops: dict[str, Event] = field(default_factory=dict)  # What ends the threads of each cluster
     _unchecked: list[str] = field(default_factory=list)  # The clusters of which not all sources were asked yet
     _failed: dict[str, QuotaformError] = field(default_factory=dict)
@@ -160,8 +154,9 @@ class Recorder(Struct, kw_only=True):
         for cluster, readers in self.readers.items():
             where = "" if len(self.readers) == 1 else f"cluster {cluster}, "
             for broker, reader in readers.items():
-                shown, found = reader.shown, RecordedSource(broker=broker, source=reader.shown)
-                self._sources.append(_SourceState(cluster, f"{where}broker {broker}: {shown}", reader, found))
+                found = RecordedSource(broker=broker, source=reader.shown)
+                shown = f"{where}broker {broker}: {reader.shown}"
+                self._sources.append(_SourceState(cluster, shown, reader, found, self.interval, self.warn))
 
     def run(self) -> list[ClusterOutcome[Recording]]:
         """Record, and return what became of each cluster."""
@@ -185,7 +180,7 @@ class Recorder(Struct, kw_only=True):
                 stop.set()
         with suppress(KeyboardInterrupt):
             # Answers that are under way are waited for, but not long; another signal ends that.
-            deadline = self.clock.monotonic() + _ENDING_SECONDS
+            deadline = self.clock.monotonic() + 2.0
             for thread in threads:
                 thread.join(max(0.0, deadline - self.clock.monotonic()))
             for source in self._sources:
@@ -210,22 +205,22 @@ class Recorder(Struct, kw_only=True):
             asked, problem = clock.monotonic(), None
             try:
                 # It is waited for as long as a slot, but 5 seconds at least and 30 at most.
-                self._answers.put(_Answer(source, source.reader.read(min(max(interval, 5.0), 30.0))))
+                self._answers.put(partial(source.take_up, source.reader.read(min(max(interval, 5.0), 30.0))))
                 failures = 0
             except Exception as error:
                 # An internal error, too, is a gap of this source and not the end of its thread.
                 if stop.is_set():
                     return
                 problem, failures = problem_of(error), failures + 1
-                self._answers.put(_Answer(source, gap(slot, slot, problem)))
+                self._answers.put(partial(source.add_gap, gap(slot, slot, problem), is_asked=True))
             ended = clock.monotonic()
             following = next_slot(slot, interval, ended - begun, ended - asked, failures)
             if stop.wait(max(0.0, following * interval - (ended - begun))):
                 following = min(following, int((clock.monotonic() - begun) / interval) + 1)
             following = int(min(following, slots))
             if following > slot + 1:
-                missed = gap(slot + 1, following - 1, problem or _NOT_IN_TIME)
-                self._answers.put(_Answer(source, missed, is_asked=False))
+                missed = gap(slot + 1, following - 1, problem or "was not asked, as it had been slow")
+                self._answers.put(partial(source.add_gap, missed, is_asked=False))
             slot = following
 
     def _outcome(self, cluster: str) -> ClusterOutcome[Recording]:
@@ -249,8 +244,7 @@ class Recorder(Struct, kw_only=True):
 
     def _take_up(self) -> None:
         while not self._answers.empty():
-            answer = self._answers.get()
-            answer.source.take_up(answer, self.interval, self.warn)
+            self._answers.get()()
 
     def _is_over(self) -> bool:
         """Take up what was answered, write it from time to time, and return whether the recording ends."""

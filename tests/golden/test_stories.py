@@ -32,7 +32,6 @@ from pyarrow import parquet
 
 from quotaform.apply.ledger import cluster_lock
 from quotaform.cli.client_quotas import run as client_quotas
-from quotaform.desired.config_reader import LIMITS
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.errors import ClusterError
 from quotaform.model.quotas import Values
@@ -234,11 +233,6 @@ class Story:
     def limit(self, name: str, value: str) -> None:
         """`limit plan.source.MAX_COMMITS 1`: the code has another number for one of its limits."""
         self.environment.setattr(f"quotaform.{name}", int(value))
-
-    def config_limits(self, value: str) -> None:
-        """`config_limits 2`: quotaform.yaml may list so many of everything."""
-        limits = {path: (int(value), what) for path, (_, what) in LIMITS.items()}
-        self.environment.setattr("quotaform.desired.config_reader.LIMITS", limits)
 
     def clone(self, *options: str) -> None:
         """`clone --depth=1`: go on in a clone, of a cluster that holds the same."""

@@ -154,7 +154,7 @@ def test_a_thousand_approvals_are_enough() -> None:
     item = "- {rule: protect, address: user=u%d, reason: r, approver: a, expires: 2026-12-20}\n"
     text = "".join(item % number for number in range(1001))
     (problem,) = read_approvals(SourceFile("approvals.yaml", text), date(2026, 11, 20))[1]
-    assert problem.message == "the file contains more than the limit of 1,000 approvals; remove some"
+    assert problem.message == "the file contains more than the limit of 1,000; remove some"
 
 
 def test_a_plan_whose_approval_has_expired_meanwhile_is_not_applied() -> None:

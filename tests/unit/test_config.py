@@ -60,12 +60,24 @@ def test_variables_are_replaced_only_where_they_say_how_to_connect(
     assert "s3cr3t" not in str(caught.value)
 
 
-def test_there_are_limits_on_sources_of_measurements(tmp_path: Path) -> None:
-    sources = ", ".join(f"'{number}=http://b{number}/x'" for number in range(1001))
-    text = f"clusters: {{a: {{bootstrap_servers: [b:9092], metrics: {{brokers: [{sources}]}}}}}}\n"
-    config, findings = read_config(SourceFile("quotaform.yaml", text), tmp_path)
-    assert len(config.clusters["a"].metrics.sources) == 1000
-    assert "brokers contains more than the limit of 1,000 sources" in "\n".join(map(str, findings))
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        ("clusters: {%s}", 20_000),
+        ("profiles: {%s}", 1000),
+        ("scope: {exclude: [%s]}", 1000),
+        ("drift_ignore: [%s]", 1000),
+        ("policies: [%s]", 100),
+        ("lints: {ignore: [%s]}", 200),
+        ("clusters: {a: {bootstrap_servers: [%s]}}", 100),
+        ("clusters: {a: {bootstrap_servers: [b:9092], metrics: {brokers: [%s]}}}", 1000),
+    ],
+)
+def test_what_is_listed_is_limited(text: str, most: int) -> None:
+    items = ", ".join(f"c{number}: {{snapshot: a}}" if "{%s}" in text else f"a{number}" for number in range(most + 1))
+    _, findings = read_config(SourceFile("quotaform.yaml", text % items), Path())
+    name = text.rpartition(":")[0].rpartition(" ")[2].strip("{")
+    assert f"{name} contains more than the limit of {most:,}; remove some" in [each.message for each in findings]
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "..", "x" * 400, "a\x00b", "a\n"])

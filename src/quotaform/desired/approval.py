@@ -14,7 +14,7 @@ from quotaform.desired.yaml.document import Document, StopReadingError
 from quotaform.desired.yaml.reader import read_document
 from quotaform.model import rule
 from quotaform.model.entity import Entity, parse_address
-from quotaform.model.finding import CHANGE, DELETE, MOST_APPROVALS, MOST_DAYS, Approval, Finding, Location
+from quotaform.model.finding import CHANGE, DELETE, MOST_DAYS, Approval, Finding, Location
 from quotaform.model.rule import APPROVABLE, RULES
 from quotaform.model.scope import is_glob, pattern_problem
 from quotaform.model.text import did_you_mean, quote
@@ -29,51 +29,57 @@ def read_approvals(source: SourceFile, today: date) -> tuple[tuple[Approval, ...
     if isinstance(text, Finding):
         return (), [text]
     document = read_document(source.name, text)
-    approvals: list[Approval] = []
-    if document.root is not None:
-        with suppress(StopReadingError):
-            _limit(document)
-            approvals = _read_items(require_shape(approvals_schema, document) or [], document, today)
-    return tuple(approvals), document.findings.all()
-
-
-def _limit(document: Document) -> None:
-    items = document.root
-    if isinstance(items, list) and len(items) > MOST_APPROVALS:
-        text = f"the file contains more than the limit of {MOST_APPROVALS:,} approvals; remove some"
-        document.add_at(rule.TOO_LARGE, text, document.place(items, MOST_APPROVALS).key)
-        del items[MOST_APPROVALS:]
-
-
-def _read_items(items: list[Any], document: Document, today: date) -> list[Approval]:
     found: dict[tuple[object, ...], Approval] = {}
-    for index, item in enumerate(items):
-        approval = _read_item(item, document.place(items, index).key, document, today)
-        if approval is None:
-            continue
-        about = approval.rule, approval.entity, approval.cluster, approval.action, approval.to
-        first = found.setdefault(about, approval)
-        if first is not approval:
-            text = (
-                f"{approval.rule} of {approval.target} is approved twice; it is also at {first.location}. Keep one of "
-                "the two"
-            )
-            document.add(rule.DUPLICATE_APPROVAL, text, items, index, address=approval.entity.address)
-    return list(found.values())
+    with suppress(StopReadingError):
+        items = [] if document.root is None else require_shape(approvals_schema, document) or []
+        for index, item in enumerate(items):
+            approval = _read_item(item, document.place(items, index).key, document, today)
+            if approval is None:
+                continue
+            about = approval.rule, approval.entity, approval.cluster, approval.action, approval.to
+            first = found.setdefault(about, approval)
+            if first is not approval:
+                text = f"{approval.rule} of {approval.target} is approved twice; it is also at {first.location}"
+                text += ". Keep one of the two"
+                document.add(rule.DUPLICATE_APPROVAL, text, items, index, address=approval.entity.address)
+    return tuple(found.values()), document.findings.all()
 
 
 def _read_item(item: dict[str, Any], location: Location, document: Document, today: date) -> Approval | None:
     """Return an approval; `None` if anything is wrong with it."""
     errors = document.errors
-    _check_rule(item, document)
-    entity, expires = _read_entity(item, document), _read_expires(item, document, today)
-    to = _read_to(item, entity, document)
-    if (
-        document.errors > errors
-        or entity is None
-        or expires is None
-        or not item.keys() >= {"rule", "reason", "approver"}
-    ):
+
+    def refuse(field: str, text: str) -> None:
+        document.add(rule.BAD_APPROVAL, text, item, field)
+
+    name = item.get("rule")
+    if name is not None and name not in APPROVABLE:
+        known = RULES.get(name)
+        if known is None or not known.is_blocking:
+            guess = did_you_mean(name, APPROVABLE) or "."
+            rules = ", ".join(APPROVABLE)
+            refuse("rule", f"{quote(name)} is not a rule that can be approved{guess} The rules are {rules}")
+        elif known.override is None:
+            remedy = f"{known.remedy[0].lower()}{known.remedy[1:].removesuffix('.')}"
+            refuse("rule", f"{name} cannot be approved: {remedy}")
+        else:
+            text = f"{name} is not about one entity, so it cannot be approved here; plan with {known.override}"
+            refuse("rule", text)
+    entity = _read_entity(item, document)
+    latest = today + timedelta(MOST_DAYS)
+    expires = read_expires(item, document, str(latest))
+    if expires is not None and expires > latest:
+        text = f"expires: {expires} is over {MOST_DAYS} days ahead; write {latest} or earlier"
+        document.add(rule.BAD_DATE, text, item, "expires")
+    to: dict[str, float] = {}
+    is_delete = item.get("action") == DELETE
+    if "to" in item and (is_delete or name == rule.DEFAULT_ENTITY.id):
+        what = f"an approval with action: {DELETE}" if is_delete else name
+        refuse("to", f"to: {what} concerns the whole entity; remove this field")
+    elif "to" in item:
+        to = read_values(item["to"], entity, document)
+    is_whole = item.keys() >= {"rule", "reason", "approver"}
+    if document.errors > errors or entity is None or expires is None or not is_whole:
         return None
     return Approval(
         rule=item["rule"],
@@ -83,24 +89,9 @@ def _read_item(item: dict[str, Any], location: Location, document: Document, tod
         approver=item["approver"],
         expires=expires,
         action=item.get("action", CHANGE),
-        to=to,
+        to=tuple(sorted(to.items())),
         location=location,
     )
-
-
-def _check_rule(item: dict[str, Any], document: Document) -> None:
-    name = item.get("rule")
-    if name is None or name in APPROVABLE:
-        return
-    known = RULES.get(name)
-    if known is None or not known.is_blocking:
-        text = f"{quote(name)} is not a rule that can be approved{did_you_mean(name, APPROVABLE) or '.'} "
-        text += f"The rules are {', '.join(APPROVABLE)}"
-    elif known.override is None:
-        text = f"{name} cannot be approved: {known.remedy[0].lower()}{known.remedy[1:].removesuffix('.')}"
-    else:
-        text = f"{name} is not about one entity, so it cannot be approved here; plan with {known.override}"
-    document.add(rule.BAD_APPROVAL, text, item, "rule")
 
 
 def _read_entity(item: dict[str, Any], document: Document) -> Entity | None:
@@ -110,35 +101,12 @@ def _read_entity(item: dict[str, Any], document: Document) -> Entity | None:
     try:
         entity = parse_address(address)
     except ValueError as error:
-        text = str(error)
+        problem: str | None = str(error)
     else:
         problems = (pattern_problem(name) for _, name in entity.parts if name is not None and is_glob(name))
-        problem = next((each for each in problems if each is not None), None)
-        if entity.address == address and problem is None:
+        problem = next(filter(None, problems), None)
+        if problem is None and entity.address == address:
             return entity
-        text = problem or f"{quote(address)} is not in canonical form; write {entity.address}"
-    document.add(rule.BAD_APPROVAL, f"address: {text}", item, "address")
-    return None
-
-
-def _read_to(item: dict[str, Any], entity: Entity | None, document: Document) -> tuple[tuple[str, float], ...]:
-    """Return the values that an approval depends on; none if it depends on none."""
-    if "to" not in item:
-        return ()
-    name, is_delete = item.get("rule"), item.get("action") == DELETE
-    if is_delete or name == rule.DEFAULT_ENTITY.id:
-        what = f"an approval with action: {DELETE}" if is_delete else name
-        text = f"to: {what} concerns the whole entity; remove this field"
-        document.add(rule.BAD_APPROVAL, text, item, "to")
-        return ()
-    return tuple(sorted(read_values(item["to"], entity, document).items()))
-
-
-def _read_expires(item: dict[str, Any], document: Document, today: date) -> date | None:
-    latest = today + timedelta(MOST_DAYS)
-    expires = read_expires(item, document, str(latest))
-    if expires is None or expires <= latest:
-        return expires
-    text = f"expires: {expires} is over {MOST_DAYS} days ahead; write {latest} or earlier"
-    document.add(rule.BAD_DATE, text, item, "expires")
+        problem = problem or f"{quote(address)} is not in canonical form; write {entity.address}"
+    document.add(rule.BAD_APPROVAL, f"address: {problem}", item, "address")
     return None

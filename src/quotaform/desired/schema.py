@@ -9,12 +9,14 @@ from quotaform.model.finding import CHANGE, DELETE, MOST_APPROVALS, MOST_DAYS
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey
 from quotaform.model.records.schema import DAY, Node, choice, closed, in_code, items, mapping, record, ref, text, titled
 from quotaform.model.rule import APPROVABLE, LINTS
+from quotaform.model.scope import MOST_PATTERNS
 from quotaform.model.settings import (
     DEFAULT_GUARD_LIMITS,
     EXPIRES_WITHIN_DAYS,
     LEAST_MANAGED,
     MOST_HEADROOM,
     MOST_OUTLIER_DAYS,
+    MOST_SOURCES,
     CountLimit,
     PruneMode,
     SizingSettings,
@@ -179,24 +181,27 @@ def _approval() -> Node:
 
 def config() -> tuple[Node, dict[str, Node]]:
     """Return the schema and its definitions."""
-    patterns = ref("pattern")
+    patterns, some = ref("pattern"), {"minItems": 1, "maxItems": MOST_PATTERNS}
     schema = closed(
         "quotaform.yaml: clusters, profiles, scope and checks. ${env:NAME} in bootstrap_servers and command_config is "
         "replaced by the environment variable NAME if QUOTAFORM_ENV lists it.",
         {
             "clusters": mapping(
-                "The clusters by name, which is also the directory of their own entries in quotas.d.", ref("cluster")
+                "The clusters by name, which is also the directory of their own entries in quotas.d.",
+                ref("cluster"),
+                maxProperties=20_000,
             ),
             "profiles": mapping(
                 "Named values, used by `profile: NAME` in quotas.d.",
                 ref("values"),
                 {"gold": {"producer_byte_rate": "50MiB/s"}},
+                maxProperties=1000,
             ),
             "scope": closed(
                 "The entities managed here (default: all).",
                 {
-                    "include": items("Manage only these entities (default: all).", patterns, minItems=1),
-                    "exclude": items("Do not manage these entities.", patterns, minItems=1),
+                    "include": items("Manage only these entities (default: all).", patterns, **some),
+                    "exclude": items("Do not manage these entities.", patterns, **some),
                 },
                 minProperties=1,
             ),
@@ -204,6 +209,7 @@ def config() -> tuple[Node, dict[str, Node]]:
                 "Protected entities: deleting one of them, or reducing an effective limit to half or less, requires an "
                 "approval in approvals.yaml.",
                 patterns,
+                maxItems=MOST_PATTERNS,
                 examples=[[{"user": "<default>"}, {"user": "kafka-*"}]],
             ),
             "guards": closed(
@@ -230,23 +236,26 @@ def config() -> tuple[Node, dict[str, Node]]:
             "drift_ignore": items(
                 "Drift to ignore in quotaform drift and its alerts. Plans are not affected.",
                 ref("drift_ignore"),
+                maxItems=1000,
             ),
             "policies": items(
                 "JSON Schemas that each resolved entry must satisfy (see quotaform schema entry): paths or globs, "
                 "relative to this file and within its directory.",
                 text("A path or a glob.", "policies/*.schema.json", minLength=1),
                 minItems=1,
+                maxItems=100,
             ),
             "roots": items(
                 "Other quota repositories, relative to this file: in the same git work tree, or next to this "
                 "repository. An entity that one of them declares for the same cluster is an error here.",
                 text("The path of a quotas directory, or of its parent.", "../other-team", minLength=1),
                 minItems=1,
+                maxItems=100,
             ),
             "lints": closed(
                 "Settings of lints: warnings that block nothing.",
                 {
-                    "ignore": items("Accepted findings, which are not shown.", ref("lint_ignore")),
+                    "ignore": items("Accepted findings, which are not shown.", ref("lint_ignore"), maxItems=200),
                     "expires_within_days": _whole(
                         "The number of days before the expiry of an entry from which to warn.",
                         0,
@@ -264,6 +273,7 @@ def config() -> tuple[Node, dict[str, Node]]:
                         "The principals with which brokers authenticate to each other, as user names in quotas.",
                         text("A user name, without User:.", "kafka", "ANONYMOUS", minLength=1),
                         minItems=1,
+                        maxItems=100,
                     )
                 },
                 minProperties=1,
@@ -346,7 +356,7 @@ def _cluster() -> Node:
     schema = closed(
         "A cluster: either bootstrap_servers, or snapshot for a file.",
         {
-            "bootstrap_servers": items("Bootstrap servers, as HOST:PORT.", server, minItems=1),
+            "bootstrap_servers": items("Bootstrap servers, as HOST:PORT.", server, minItems=1, maxItems=100),
             "command_config": text(
                 "Java client properties file (security.protocol, sasl.*, ssl.*), relative to this file.",
                 "client-prod.properties",
@@ -380,6 +390,7 @@ def _metrics() -> Node:
                 "One source per broker: BROKER=URL of an exporter, or BROKER=jmx:HOST:PORT.",
                 {"type": "string", "minLength": 1, "examples": ["1=http://broker-1:7071/metrics"]},
                 minItems=1,
+                maxItems=MOST_SOURCES,
             ),
             "prometheus": text(
                 "The URL of a Prometheus that has them, for quotaform top.", "http://prometheus:9090", minLength=1
@@ -389,6 +400,7 @@ def _metrics() -> Node:
                 {"type": "string", "minLength": 1},
                 {"cluster": "prod-eu"},
                 minProperties=1,
+                maxProperties=100,
             ),
         },
         minProperties=1,

@@ -126,6 +126,9 @@ def _scalar_text(
             return rule.BAD_CHOICE, f"{name} must be {' or '.join(words)}, not {_shown(raw) if raw else 'this'}{guess}"
         case "minLength" | "minItems" | "minProperties":
             return rule.EMPTY_FIELD, f"{name} must not be empty{example}"
+        case "maxItems" | "maxProperties":
+            text = f"{name} contains more than the limit of {schema[refusal.keyword]:,}; remove some"
+            return rule.TOO_LARGE, text
         case "minimum" | "maximum":
             text = f"{name} must be from {schema['minimum']:,} to {schema['maximum']:,}, not {refusal.value}"
             return rule.BAD_FIELD, text

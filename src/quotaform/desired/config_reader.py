@@ -271,10 +271,10 @@ def _read_sizing(node: dict[str, Any], document: Document) -> SizingSettings:
     settings: dict[str, Any] = {
         f"{field}s": read_values(node[field], None, document) for field in ("floor", "cap") if field in node
     }
-    for field in node.keys() & _SIZING:
-        name, read = _SIZING[field]
+    for field, (name, read) in _SIZING.items():
         try:
-            settings[name] = read(node[field])
+            if field in node:
+                settings[name] = read(node[field])
         except ValueError as error:
             document.add(rule.BAD_VALUE, f"{field}: {error}", node, field)
     return SizingSettings(**settings)

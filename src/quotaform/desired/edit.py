@@ -9,9 +9,9 @@ from typing import Final
 from msgspec import Struct
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
-from quotaform.desired.format import FileText, arrange
+from quotaform.desired.format import arrange, unix_lines
 from quotaform.desired.writer import match_lines, spell_scalar
-from quotaform.desired.yaml.nodes import ALIAS, NodeFile, notes, read_nodes, walk, write_nodes
+from quotaform.desired.yaml.nodes import ALIAS, notes, read_nodes, walk, write_nodes
 from quotaform.desired.yaml.reader import MERGE_KEY
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Location, Position
@@ -43,8 +43,9 @@ class EntryEdit(Struct, frozen=True, kw_only=True):
         if self.is_absent:
             found = ["state: absent"]
         else:
-            found = [f"{_VALUES}: {_in_braces(self.values)}"] if self.values else []
-            found += [f"unset: {_in_brackets(self.unset)}"] if self.unset else []
+            values = ", ".join(f"{key}: {spelled}" for key, spelled in self.values.items())
+            found = [f"{_VALUES}: {{{values}}}"] if values else []
+            found += [f"unset: [{', '.join(sorted(self.unset, key=key_order))}]"] if self.unset else []
         return found if self.reason is None else [*found, f"reason: {spell_scalar(self.reason)}"]
 
 
@@ -58,12 +59,16 @@ class FileEdit:
         """
         self.name = name
         self.before = text
-        self._text = FileText.of(text.removeprefix(_MARK) or f"# yaml-language-server: $schema={schema}\nquotas: []\n")
-        self._file = read_nodes(self._text.lines)
-        self._entries = _entries(self._file)
+        new = f"# yaml-language-server: $schema={schema}\nquotas: []\n"
+        lines, self._line_end = unix_lines(text.removeprefix(_MARK) or new)
+        self._file = read_nodes(lines)
+        self._entries: SequenceNode | None = None  # the list of entries; `None` if the file has none of its own
+        for key, value in self._file.root.value if isinstance(self._file.root, MappingNode) else ():
+            if key.value == "quotas" and isinstance(value, SequenceNode):
+                self._entries = value
         nodes = [] if self._entries is None else self._entries.value
         # A prelude is no part of what the positions of nodes are in.
-        above = self._text.lines.count("\n") - self._file.body.count("\n")
+        above = lines.count("\n") - self._file.body.count("\n")
         self._is_changed = False
         self._places = {
             (node.start_mark.line + above + 1, node.start_mark.column + 1): place for place, node in enumerate(nodes)
@@ -101,24 +106,18 @@ class FileEdit:
             return self.before
         arrange(self._file)
         mark = _MARK if self.before.startswith(_MARK) else ""
-        return mark + self._text.with_lines(write_nodes(self._file))
-
-
-def _entries(file: NodeFile) -> SequenceNode | None:
-    """Return the list of entries; `None` if the file has none of its own."""
-    for key, value in file.root.value if isinstance(file.root, MappingNode) else ():
-        if key.value == "quotas" and isinstance(value, SequenceNode):
-            return value
-    return None
+        return mark + write_nodes(self._file).replace("\n", self._line_end)
 
 
 def _edit_entry(node: Node, edit: EntryEdit) -> None:
     """Change an entry. Raises `UneditableError`: it is not written so that it could be changed alone."""
     entry = _own(node)
-    if MERGE_KEY in _keys(entry):
+    keys = {key.value: value for key, value in entry.value}
+    if MERGE_KEY in keys:
         raise UneditableError("it is merged from elsewhere in the file")
     for key, _ in entry.value:
         _require_unanchored(key, key.value)
+    fields = edit.fields
     if edit.is_absent:
         for key, _ in entry.value:
             if key.value in _GONE:
@@ -126,30 +125,24 @@ def _edit_entry(node: Node, edit: EntryEdit) -> None:
                 key.value = "state"
                 break
         _remove(entry, _GONE)
-    else:
-        values = _value(entry, _VALUES)
-        if values is not None:
-            _edit_values(entry, _own(values), edit)
-        elif edit.gone - edit.unset:
-            raise UneditableError("its values come from elsewhere")
-        elif edit.values:
-            _set(entry, f"{_VALUES}: {_in_braces(edit.values)}")
-        if edit.unset and "unset" in _keys(entry):
-            raise UneditableError("it has a list unset already")
-    for field in edit.fields:
-        if not field.startswith(_VALUES):
-            _set(entry, field)
-
-
-def _edit_values(entry: MappingNode, values: MappingNode, edit: EntryEdit) -> None:
-    if not edit.gone <= _keys(values) | edit.unset:
-        raise UneditableError("it comes from elsewhere in the file")
-    for key, spelled in edit.values.items():
-        _set(values, f"{key}: {spelled}")
-    if edit.gone >= _keys(values):
-        _remove(entry, {_VALUES})
-    else:
-        _remove(values, edit.gone)
+    elif _VALUES in keys:
+        values = _own(keys[_VALUES])
+        declared = {key.value for key, _ in values.value}
+        if not edit.gone <= declared | edit.unset:
+            raise UneditableError("it comes from elsewhere in the file")
+        for name, spelled in edit.values.items():
+            _set(values, f"{name}: {spelled}")
+        if edit.gone >= declared | edit.values.keys():
+            _remove(entry, {_VALUES})
+        else:
+            _remove(values, edit.gone)
+        fields = [field for field in fields if not field.startswith(_VALUES)]
+    elif edit.gone - edit.unset:
+        raise UneditableError("its values come from elsewhere")
+    if edit.unset and "unset" in keys and not edit.is_absent:
+        raise UneditableError("it has a list unset already")
+    for field in fields:
+        _set(entry, field)
 
 
 def _own(node: Node) -> MappingNode:
@@ -165,14 +158,6 @@ def _require_unanchored(node: Node, name: str) -> None:
     """Make sure that nothing elsewhere can be an alias of a part of a node."""
     if any(part.anchor for part in walk(node)):
         raise UneditableError(f"{name} has an anchor")
-
-
-def _keys(node: Node) -> set[str]:
-    return {str(key.value) for key, _ in node.value} if isinstance(node, MappingNode) else set()
-
-
-def _value(mapping: MappingNode, name: str) -> Node | None:
-    return next((value for key, value in mapping.value if key.value == name), None)
 
 
 def _set(mapping: MappingNode, field: str) -> None:
@@ -206,11 +191,3 @@ def _remove(mapping: MappingNode, names: Collection[str]) -> None:
             kept.append((key, value))
     notes(mapping).closing[:0] = above
     mapping.value = kept
-
-
-def _in_braces(values: Mapping[str, str]) -> str:
-    return f"{{{', '.join(f'{key}: {spelled}' for key, spelled in values.items())}}}"
-
-
-def _in_brackets(keys: Collection[str]) -> str:
-    return f"[{', '.join(sorted(keys, key=key_order))}]"

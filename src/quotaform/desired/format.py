@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from itertools import dropwhile, pairwise
 from re import compile as regex
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import yaml
 from msgspec import Struct
@@ -15,7 +15,7 @@ from ruamel.yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, Seq
 
 from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.value import SMALL_RATE
-from quotaform.desired.yaml.document import Document, YamlList, YamlMapping, is_text, spot_of
+from quotaform.desired.yaml.document import YamlList, YamlMapping, is_text, spot_of
 from quotaform.desired.yaml.nodes import ALIAS, NodeFile, find_comments, notes, read_nodes, walk, write_nodes
 from quotaform.desired.yaml.reader import MERGE_KEY, read_document
 from quotaform.model import rule
@@ -25,25 +25,13 @@ from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
 from quotaform.model.units import UNLIMITED, parse_value, spell_value, unit_spellings
 
 _MARK: Final = "\ufeff"
-_WINDOWS_END: Final = "\r\n"
 
 
-class FileText(NamedTuple):
-    """The text of a file with `\\n` as line ends, and how its lines end in the file."""
-
-    lines: str
-    line_end: str
-
-    @classmethod
-    def of(cls, text: str) -> FileText:
-        """Take a text apart. The first line decides how all of them end."""
-        first, end, _ = text.partition("\n")
-        line_end = _WINDOWS_END if end and first.endswith("\r") else "\n"
-        return cls(text.replace(_WINDOWS_END, "\n").replace("\r", "\n"), line_end)
-
-    def with_lines(self, lines: str) -> str:
-        """Return other lines with the ends of these."""
-        return lines.replace("\n", self.line_end)
+def unix_lines(text: str) -> tuple[str, str]:
+    """Return a text with `\\n` as line ends, and how its lines end: as the first one does."""
+    first, end, _ = text.partition("\n")
+    line_end = "\r\n" if end and first.endswith("\r") else "\n"
+    return text.replace("\r\n", "\n").replace("\r", "\n"), line_end
 
 
 class FormattedFile(Struct, frozen=True, kw_only=True):
@@ -78,12 +66,16 @@ def format_source(source: SourceFile) -> FormattedFile:
     raw = source.text
     is_marked = raw.startswith(_MARK) if isinstance(raw, str) else raw.startswith(_MARK.encode())
     before = _MARK + decoded if is_marked else decoded
-    text = FileText.of(decoded)
-    content = read_document(source.name, text.lines, most_values=_MOST_VALUES)
+    text, line_end = unix_lines(decoded)
+    content = read_document(source.name, text, most_values=_MOST_VALUES)
     problems = content.findings.all()
-    formatted = None if problems else _format(text.lines)
-    if formatted is not None and (formatted == text.lines or _is_same(content, formatted)):
-        return FormattedFile(name=source.name, before=before, after=text.with_lines(formatted))
+    formatted = None if problems else _format(text)
+    if formatted is not None and formatted != text:
+        other = read_document(source.name, formatted, most_values=_MOST_VALUES)
+        if other.errors or not _is_same(content.root, other.root):
+            formatted = None
+    if formatted is not None:
+        return FormattedFile(name=source.name, before=before, after=formatted.replace("\n", line_end))
     if not problems:
         message = "this file cannot be formatted without changing what it declares, so it is left unchanged"
         problems = [rule.UNFORMATTABLE.finding(message, location=Location(source.name))]
@@ -105,41 +97,26 @@ _MOST_VALUES: Final = 1 << 30
 """Only the size of a file limits what is formatted."""
 
 
-def _is_same(content: Document, formatted: str) -> bool:
-    """Whether a text declares the same as a file; the spelling of values and the order of keys may differ."""
-    other = read_document(content.name, formatted, most_values=_MOST_VALUES)
-    return not other.errors and _is_same_node(content.root, other.root)
-
-
-def _is_same_node(one: Any, other: Any) -> bool:
-    if isinstance(one, YamlMapping) and isinstance(other, YamlMapping):
-        return one.keys() == other.keys() and all(_is_same_item(one, other, key) for key in one)
-    if isinstance(one, YamlList) and isinstance(other, YamlList):
-        return len(one) == len(other) and all(_is_same_item(one, other, index) for index in range(len(one)))
-    return type(one) is type(other) and bool(one == other)
-
-
-def _is_same_item(one: Any, other: Any, key: Any) -> bool:
-    if spot_of(one, key)[3] is not spot_of(other, key)[3]:
-        return False
-    return _is_same_node(one[key], other[key]) or _is_same_value(key, one[key], other[key])
-
-
-def _is_same_value(key: str, one: Any, other: Any) -> bool:
+def _is_same(one: Any, other: Any, key: Any = None) -> bool:
+    """Whether two values at a key declare the same; the spelling of values and the order of keys may differ."""
+    if type(one) is type(other) and type(one) in {YamlMapping, YamlList}:
+        keys = one.keys() if isinstance(one, YamlMapping) else range(len(one))
+        others = other.keys() if isinstance(other, YamlMapping) else range(len(other))
+        return keys == others and all(
+            spot_of(one, each)[3] is spot_of(other, each)[3] and _is_same(one[each], other[each], each) for each in keys
+        )
+    if type(one) is type(other) and one == other:
+        return True
     try:
         return parse_value(QUOTA_KEYS[key], str(one)) == parse_value(QUOTA_KEYS[key], str(other))
     except (KeyError, ValueError):
         return False
 
 
-_FIELDS: Final = {
-    name: rank
-    for rank, name in enumerate(
-        (MERGE_KEY, "match", "profile", "values", "unset", "state", "expires", "owner", "reason")
-    )
-}
+_FIELDS: Final = (MERGE_KEY, "match", "profile", "values", "unset", "state", "expires", "owner", "reason")
 """The fields of an entry in their order."""
 _is_modeline: Final = regex(r"#\s*yaml-language-server:").match
+"""The line that tells editors where the schema is."""
 
 
 def arrange(file: NodeFile) -> None:
@@ -153,11 +130,9 @@ def arrange(file: NodeFile) -> None:
             for _, profile in value.value:
                 _arrange_values(profile)
     head = notes(file.root.value[0][0]).before
-    for place, line in enumerate(head):
-        # The line that tells editors where the schema is.
-        if _is_modeline(line):
-            head[:] = [line, "", *head[:place], *head[place + 1 :]] if place else head
-            break
+    place = next((place for place, line in enumerate(head) if _is_modeline(line)), 0)
+    if place:
+        head[:] = [head[place], "", *head[:place], *head[place + 1 :]]
 
 
 def _arrange_entries(entries: SequenceNode) -> None:
@@ -169,7 +144,7 @@ def _arrange_entries(entries: SequenceNode) -> None:
         if not isinstance(entry, MappingNode):
             continue
         entry.flow_style = not entry.value
-        _sort(entry, lambda name: (_FIELDS.get(name, len(_FIELDS)), ""))
+        _sort(entry, lambda name: (_FIELDS.index(name) if name in _FIELDS else len(_FIELDS), ""))
         for key, value in entry.value:
             if key.value == "match" and isinstance(value, CollectionNode):
                 _make_flow(value)
@@ -213,25 +188,19 @@ def _marks(node: Node) -> list[str]:
 def _make_flow(node: CollectionNode) -> None:
     """Write a collection in braces if it has no comments."""
     parts = list(walk(node))
-    if not any(part.comment and part.comment.has_text for part in parts):
-        for part in parts:
-            part.comment = None
-            if isinstance(part, CollectionNode):
-                part.flow_style = True
-            elif (
-                isinstance(part, ScalarNode)
-                and not part.style
-                and part.value
-                and is_text(part.value)
-                and not _is_plain_in_flow(part.value)
-            ):
-                part.style = '"'
+    if any(part.comment and part.comment.has_text for part in parts):
+        return
+    for part in parts:
+        part.comment = None
+        if isinstance(part, CollectionNode):
+            part.flow_style = True
+        elif isinstance(part, ScalarNode) and part.value and not part.style:
+            # In braces, some characters need quotes.
+            part.style = '"' if is_text(part.value) and not _is_plain_in_flow(part.value) else part.style
 
 
 _is_plain_in_flow: Final = regex(r"[A-Za-z0-9_.<][A-Za-z0-9_.@/=+%<> -]*").fullmatch
 _PARTS: Final = regex(r"([0-9.]+) ?([A-Za-z/%]*)").fullmatch
-_BYTES: Final = "B/s"
-_BINARY: Final = "iB/s"
 
 
 @lru_cache(maxsize=65536)
@@ -257,28 +226,21 @@ def respell(name: str, text: str) -> str:
 def _respell(key: QuotaKey, text: str, value: float) -> str | None:
     shortest = spell_value(key, value)
     parts = _PARTS(text)
-    if shortest is None or shortest == UNLIMITED or key.unit != _BYTES or parts is None:
+    if shortest is None or shortest == UNLIMITED or key.unit != "B/s" or parts is None:
         return shortest
     number, unit = parts[1], parts[2]
-    if unit in {"", _BYTES}:
-        # No unit was chosen: one that says more is. A bare number stays bare when there is none, and when it is so
-        # small that a unit may be missing, of which a lint warns.
-        if not unit and value < SMALL_RATE:
-            return str(int(value))
-        is_bare = not unit and shortest.removesuffix(_BYTES).isdigit()
-        return shortest.removesuffix(_BYTES) if is_bare else shortest
-    factors = {_factor(key, other): other for other in reversed(unit_spellings(key)) if _is_like(other, unit)}
-    own = _factor(key, unit)
-    larger = [factor for factor in factors if factor >= own and value % factor == 0]
-    if larger:
-        return f"{int(value) // max(larger)}{factors[max(larger)]}"
-    return f"{number.rstrip('0').rstrip('.') if '.' in number else number}{factors[own]}"
-
-
-def _is_like(unit: str, other: str) -> bool:
-    """Whether two units of bytes are of one family: powers of 1024, or powers of 1000."""
-    return unit != _BYTES and unit.endswith(_BINARY) == other.endswith(_BINARY)
-
-
-def _factor(key: QuotaKey, unit: str) -> int:
-    return int(parse_value(key, f"1{unit}"))
+    if not unit and value < SMALL_RATE:
+        return str(int(value))  # It stays bare: a unit may be missing, of which a lint warns.
+    if unit in {"", "B/s"}:
+        # No unit was chosen: one that says more is. A bare number stays bare when there is none.
+        bare = shortest.removesuffix("B/s")
+        return bare if not unit and bare.isdigit() else shortest
+    # Units of its family, powers of 1024 or powers of 1000, by their size.
+    is_binary = unit.endswith("iB/s")
+    family = [each for each in unit_spellings(key) if each != "B/s" and each.endswith("iB/s") == is_binary]
+    sizes = {int(parse_value(key, f"1{each}")): each for each in reversed(family)}
+    own = int(parse_value(key, f"1{unit}"))
+    largest = max((size for size in sizes if size >= own and value % size == 0), default=None)
+    if largest is not None:
+        return f"{int(value) // largest}{sizes[largest]}"
+    return f"{number.rstrip('0').rstrip('.') if '.' in number else number}{sizes[own]}"

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
-from itertools import islice
 from threading import Lock
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from quotaform.desired.match import MAX_ENTITIES
-from quotaform.desired.quotas_file import EntryReader, LoadedFile, ParsedFiles, Profiles, read_quotas
-from quotaform.desired.tree import Layout, SourceFile
+from quotaform.desired.quotas_file import KnownValues, LoadedFile, ParsedFiles, Profiles, load_file
+from quotaform.desired.tree import Layout
 from quotaform.desired.writer import spell_scalar
 from quotaform.model import rule
 from quotaform.model.entity import DEFAULT_WORD, Entity, EntityPart
@@ -27,9 +26,6 @@ from quotaform.model.quotas import STATE_ABSENT, Cause, Desired, Entry, LayerFil
 from quotaform.model.scope import FULL_SCOPE, Scope, escape_glob
 from quotaform.model.text import listed
 
-_FEW: Final = 5
-"""The limit on separate problems for entities of a file that are out of scope."""
-
 
 def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = FULL_SCOPE) -> tuple[Desired, list[Finding]]:
     """Merge the files, and return the entries with all findings, sorted by location."""
@@ -39,7 +35,11 @@ def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = FULL_SCOPE
         if not scope.contains(entity):
             outside.setdefault(entry.file, []).append(entry)
     for entries in outside.values():
-        problems.extend(_out_of_scope(entries, scope))
+        first = min(entries, key=lambda entry: entry.position)
+        which, change = listed((entry.entity.address for entry in entries), 5), _into_scope(first.entity, scope)
+        text = f"{which}: declared here, but outside of the scope in quotaform.yaml; "
+        text += f"remove it here, or change the scope, as in: {change}"
+        problems.add(rule.OUT_OF_SCOPE.finding(text, address=first.entity.address, location=first.location))
     return desired, first_findings([*(problem for file in files for problem in file.problems), *problems.all()])
 
 
@@ -56,7 +56,9 @@ def assemble(files: Iterable[LoadedFile], today: date) -> tuple[Desired, Finding
         for entry in file.entries:
             first = layer.setdefault(entry.entity, entry)
             if first is not entry and not problems.is_full:
-                problems.add(_duplicate(entry, first))
+                address = entry.entity.address
+                text = f"{address} is declared twice; it is also at {first.location}. Keep one of the two"
+                problems.add(rule.DUPLICATE_ENTITY.finding(text, address=address, location=entry.location))
     common = layers[None]
     desired: dict[Entity, Entry] = {}
     for layer in layers.values():
@@ -65,7 +67,10 @@ def assemble(files: Iterable[LoadedFile], today: date) -> tuple[Desired, Finding
                 problems.extend(_unset_problems(entry, common.get(entity)))
             if entry.expires is not None and entry.expires <= today:
                 entry = entry._replace(values={}, places=(), bare=(), cause=Cause.EXPIRED)
-                problems.add(_expired(entry))
+                address = entity.address
+                text = f"{address} has {entry.absent}, so it is treated as {STATE_ABSENT}"
+                text += "; remove it after the entity has been deleted"
+                problems.add(rule.EXPIRED.finding(text, address=address, location=entry.location))
             below = desired.get(entity)
             desired[entity] = entry if below is None else _merge(below, entry)
     return desired, problems
@@ -115,26 +120,6 @@ def _unset_problems(entry: Entry, common: Entry | None) -> Iterator[Finding]:
         yield rule.NO_VALUES.finding(text, address=address, location=entry.location)
 
 
-def _out_of_scope(entries: Sequence[Entry], scope: Scope) -> Iterator[Finding]:
-    """Yield a problem per entry of a file, or a single one at the first entry if there are many."""
-    if len(entries) > _FEW:
-        first = min(entries, key=lambda entry: entry.position)
-        shown = listed((entry.entity.address for entry in entries), _FEW)
-        yield rule.OUT_OF_SCOPE.finding(
-            f"{len(entries):,} entities of this file are outside of the scope in quotaform.yaml: {shown}; remove the "
-            f"entries, or extend the scope, as in: {_into_scope(first.entity, scope)}",
-            location=first.location,
-        )
-        return
-    for entry in entries:
-        yield rule.OUT_OF_SCOPE.finding(
-            f"{entry.entity.address} is declared here, but is outside of the scope in quotaform.yaml; remove the "
-            f"entry, or {_into_scope(entry.entity, scope)}",
-            address=entry.entity.address,
-            location=entry.location,
-        )
-
-
 def _into_scope(entity: Entity, scope: Scope) -> str:
     """Return the line of quotaform.yaml to change for an entity to be in scope."""
     for pattern in scope.exclude:
@@ -147,20 +132,6 @@ def _into_scope(entity: Entity, scope: Scope) -> str:
 
 def _spell_pattern(parts: Iterable[EntityPart]) -> str:
     return f"{{{', '.join(f'{kind}: {spell_scalar(name or DEFAULT_WORD)}' for kind, name in parts)}}}"
-
-
-def _duplicate(entry: Entry, first: Entry) -> Finding:
-    address = entry.entity.address
-    text = f"{address} is declared twice; it is also at {first.location}. Keep one of the two"
-    return rule.DUPLICATE_ENTITY.finding(text, address=address, location=entry.location)
-
-
-def _expired(entry: Entry) -> Finding:
-    address = entry.entity.address
-    text = (
-        f"{address} has {entry.absent}, so it is treated as {STATE_ABSENT}; remove it after the entity has been deleted"
-    )
-    return rule.EXPIRED.finding(text, address=address, location=entry.location)
 
 
 class LoadedFiles:
@@ -190,7 +161,7 @@ class LoadedFiles:
         self.parsed: ParsedFiles = {}  # the files that were parsed, and what they say, by name
         self._today = today
         self._scope = scope
-        self._reader = EntryReader(profiles)
+        self._known: KnownValues = {}
         # Not the other files themselves, which hold on to those that they were similar to, and so on.
         self._similar: ParsedFiles = similar.parsed if similar is not None and similar.profiles == profiles else {}
         self._by_layer: dict[str | None, list[LoadedFile]] = {}
@@ -250,10 +221,6 @@ class LoadedFiles:
                     found.setdefault(file.layer, entry)
         return list(found.values())
 
-    def _load(self, source: SourceFile) -> LoadedFile:
-        known, file = self._similar.get(source.name, (None, None))
-        return file if file is not None and known == source else read_quotas(source, self._reader)
-
     def _layer(self, name: str | None, below: Sequence[LoadedFile]) -> list[LoadedFile]:
         """Return the files of a layer, given those of the layer below it; parse them the first time."""
         if name in self._by_layer:
@@ -264,27 +231,24 @@ class LoadedFiles:
         for source in self.layout.layer(name):
             if problems.is_full:
                 break
-            file = self._load(source)
+            known, file = self._similar.get(source.name, (None, None))
+            if file is None or known != source:
+                file = load_file(source, self.profiles, self._known)
             self.parsed[source.name] = (source, file)
             room -= len(file.entries)
-            found = file.problems if room >= 0 else [*file.problems, _too_many(file)]
+            found = file.problems
+            if room < 0:
+                text = (
+                    f"the files up to this one declare more than {MAX_ENTITIES:,} entities, the limit for one cluster"
+                )
+                location = Location(file.name)
+                found = [*found, rule.TOO_MANY_ENTITIES.finding(f"{text}; remove some", location=location)]
             # No more are kept than are shown, of however many files.
             kept = [problem for problem in found if problems.add(problem)]
             layer.append(replace(file, problems=[*kept, *problems.marks()] if len(kept) < len(found) else found))
             if room < 0:
                 break
         return layer
-
-
-def _too_many(file: LoadedFile) -> Finding:
-    text = (
-        f"the files up to this one declare more than {MAX_ENTITIES:,} entities, the limit for one cluster; remove some"
-    )
-    return rule.TOO_MANY_ENTITIES.finding(text, location=Location(file.name))
-
-
-_MOST_CONFLICTS: Final = 1000
-"""How many conflicts are looked for, of which fewer are shown."""
 
 
 class Claim(Struct, frozen=True):
@@ -315,20 +279,17 @@ def check_claims(own: Iterable[Claim], others: Sequence[Claim]) -> list[Finding]
 
     `own` is what the repository declares.
     """
-    return first_findings(islice(_conflicts(own, others), _MOST_CONFLICTS))
-
-
-def _conflicts(own: Iterable[Claim], others: Sequence[Claim]) -> Iterator[Finding]:
+    conflicts = FindingList()
     for claim in own:
         for other in others:
             if not other.is_of(claim.cluster, claim.cluster_id):
                 continue
-            for entity, entry in claim.desired.items():
-                second = other.desired.get(entity)
-                if second is not None:
-                    cluster = f" ({claim.cluster})" if claim.cluster else ""
-                    text = (
-                        f"{entity.address} is declared here and in another quota repository, at {second.location}, for "
-                        f"the same cluster{cluster}; declare it in one of them"
-                    )
-                    yield rule.CLAIMED_TWICE.finding(text, address=entity.address, location=entry.location)
+            cluster = f" ({claim.cluster})" if claim.cluster else ""
+            for entity in [entity for entity in claim.desired if entity in other.desired]:
+                text = (
+                    f"{entity.address} is declared here and in another quota repository, at "
+                    f"{other.desired[entity].location}, for the same cluster{cluster}; declare it in one of them"
+                )
+                location = claim.desired[entity].location
+                conflicts.add(rule.CLAIMED_TWICE.finding(text, address=entity.address, location=location))
+    return conflicts.all()

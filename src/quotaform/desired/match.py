@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from itertools import product
 from math import prod
 from re import compile as regex
@@ -30,10 +29,6 @@ from quotaform.model.text import did_you_mean, inert, quote
 from quotaform.model.variable import PREFIX
 
 _LITERALLY: Final = "Kafka uses it literally; check that this is intended"
-_DEFAULT: Final = DEFAULT_WORD.strip("<>")
-_LATIN: Final = "LATIN"
-_LOOK_ALIKE: Final = frozenset({"CYRILLIC", "GREEK", "FULLWIDTH", "MATHEMATICAL"})
-_ASCII_END: Final = "\x7f"
 
 
 def name_oddness(entity_type: str, name: str) -> str | None:
@@ -42,7 +37,7 @@ def name_oddness(entity_type: str, name: str) -> str | None:
     >>> print(name_oddness("user", "Default"))
     is an ordinary name; did you mean <default>?
     """
-    if name != DEFAULT_WORD and name.strip().strip("<>").lower() == _DEFAULT:
+    if name != DEFAULT_WORD and name.strip().strip("<>").lower() == "default":
         return f"is an ordinary name; did you mean {DEFAULT_WORD}?"
     if not name.isprintable():
         return f"contains characters that are not printable; {_LITERALLY}"
@@ -57,12 +52,9 @@ def name_oddness(entity_type: str, name: str) -> str | None:
     kind, equals, rest = name.partition("=")
     if equals and kind in ENTITY_TYPES:
         return f"begins with {kind}=, as addresses do in plans; did you mean {kind}: {spell_name(rest)}?"
-    return _letter_oddness(name) if name > _ASCII_END or not name.isascii() else None
-
-
-def _letter_oddness(name: str) -> str | None:
     scripts = {character_name(character, "").partition(" ")[0] for character in name if character.isalpha()}
-    if _LATIN in scripts and (mixed := sorted(scripts & _LOOK_ALIKE)):
+    mixed = sorted(scripts & {"CYRILLIC", "GREEK", "FULLWIDTH", "MATHEMATICAL"})
+    if mixed and "LATIN" in scripts:
         return f"mixes Latin and {mixed[0].capitalize()} letters, which look alike; {_LITERALLY}"
     if name != normalize("NFC", name):
         return f"is not in Unicode's composed form (NFC), as most programs write it; {_LITERALLY}"
@@ -74,6 +66,7 @@ MAX_ENTITIES: Final = 200_000
 
 _KNOWN: Final = frozenset(ENTITY_TYPES)
 _PLAIN: Final = regex(r"(?!User:|(?i:default)$|(?:user|client-id|ip)=)[A-Za-z0-9._@:/=,+-]+").fullmatch
+"""A name that is not suspicious."""
 
 
 def read_match(match: dict[str, Any], document: Document, room: int) -> list[Entity]:
@@ -86,7 +79,7 @@ def read_match(match: dict[str, Any], document: Document, room: int) -> list[Ent
     errors = document.errors
     columns = [_read_names(match, entity_type, document) for entity_type in ENTITY_TYPES if entity_type in match]
     if len(columns) != len(match) or not can_combine(match):
-        _check_types(match, document)
+        _report_types(match, document)
     if not columns or document.errors > errors:
         return []
     if prod(map(len, columns)) > room:
@@ -96,8 +89,18 @@ def read_match(match: dict[str, Any], document: Document, room: int) -> list[Ent
     return [Entity.of(parts) for parts in product(*columns)]
 
 
-def _check_types(match: dict[str, Any], document: Document) -> None:
-    if not match or _is_unquoted(match, document):
+def _report_types(match: dict[str, Any], document: Document) -> None:
+    """Report what are no entity types, or none that can be together."""
+    known = [entity_type for entity_type in match if entity_type in _KNOWN]
+    loose = [key for key, name in match.items() if key not in _KNOWN and name is None]
+    last = match[known[-1]] if known else None
+    if loose and len(known) + len(loose) == len(match) and isinstance(last, str):
+        # A name with commas that is not quoted, as {user: CN=a,OU=b}, which YAML takes for two keys.
+        names = [last, *loose]
+        text = f"{quote(loose[0])} is not an entity type; quote the name: {{{known[-1]}: {quote(','.join(names))}}}"
+        if not any("=" in name for name in names):
+            text += f", or write a list of names: {{{known[-1]}: [{', '.join(map(inert, names))}]}}"
+        document.add(rule.BAD_MATCH, text, match, loose[0], at_key=True)
         return
     for entity_type in match:
         if entity_type not in _KNOWN:
@@ -107,27 +110,11 @@ def _check_types(match: dict[str, Any], document: Document) -> None:
                 guess = f"; write a space after the colon of {glued}."
             text = f"unknown entity type {quote(entity_type)}{guess or '.'} The types are {', '.join(ENTITY_TYPES)}"
             document.add(rule.BAD_MATCH, text, match, entity_type, at_key=True)
-    known = _KNOWN.intersection(match)
     if not can_combine(known):
         alone = min(known, key=lambda name: len(KNOWN_TYPES[name].combines_with))
         others = " or ".join(name for name in ENTITY_TYPES if name != alone)
         text = f"{alone} cannot be combined with {others}; Kafka limits connections per address only"
         document.add(rule.BAD_MATCH, text, match, alone, at_key=True)
-
-
-def _is_unquoted(match: dict[str, Any], document: Document) -> bool:
-    """Report a name with commas that is not quoted, as `{user: CN=a,OU=b}`, which YAML takes for two keys."""
-    known = [entity_type for entity_type in match if entity_type in _KNOWN]
-    loose = [key for key, name in match.items() if key not in _KNOWN and name is None]
-    if not loose or len(known) + len(loose) < len(match) or not isinstance(match[known[-1]] if known else None, str):
-        return False
-    entity_type = known[-1]
-    names = [match[entity_type], *loose]
-    text = f"{quote(loose[0])} is not an entity type; quote the name: {{{entity_type}: {quote(','.join(names))}}}"
-    if not any("=" in name for name in names):
-        text += f", or write a list of names: {{{entity_type}: [{', '.join(map(inert, names))}]}}"
-    document.add(rule.BAD_MATCH, text, match, loose[0], at_key=True)
-    return True
 
 
 def _read_names(match: dict[str, Any], entity_type: str, document: Document) -> list[EntityPart]:
@@ -160,56 +147,38 @@ def _read_name(container: Any, key: str | int, entity_type: str, document: Docum
             return None, False
         container, key, name = name, "name", name["name"]
     if type(name) is not str or (document.has_odd and document.oddity(container, key) is not None):
-        _refuse_name(container, key, entity_type, name, document)
+        document.add(rule.BAD_NAME, _no_name_text(container, key, entity_type, name, document), container, key)
         return None, False
     if name == DEFAULT_WORD and not is_literal:
         return None, True
     if _PLAIN(name) and entity_type != IP and len(name) <= MAX_NAME_BYTES:
         return name, True
-    return name, _check_name(container, key, entity_type, name, document)
-
-
-def _check_name(container: Any, key: str | int, entity_type: str, name: str, document: Document) -> bool:
+    problem = None
     if not name:
-        text = f"{entity_type} has an empty name, which brokers reject; write {DEFAULT_WORD} for the default"
-        document.add(rule.BAD_NAME, text, container, key)
-        return False
-    if entity_type == IP:
-        problem = ip_problem(name)
-        if problem:
-            document.add(rule.BAD_NAME, f"ip {problem}", container, key)
-            return False
-        return True
-    if len(name) * 4 > MAX_NAME_BYTES and (size := len(name.encode())) > MAX_NAME_BYTES:
-        text = f"this {entity_type} name has {size} bytes; Kafka's protocol allows at most {MAX_NAME_BYTES}"
-        document.add(rule.BAD_NAME, text, container, key)
-        return False
-    oddness = name_oddness(entity_type, name)
-    if oddness is not None:
+        problem = f"{entity_type} has an empty name, which brokers reject; write {DEFAULT_WORD} for the default"
+    elif entity_type == IP:
+        problem = f"ip {reason}" if (reason := ip_problem(name)) else None
+    elif len(name) * 4 > MAX_NAME_BYTES and (size := len(name.encode())) > MAX_NAME_BYTES:
+        problem = f"this {entity_type} name has {size} bytes; Kafka's protocol allows at most {MAX_NAME_BYTES}"
+    elif oddness := name_oddness(entity_type, name):
         document.add(rule.ODD_NAME, f"{entity_type}={spell_name(name)} {oddness}", container, key)
-    return True
+    if problem:
+        document.add(rule.BAD_NAME, problem, container, key)
+    return name, not problem
 
 
-def _refuse_name(container: Any, key: str | int, entity_type: str, node: Node, document: Document) -> None:
+def _no_name_text(container: Any, key: str | int, entity_type: str, node: Node, document: Document) -> str:
+    """Say why what is written is no name."""
     raw = document.place(container, key).text or ""
-    oddity = document.oddity(container, key)
     if node is None:
-        text = (
-            f"{entity_type} has no name, perhaps because a variable is not set; "
-            f"write {DEFAULT_WORD} for the default" + (f', or "{raw}" if that is the name' if raw else "")
-        )
-    elif isinstance(node, bool):
-        text = taken_for(raw, f"a boolean, not as a {entity_type} name")
-    elif isinstance(node, int | Decimal):
-        text = taken_for(raw, f"a number, not as a {entity_type} name")
-    elif oddity is not None:
-        text = taken_for(raw, f"{_KINDS.get(oddity, oddity)}, not as a {entity_type} name")
-    else:
-        text = f"{entity_type} must be a name, a list of names or {{name: ...}}; a list cannot contain lists"
-    document.add(rule.BAD_NAME, text, container, key)
-
-
-_KINDS: Final = {Oddity.INFINITE: "infinity or not a number"}
+        remedy = f"write {DEFAULT_WORD} for the default" + (f', or "{raw}" if that is the name' if raw else "")
+        return f"{entity_type} has no name, perhaps because a variable is not set; {remedy}"
+    if isinstance(node, list | dict):
+        return f"{entity_type} must be a name, a list of names or {{name: ...}}; a list cannot contain lists"
+    kind = "a boolean" if isinstance(node, bool) else document.oddity(container, key) or "a number"
+    if kind is Oddity.INFINITE:
+        kind = "infinity or not a number"
+    return taken_for(raw, f"{kind}, not as a {entity_type} name")
 
 
 def read_pattern(node: dict[str, Any], document: Document) -> Pattern:

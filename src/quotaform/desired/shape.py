@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import cache, reduce
+from functools import reduce
 from operator import getitem
-from typing import Any, Final
+from typing import Any
 
 from quotaform.desired.schema import config, quotas
 from quotaform.desired.yaml.document import Document, glued_key, taken_for
@@ -32,10 +32,6 @@ _TYPES: Mapping[str, str] = {
     "boolean": "a boolean",
     "null": "empty",
 }
-_LOOKED_AT: Final = 20
-"""How many unknown fields are compared with those that are missing."""
-_STREAMED: Final = 2
-"""How long the path of an item is that was handed over while the file was read."""
 _EMPTY: Mapping[str, str] = {"array": "[]", "object": "{}"}
 
 
@@ -50,7 +46,8 @@ def check_shape(build: Builder, document: Document) -> set[NodePath]:
         return set()
     found: set[tuple[NodePath, str]] = set()
     # The validator takes the fields of a mapping in any order.
-    for refusal in sorted(shape.refusals(document.root), key=lambda refusal: _place(refusal, document)):
+    refusals = [(document.locate(tuple(refusal.path)).key, refusal) for refusal in shape.refusals(document.root)]
+    for _, refusal in sorted(refusals, key=lambda found: (found[0].line, found[0].column)):
         for path, finding in _explain(build, refusal, document):
             if (path, finding.rule) not in found:
                 found.add((path, finding.rule))
@@ -70,45 +67,28 @@ def require_shape(build: Builder, document: Document) -> Any:
     return document.root
 
 
-def _place(refusal: Refusal, document: Document) -> tuple[int, int]:
-    at = document.locate(tuple(refusal.path)).key
-    return at.line, at.column
-
-
-def _finding(
-    document: Document, rule: FindingRule, path: tuple[Any, ...], message: str, *, at_key: bool = False
-) -> Finding:
-    place = document.locate(path)
-    return rule.finding(message, location=place.key if at_key else place.value)
-
-
 def _explain(build: Builder, refusal: Refusal, document: Document) -> Iterator[tuple[tuple[Any, ...], Finding]]:
     path = tuple(refusal.path)
+    place = document.locate(path).value
     schema = nodes_of(make_schema(build, is_shape=True), refusal.schema_path)[-1]
     if refusal.keyword == "additionalProperties":
         known = list(schema["properties"])
         for key in refusal.value:
             if key not in known:
-                text = _unknown_text(key, known, build)
-                yield (*path, key), _finding(document, rule.UNKNOWN_FIELD, (*path, key), text, at_key=True)
+                text, place = _unknown_text(key, known, build), document.locate((*path, key)).key
+                yield (*path, key), rule.UNKNOWN_FIELD.finding(text, location=place)
     elif refusal.keyword == "required":
         unknown = [key for key in refusal.value if key not in schema.get("properties", {})]
         key = refusal.details["property"]
-        if not any(did_you_mean(other, [key]) for other in unknown[:_LOOKED_AT]):
+        if not any(did_you_mean(other, [key]) for other in unknown[:20]):
             text = f"{_name(path, document)} has no {key}; add it"
-            yield (*path, key), _finding(document, rule.MISSING_FIELD, path, text)
-    elif not _is_misplaced(path, refusal.value, document):
+            yield (*path, key), rule.MISSING_FIELD.finding(text, location=place)
+    else:
+        root: Any = document.root
+        if path[-1:] == ("values",) and refusal.value is None and reduce(getitem, path[:-1], root).keys() & QUOTA_KEYS:
+            return  # What belongs to them is not indented, which is reported.
         broken, text = _scalar_text(refusal, schema, path, document)
-        yield path, _finding(document, broken, path, text)
-
-
-def _is_misplaced(path: NodePath, value: Any, document: Document) -> bool:
-    """Whether `values` are empty because what belongs to them is not indented, which is reported."""
-    if value is not None or path[-1:] != ("values",):
-        return False
-    root: Any = document.root
-    entry = reduce(getitem, path[:-1], root)
-    return not entry.keys().isdisjoint(QUOTA_KEYS)
+        yield path, broken.finding(text, location=place)
 
 
 def _scalar_text(
@@ -175,7 +155,7 @@ def _unknown_text(key: str, known: list[str], build: Builder) -> str:
         return f"{key} is a quota key, not a field of an entry; write it below values, and indent it further"
     if glued := glued_key(key, known):
         return f"unknown field {quote(key)}; write a space after the colon of {glued}"
-    guess = belonging_text(key, build) or did_you_mean(key, known) or "."
+    guess = _belonging_text(key, build) or did_you_mean(key, known) or "."
     return f"unknown field {quote(key)}{guess} The fields are {', '.join(known)}"
 
 
@@ -185,61 +165,31 @@ def _name(path: tuple[Any, ...], document: Document) -> str:
     last = path[-1]
     if isinstance(last, str):
         return last if last.isidentifier() else quote(last)
-    number = last + 1 + (document.offset if len(path) == _STREAMED else 0)
+    # Items that were handed over before, while the file was read, count, too.
+    number = last + 1 + (document.offset if len(path) == 2 else 0)
     return f"item {number} of {path[-2]}" if len(path) > 1 else f"item {number}"
 
 
-_FILES: Final[dict[Builder, str]] = {config: "quotaform.yaml", quotas: "a file of quotas.d"}
-"""The name of a file in messages, by its schema."""
-_MOST_PLACES: Final = 2
-"""A field that belongs to more places, such as `reason`, may be meant for any of them."""
-_NAME: Final = "NAME"
-
-
-def belonging_text(field: str, schema: Builder) -> str:
-    """Say where a field belongs, to append to a message; empty when it is no field, or one of many places.
-
-    >>> belonging_text("policies", config), belonging_text("capacity", config)
-    ('; it belongs to the top of the file.', '; it belongs to clusters.NAME.')
-    >>> belonging_text("profiles", quotas), belonging_text("polices", config)
-    ('; it belongs to the top of quotaform.yaml.', '')
-
-    `schema`: the schema of the file that it was found in.
-    """
-    others = [name for name in _FILES if name != schema]
-    for name in (schema, *others):
-        if places := _places(name).get(field):
-            if len(places) > _MOST_PLACES:
-                return ""
-            file = "the file" if name == schema else _FILES[name]
-            words = [
-                f"{place}{'' if name == schema else f' in {file}'}" if place else f"the top of {file}"
-                for place in places
-            ]
-            return f"; it belongs to {' or '.join(words)}."
+def _belonging_text(field: str, build: Builder) -> str:
+    """Say where a field belongs that this schema or another one has elsewhere; empty when it may be anywhere."""
+    files: dict[Builder, str] = {config: "quotaform.yaml", quotas: "a file of quotas.d"}
+    for other in sorted(files, key=lambda each: each is not build):
+        schema = make_schema(other)
+        places = dict.fromkeys(_places(schema, schema["definitions"], field))
+        if 0 < len(places) <= 2:
+            return f"; it belongs to {' or '.join(places)} of {files[other]}."
     return ""
 
 
-@cache
-def _places(build: Builder) -> dict[str, list[str]]:
-    """Return each field of a schema with the paths of the mappings that may hold it; the path of the root is empty."""
-    schema = make_schema(build)
-    places: dict[str, list[str]] = {}
-    for field, path in _fields(schema, schema["definitions"], ()):
-        if path not in places.setdefault(field, []):
-            places[field].append(path)
-    return places
-
-
-def _fields(node: Any, definitions: dict[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _places(node: Any, definitions: dict[str, Any], field: str, path: str = "") -> Iterator[str]:
+    """Yield the paths of the mappings of a schema that may hold a field."""
     if "$ref" in node:
         node = definitions[node["$ref"].rpartition("/")[2]]
-    for inner in (*node.get("allOf", ()), *node.get("anyOf", ())):
-        yield from _fields(inner, definitions, path)
-    for field, inner in node.get("properties", {}).items():
-        yield field, ".".join(path)
-        yield from _fields(inner, definitions, (*path, field))
-    if isinstance(node.get("items"), dict):
-        yield from _fields(node["items"], definitions, path)
-    if isinstance(node.get("additionalProperties"), dict):
-        yield from _fields(node["additionalProperties"], definitions, (*path, _NAME))
+    if field in node.get("properties", ()):
+        yield path or "the top"
+    parts = [(path, inner) for inner in (*node.get("allOf", ()), *node.get("anyOf", ()), node.get("items"))]
+    parts += [(f"{path}.{name}", inner) for name, inner in node.get("properties", {}).items()]
+    parts.append((f"{path}.NAME", node.get("additionalProperties")))
+    for inner_path, inner in parts:
+        if isinstance(inner, dict):
+            yield from _places(inner, definitions, field, inner_path.removeprefix("."))

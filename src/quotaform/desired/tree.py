@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
-from itertools import chain, islice
+from itertools import islice
 from pathlib import PurePath, PurePosixPath
 from typing import Final
 
@@ -19,16 +19,10 @@ from quotaform.model.finding import Finding, Location
 from quotaform.model.rule import FindingRule
 from quotaform.model.text import did_you_mean, inert, listed, quote
 
-_YAML: Final = frozenset({".yaml", ".yml"})
-_MEANT: Final = (".json", ".yaml.txt", ".yml.txt")
-"""The suffixes of files that are not read but were probably meant to be."""
-_DISABLED: Final = (".bak", ".disabled", ".old", ".orig", ".txt", ".yaml~", ".yml~")
-"""How names end of files that may be quotas which somebody has put aside."""
 _TEXTS: Final = frozenset({"changelog", "contributing", "license", "notes", "notice", "readme"})
 """Names, without their endings, of files that are never quotas."""
 _MOST_PROBLEMS: Final = 1000
 """The limit on problems collected in a tree; fewer are shown."""
-_UTF16_MARKS: Final = frozenset({b"\xff\xfe", b"\xfe\xff"})
 
 
 class Root(Enum):
@@ -85,15 +79,22 @@ class Layout:
         self._folders = dict.fromkeys(sorted(path for path in tree.folders if "/" not in path))
         self._paths: dict[str | None, list[str]] = {}
         self._nested = [path for path in tree.folders if path.count("/") == 1]
-        self._meant: dict[str | None, list[str]] = {}
-        self._disabled: dict[str | None, list[str]] = {}
-        for path in tree.others:
-            if path.count("/") > 1:
+        self._unread: dict[str | None, list[Finding]] = {}
+        for path in (path for path in tree.others if path.count("/") <= 1):
+            name = path.rpartition("/")[2].lower()
+            if name.endswith((".json", ".yaml.txt", ".yml.txt")):
+                remedy = "JSON is YAML, so rename it" if name.endswith(".json") else "rename it"
+                found = self._problem(rule.UNREAD_FILE, f"only .yaml and .yml files are read; {remedy}", path)
+            elif name.partition(".")[0] not in _TEXTS and (
+                name.endswith((".bak", ".disabled", ".old", ".orig", ".txt", ".yaml~", ".yml~"))
+                or ".yaml." in name
+                or ".yml." in name
+            ):
+                text = "only .yaml and .yml files are read, so this file declares nothing"
+                found = self._problem(rule.DISABLED_FILE, f"{text}; rename it, or move it elsewhere", path)
+            else:
                 continue
-            if path.lower().endswith(_MEANT):
-                self._meant.setdefault(layer_of(path), []).append(path)
-            elif _is_disabled(path):
-                self._disabled.setdefault(layer_of(path), []).append(path)
+            self._unread.setdefault(layer_of(path), []).append(found)
         for path in sorted(tree.files, key=lambda path: path.split("/")):
             if path.count("/") <= 1:
                 self._paths.setdefault(layer_of(path), []).append(path)
@@ -119,45 +120,31 @@ class Layout:
         if cluster is not None and cluster not in known:
             known = dict.fromkeys(sorted({*known, cluster}))
             astray, has_files = list(self._misplaced(known)), has_files or cluster in self._paths
-        problems = list(islice(chain(astray, self._unread(known, cluster)), _MOST_PROBLEMS))
-        if not problems and not self.may_be_empty and not has_files:
-            problems = self._nothing(known)
-        return [*problems, *islice(self._put_aside(cluster), _MOST_PROBLEMS)]
+        unread = [finding for layer in dict.fromkeys((None, cluster)) for finding in self._unread.get(layer, ())]
+        errors = [*astray, *(finding for finding in unread if finding.rule == rule.UNREAD_FILE.id)]
+        for path, reason in self.tree.unreadable.items():
+            is_wanted = path in known if path in self._folders else layer_of(path) in (None, cluster)
+            if is_wanted:
+                errors.append(self._problem(rule.UNREADABLE, f"cannot be read: {reason}", path))
+        unreadable = any(is_read(path) and layer_of(path) in known for path in self.tree.unreadable)
+        if not (errors or self.may_be_empty or has_files or unreadable):
+            text = "the quotas directory contains no YAML file; to declare no quotas, add a file such as "
+            example = PurePosixPath(self.tree.name) / "defaults.yaml"
+            errors = [self._problem(rule.EMPTY_DIRECTORY, f"{text}{example} that contains quotas: []", "")]
+        warnings = [finding for finding in unread if finding.rule == rule.DISABLED_FILE.id]
+        return [*errors[:_MOST_PROBLEMS], *warnings[:_MOST_PROBLEMS]]
 
     def _misplaced(self, known: Collection[str]) -> Iterator[Finding]:
         for path in self._folders:
             if path not in known:
-                yield self._problem(rule.UNKNOWN_CLUSTER, _folder_text(path, known), path)
+                clusters = f"the clusters are {listed(known)}" if known else "quotaform.yaml defines no cluster"
+                text = f"the directory {quote(path)} is not the name of a cluster and would be ignored"
+                text += f"{did_you_mean(path, known) or ';'} {clusters}"
+                yield self._problem(rule.UNKNOWN_CLUSTER, text, path)
         for path in self._nested:
             if layer_of(path) in known:
                 text = "a directory within the directory of a cluster is not read; move its files up"
                 yield self._problem(rule.NESTED_DIRECTORY, text, path)
-
-    def _unread(self, known: Collection[str], cluster: str | None) -> Iterator[Finding]:
-        for path in _of_layers(self._meant, cluster):
-            text = "only .yaml and .yml files are read; rename it"
-            if _suffix(path) == ".json":
-                text = "only .yaml and .yml files are read; JSON is YAML, so rename it"
-            yield self._problem(rule.UNREAD_FILE, text, path)
-        for path, reason in self.tree.unreadable.items():
-            is_wanted = path in known if path in self._folders else layer_of(path) in (None, cluster)
-            if is_wanted:
-                yield self._problem(rule.UNREADABLE, f"cannot be read: {reason}", path)
-
-    def _put_aside(self, cluster: str | None) -> Iterator[Finding]:
-        for path in _of_layers(self._disabled, cluster):
-            text = "only .yaml and .yml files are read, so this file declares nothing; rename it, or move it elsewhere"
-            yield self._problem(rule.DISABLED_FILE, text, path)
-
-    def _nothing(self, known: Collection[str]) -> list[Finding]:
-        if any(is_read(path) and layer_of(path) in known for path in self.tree.unreadable):
-            return []
-        example = PurePosixPath(self.tree.name) / "defaults.yaml"
-        text = (
-            "the quotas directory contains no YAML file; to declare no quotas, "
-            f"add a file such as {example} that contains quotas: []"
-        )
-        return [self._problem(rule.EMPTY_DIRECTORY, text, "")]
 
     def _root_text(self) -> str:
         path = PurePosixPath(self.tree.name)
@@ -196,7 +183,7 @@ def is_read(path: str) -> bool:
     >>> is_read("prod/orders.yaml"), is_read("README.md"), is_read(".hidden.yaml")
     (True, False, False)
     """
-    return not is_hidden(path) and _suffix(path) in _YAML
+    return not is_hidden(path) and PurePosixPath(path).suffix.lower() in {".yaml", ".yml"}
 
 
 def is_hidden(path: str) -> bool:
@@ -217,7 +204,7 @@ def decode(source: SourceFile) -> str | Finding:
     except UnicodeDecodeError as error:
         text = f"byte {error.start + 1} is not UTF-8; save the file as UTF-8"
         line = error.object.count(b"\n", 0, error.start) + 1
-        if error.object[:2] in _UTF16_MARKS:
+        if error.object[:2] in {b"\xff\xfe", b"\xfe\xff"}:
             text, line = "this is UTF-16; save the file as UTF-8", 0
     return rule.NOT_UTF8.finding(text, location=Location(source.name, line))
 
@@ -226,25 +213,3 @@ def shown_path(path: PurePath) -> str:
     """Return a path as messages print it: as it is, unless it could forge a line of output."""
     text = path.as_posix()
     return text if text.isprintable() else spell_name(text)
-
-
-def _of_layers(paths: Mapping[str | None, list[str]], cluster: str | None) -> list[str]:
-    """Return the paths of the common layer, then those of a cluster's own."""
-    return [*paths.get(None, ()), *(paths.get(cluster, ()) if cluster is not None else ())]
-
-
-def _is_disabled(path: str) -> bool:
-    """Whether a file that is not read may be quotas which somebody has put aside, by its path."""
-    name = path.rpartition("/")[2].lower()
-    is_text = name.partition(".")[0] in _TEXTS
-    return not is_text and (name.endswith(_DISABLED) or ".yaml." in name or ".yml." in name)
-
-
-def _suffix(path: str) -> str:
-    return PurePosixPath(path).suffix.lower()
-
-
-def _folder_text(name: str, known: Collection[str]) -> str:
-    clusters = f"the clusters are {listed(known)}" if known else "quotaform.yaml defines no cluster"
-    guess = did_you_mean(name, known)
-    return f"the directory {quote(name)} is not the name of a cluster and would be ignored{guess or ';'} {clusters}"

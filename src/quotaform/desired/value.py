@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import date
 from decimal import Decimal
 from re import compile as regex
@@ -19,10 +20,6 @@ from quotaform.model.variable import PLACES, PREFIX
 
 SMALL_RATE: Final = 1024
 """A byte rate below it was probably meant in a larger unit."""
-
-_UNCLEAR_NUMBERS: Final = frozenset(
-    {Oddity.OCTAL, Oddity.HEXADECIMAL, Oddity.BINARY, Oddity.UNDERSCORED, Oddity.SEXAGESIMAL}
-)
 
 
 def read_values(node: dict[str, Any], entity: Entity | None, document: Document) -> dict[str, float]:
@@ -69,26 +66,21 @@ def _value_text(raw: Any, text: str | None, oddity: Oddity | None) -> str:
         raise ValueError(
             f"{'a mapping' if isinstance(raw, dict) else 'a list'} is not a limit; write a value, or {UNLIMITED}"
         )
-    if oddity in _UNCLEAR_NUMBERS:
+    if oddity not in {None, Oddity.DATE, Oddity.INFINITE, Oddity.NUMBER}:
         raise ValueError(f"some YAML parsers read {quote(text or '')} as {oddity}; write it in plain digits")
-    if isinstance(raw, Decimal):
-        return text or str(raw)
-    return str(raw)
+    return text or str(raw) if isinstance(raw, Decimal) else str(raw)
 
 
 def key_problem(key: str, entity: Entity | None) -> tuple[FindingRule, str]:
     """Return why a key is none that an entity can have."""
     if key in QUOTA_KEYS and entity is not None:
         return rule.BAD_KEY, misfit_text(key, entity)
-    text = f"unknown quota key {quote(key)}{_key_guess(key)} The keys are {', '.join(QUOTA_KEYS)}"
-    return rule.UNKNOWN_KEY, f"{of_entity(entity, ': ')}{text}"
-
-
-def _key_guess(key: str) -> str:
-    if key[:1].isdigit():
-        return "; a comma in { } begins the next key, so write decimals with a point."
     words = regex(r"(?<=[a-z])(?=[A-Z])").sub("_", key).replace(" ", "_")
-    return did_you_mean(words, QUOTA_KEYS) or "."
+    guess = did_you_mean(words, QUOTA_KEYS) or "."
+    if key[:1].isdigit():
+        guess = "; a comma in { } begins the next key, so write decimals with a point."
+    text = f"unknown quota key {quote(key)}{guess} The keys are {', '.join(QUOTA_KEYS)}"
+    return rule.UNKNOWN_KEY, f"{of_entity(entity, ': ')}{text}"
 
 
 def misfit_text(key: str, entity: Entity) -> str:
@@ -113,11 +105,9 @@ def read_expires(item: dict[str, Any], document: Document, example: str = "2026-
     raw = item.get("expires")
     if not isinstance(raw, str):
         return None
-    try:
+    with suppress(ValueError):
         if _DAY(raw):
             return date.fromisoformat(raw)
-    except ValueError:
-        pass
     text = f"expires: {quote(raw)} is not a date; write it as in {example}"
     document.add(rule.BAD_DATE, text, item, "expires")
     return None

@@ -27,7 +27,7 @@ from quotaform.model.entity import (
     spell_name,
 )
 from quotaform.model.finding import Finding, Severity
-from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
+from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Desired, Quotas, Values
 from quotaform.model.rule import FindingRule
 from quotaform.model.text import option_of, quote
@@ -57,7 +57,10 @@ def render_quotas(quotas: Quotas, *, schema: str | None = SCHEMA) -> tuple[str, 
         findings += check_writable(entity, values)
         written = writable_values(entity, values)
         if written is not None:
-            entries += ["", *_entry_lines(entity, written)]
+            # As `quotaform fmt` leaves them.
+            entries += ["", *match_lines(entity), "    values:"]
+            keys = sorted(written, key=key_order)
+            entries += [f"      {name}: {spell_value(QUOTA_KEYS[name], written[name])}" for name in keys]
     lines += ["quotas:", *entries[1:]] if entries else ["quotas: []"]
     return "\n".join(lines) + "\n", findings
 
@@ -67,26 +70,15 @@ def render_quotas_yaml(quotas: Quotas) -> str:
     return render_quotas(quotas)[0]
 
 
-def _entry_lines(entity: Entity, values: Values) -> list[str]:
-    """Return the lines of an entry as `quotaform fmt` leaves them."""
-    return [
-        *match_lines(entity),
-        "    values:",
-        *(f"      {name}: {spell_value(QUOTA_KEYS[name], values[name])}" for name in sorted(values, key=key_order)),
-    ]
-
-
 def match_lines(entity: Entity) -> list[str]:
     """Return the lines with which an entry begins."""
-    names = [f"{entity_type}: {_spell_name(name)}" for entity_type, name in entity.parts]
+    literal = f'{{name: "{DEFAULT_WORD}"}}'
+    names = [
+        f"{kind}: {DEFAULT_WORD if name is None else literal if name == DEFAULT_WORD else spell_scalar(name)}"
+        for kind, name in entity.parts
+    ]
     match = [f"  - match: {{{', '.join(names)}}}"]
     return match if len(match[0]) <= MOST_COLUMNS else ["  - match:", *(f"      {name}" for name in names)]
-
-
-def _spell_name(name: str | None) -> str:
-    if name is None:
-        return DEFAULT_WORD
-    return f'{{name: "{DEFAULT_WORD}"}}' if name == DEFAULT_WORD else spell_scalar(name)
 
 
 def spell_scalar(text: str) -> str:
@@ -95,9 +87,7 @@ def spell_scalar(text: str) -> str:
     >>> print(spell_scalar("svc-a"), spell_scalar("007"), spell_scalar("yes"), spell_scalar("a: b\n"))
     svc-a "007" "yes" "a: b\n"
     """
-    if _PLAIN(text) and is_text(text):
-        return text
-    return quote_scalar(text)
+    return text if _PLAIN(text) and is_text(text) else quote_scalar(text)
 
 
 def quote_scalar(text: str) -> str:
@@ -123,12 +113,19 @@ def check_writable(entity: Entity, values: Values) -> list[Finding]:
     >>> [finding.rule for finding in check_writable(Entity(ip="localhost"), {"connection_creation_rate": 1.0})]
     ['ip-name']
     """
-    findings = [_finding(entity, broken, text) for broken, text in _name_problems(entity)]
     types = entity.types
-    problems = [(name, problem) for name, value in values.items() if (problem := _value_problem(types, name, value))]
-    for name, (broken, text) in sorted(problems, key=lambda found: key_order(found[0])):
-        findings.append(_finding(entity, broken, text, name))
-    return findings
+    problems: list[tuple[str | None, FindingRule, str]] = [(None, *problem) for problem in _name_problems(entity)]
+    found = [(name, _value_problem(types, name, values[name])) for name in sorted(values, key=key_order)]
+    problems += [(name, *problem) for name, problem in found if problem]
+    return [
+        broken.finding(
+            text,
+            severity=Severity.NOTE if broken is rule.UNKNOWN_KEY else Severity.WARNING,
+            address=entity.address,
+            key=name,
+        )
+        for name, broken, text in problems
+    ]
 
 
 def writable_values(entity: Entity, values: Values) -> Values | None:
@@ -207,27 +204,18 @@ def _value_problem(types: tuple[str, ...], name: str, value: float) -> tuple[Fin
         )
     if is_writable(key, value):
         return None
-    text = (
-        f"{name} is {readable(value)}, {_reason(key, value)}; the entity is left unchanged until the files declare it"
-    )
-    return rule.NAN_VALUE if isnan(value) else rule.INEXACT_VALUE, text
-
-
-def _reason(key: QuotaKey, value: float) -> str:
     if isnan(value):
-        return "which limits nothing for some requests and blocks others"
-    if isinf(value):
-        return f"which is another number than {UNLIMITED} in files" if value > 0 else "which is no limit"
-    if value <= 0:
-        return "which newer brokers reject"
-    if value > key.maximum:
-        return f"which is above the maximum {plain(key.maximum)}"
-    return f"which is not a whole number of {key.measures}"
-
-
-def _finding(entity: Entity, broken: FindingRule, text: str, key: str | None = None) -> Finding:
-    severity = Severity.NOTE if broken is rule.UNKNOWN_KEY else Severity.WARNING
-    return broken.finding(text, severity=severity, address=entity.address, key=key)
+        reason = "which limits nothing for some requests and blocks others"
+    elif value <= 0:
+        reason = "which is no limit" if isinf(value) else "which newer brokers reject"
+    elif isinf(value):
+        reason = f"which is another number than {UNLIMITED} in files"
+    elif value > key.maximum:
+        reason = f"which is above the maximum {plain(key.maximum)}"
+    else:
+        reason = f"which is not a whole number of {key.measures}"
+    text = f"{name} is {readable(value)}, {reason}; the entity is left unchanged until the files declare it"
+    return rule.NAN_VALUE if isnan(value) else rule.INEXACT_VALUE, text
 
 
 def check_live(
@@ -247,19 +235,13 @@ def check_live(
             found = check_writable(entity, values)
             is_left = entry is None and entity not in pruned
             findings += [finding for finding in found if is_left or finding.severity is Severity.NOTE]
-    return findings + _check_ip_aliases(actual)
-
-
-def _check_ip_aliases(actual: Quotas) -> list[Finding]:
-    """Find ip entities that a broker enforces as one address, where the last one written wins (KIP-612)."""
+    # A broker enforces ip entities as addresses: of several that are one, the last one written wins (KIP-612).
     spellings: dict[str, list[str]] = defaultdict(list)
     for entity in actual:
-        entity_type, name = entity.parts[0] if len(entity.parts) == 1 else (None, None)
-        if entity_type == IP:
-            address = address_of(name) if name else None
-            if name and address:
-                spellings[address].append(spell_name(name))
-    return [
+        kind, name = entity.parts[0] if len(entity.parts) == 1 else (None, None)
+        if kind == IP and name and (address := address_of(name)):
+            spellings[address].append(spell_name(name))
+    return findings + [
         rule.IP_ALIAS.finding(
             f"{', '.join(sorted(names))} are one address to a broker: the last one written applies, and "
             f"removing any of them lifts the limit; keep only {address}",

@@ -38,8 +38,6 @@ from quotaform.desired.yaml.reader import LOADER, read_events
 ALIAS: Final = "*"
 """The style of a scalar that is an alias; its value is how it is written."""
 _BLOCKS: Final = ("|", ">")
-_UNCOMMENTED: Final = (ALIAS, *_BLOCKS)
-"""The styles of scalars that no comment follows in their line."""
 _INDENT: Final = 2
 _COMMENT: Final = regex("#[^\n\x85\u2028\u2029]*")
 _FOLD: Final = regex(r"\a(?! \S)")
@@ -116,15 +114,6 @@ def walk(node: Node) -> Iterator[Node]:
             yield from walk(value)
 
 
-def _yaml(offset: int = 0) -> Any:
-    writer = YAML()
-    writer.Resolver, writer.Emitter = _TextResolver, _Emitter
-    writer.width = 1 << 30
-    writer.brace_single_entry_mapping_in_flow_sequence = True
-    writer.indent(mapping=_INDENT, sequence=_INDENT + offset, offset=offset)
-    return writer
-
-
 class _Comment(NamedTuple):
     start: int
     line: int  # where its line begins
@@ -144,10 +133,8 @@ def _comments(text: str) -> Iterator[_Comment]:
     end, was_block = 0, False
     for token in yaml.scan(text, Loader=LOADER):
         start = token.start_mark.index
-        spans = [(end, start)]
         begins_block = isinstance(token, yaml.ScalarToken) and token.style in _BLOCKS
-        if begins_block:
-            spans.append((start, text.find("\n", start)))
+        spans = [(end, start), (start, text.find("\n", start))] if begins_block else [(end, start)]
         for begin, stop in spans:
             for found in _COMMENT.finditer(text, begin, stop):
                 line = _line(text, found.start())
@@ -200,7 +187,10 @@ class _Attacher:
                 self.attach(value, stop, column)
             else:
                 is_empty = value.start_mark.index == value.end_mark.index
-                self.take_within(head, (head if is_empty else value).end_mark.index)
+                end = (head if is_empty else value).end_mark.index
+                while self.queue and self.queue[0].start < end:
+                    comment = self.queue.popleft()
+                    (notes(head).before if comment.is_own else notes(head).trailing).append(comment.text)
             self.take_trailing(head, stop)
         while self.queue and self.queue[0].start < until and self.queue[0].start - self.queue[0].line >= least:
             notes(node).closing += self.lines(self.queue.popleft())
@@ -221,11 +211,6 @@ class _Attacher:
         if lines:
             notes(head).before = lines
 
-    def take_within(self, head: Node, end: int) -> None:
-        while self.queue and self.queue[0].start < end:
-            comment = self.queue.popleft()
-            (notes(head).before if comment.is_own else notes(head).trailing).append(comment.text)
-
     def take_trailing(self, head: Node, stop: int) -> None:
         """Take the comment at the end of a line, and those below it in the same column."""
         below = None
@@ -243,41 +228,34 @@ def _compose(text: str) -> Node | None:
 
     PyYAML reads it, of which libyaml does most, in a tenth of the time that ruamel.yaml takes.
     """
-    levels: list[list[Node]] = [[]]
+    levels: list[list[Any]] = [[]]
     begun: list[Any] = []
-    start: Any
-    end: Any
     node: Node
     for event in read_events(text):
+        anchor, start, end = getattr(event, "anchor", None), event.start_mark, event.end_mark
         if isinstance(event, yaml.CollectionStartEvent):
             begun.append(event)
             levels.append([])
             continue
-        if isinstance(event, yaml.SequenceEndEvent):
-            start, items = begun.pop(), levels.pop()
-            node = _collection(SequenceNode, BaseResolver.DEFAULT_SEQUENCE_TAG, start, items, event)
-        elif isinstance(event, yaml.MappingEndEvent):
-            start, parts = begun.pop(), levels.pop()
-            both = list(zip(parts[::2], parts[1::2], strict=True))
-            node = _collection(MappingNode, BaseResolver.DEFAULT_MAPPING_TAG, start, both, event)
+        if isinstance(event, yaml.CollectionEndEvent):
+            first, content = begun.pop(), levels.pop()
+            kind: type[CollectionNode] = SequenceNode
+            tag = BaseResolver.DEFAULT_SEQUENCE_TAG
+            if isinstance(event, yaml.MappingEndEvent):
+                kind, tag = MappingNode, BaseResolver.DEFAULT_MAPPING_TAG
+                content = list(zip(content[::2], content[1::2], strict=True))
+            node = kind(_tag(first, tag), content, first.start_mark, end, first.flow_style, anchor=first.anchor)
         elif isinstance(event, yaml.ScalarEvent):
-            value, style, start, end = event.value, event.style or None, event.start_mark, event.end_mark
-            if style == ">":
-                value = _with_folds(value, text[start.index : end.index])
+            is_folded = event.style == ">"
+            value = _with_folds(event.value, text[start.index : end.index]) if is_folded else event.value
             tag = _tag(event, BaseResolver.DEFAULT_SCALAR_TAG)
-            node = ScalarNode(tag, value, start, end, style, anchor=event.anchor)
+            node = ScalarNode(tag, value, start, end, event.style or None, anchor=anchor)
         elif isinstance(event, yaml.AliasEvent):
-            start, end = event.start_mark, event.end_mark
-            node = ScalarNode(BaseResolver.DEFAULT_SCALAR_TAG, f"*{event.anchor}", start, end, ALIAS)
+            node = ScalarNode(BaseResolver.DEFAULT_SCALAR_TAG, f"*{anchor}", start, end, ALIAS)
         else:
             continue
         levels[-1].append(node)
     return next(iter(levels[0]), None)
-
-
-def _collection(kind: type[CollectionNode], tag: Tag, start: Any, value: list[Any], end: Any) -> CollectionNode:
-    flow_style, anchor = start.flow_style, start.anchor
-    return kind(_tag(start, tag), value, start.start_mark, end.end_mark, flow_style, anchor=anchor)
 
 
 def _tag(event: Any, usual: Tag) -> Tag:
@@ -326,7 +304,12 @@ def write_nodes(file: NodeFile) -> str:
     if file.root is not None:
         offset = _INDENT if isinstance(file.root, MappingNode) else 0
         _dress(file.root, 0, offset)
-        _yaml(offset).serialize(file.root, stream)
+        writer: Any = YAML()
+        writer.Resolver, writer.Emitter = _TextResolver, _Emitter
+        writer.width = 1 << 30
+        writer.brace_single_entry_mapping_in_flow_sequence = True
+        writer.indent(mapping=_INDENT, sequence=_INDENT + offset, offset=offset)
+        writer.serialize(file.root, stream)
     written = stream.getvalue().removesuffix("...\n").rstrip("\n")
     return "".join([f"{line}\n" for line in (*file.prelude, *file.tail, *([written] if written else ()))])
 
@@ -346,7 +329,10 @@ def _dress(node: Node, indent: int, offset: int) -> None:
     is_mapping = isinstance(node, MappingNode)
     column = indent if is_mapping else indent + offset
     for head, value in pairs(node):
-        _choose_flow(value, MOST_COLUMNS - column - _INDENT - (len(head.value) if is_mapping else 0))
+        if isinstance(value, CollectionNode) and value.flow_style and value.value:
+            # It goes on lines of its own if there is no room for it.
+            room = MOST_COLUMNS - column - _INDENT - (len(head.value) if is_mapping else 0)
+            value.flow_style = _width(value, room) <= room
         found = _settle(head, value)
         if is_mapping:
             _prepare(head)
@@ -369,7 +355,7 @@ def _settle(head: Node, value: Node) -> Notes:
     """
     found = notes(head)
     is_item = head is value and is_block(value)
-    if is_item or len(found.trailing) > 1 or (isinstance(value, ScalarNode) and value.style in _UNCOMMENTED):
+    if is_item or len(found.trailing) > 1 or (isinstance(value, ScalarNode) and value.style in (ALIAS, *_BLOCKS)):
         found.before += found.trailing
         found.trailing = []
     if is_item:
@@ -399,22 +385,15 @@ def _prepare(node: Node) -> None:
         node.style, node.value = '"', node.value.replace("\a", "")
 
 
-def _choose_flow(node: Node, room: int) -> None:
-    """Write a collection on lines of its own if it takes more than some room."""
-    if isinstance(node, CollectionNode) and node.flow_style and node.value:
-        node.flow_style = _width(node, room) <= room
-
-
 def _width(node: Node, room: int) -> int:
     """Return how many characters a node takes on one line; more than there is room for if it takes several lines."""
     width = len(node.anchor) + 2 if node.anchor else 0
     if isinstance(node, ScalarNode):
         if node.style == '"':
             return width + len(quote_scalar(node.value))
-        is_long = "\n" in node.value or node.style in _BLOCKS
-        return (
-            room + 1 if is_long else width + len(node.value) + (2 + node.value.count("'") if node.style == "'" else 0)
-        )
+        if "\n" in node.value or node.style in _BLOCKS:
+            return room + 1
+        return width + len(node.value) + (2 + node.value.count("'") if node.style == "'" else 0)
     width += 2 * len(node.value)
     for head, value in pairs(node):
         width += _width(value, room - width) + (_width(head, room - width) + 2 if head is not value else 0)

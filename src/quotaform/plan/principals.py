@@ -94,24 +94,25 @@ def read_principals(
 
 def _read_list(text: str, files: Mapping[str, str], *, on_spark: bool) -> PrincipalList | None:
     """Read a list; `None` if it is too large for one process and can be read as a table."""
-    from quotaform.resolve.request_file import RequestFile
+    from quotaform.resolve.request_file import RequestFile, unusable
 
     path = Path(text)
     if on_spark and path.is_file() and path.stat().st_size > REQUESTS_LIMIT:
         return None
-    rows = RequestFile.read_stdin() if text == _STDIN else RequestFile.read(path)
+    rows = RequestFile.read(None if text == _STDIN else path)
     entities: set[Entity] = set()
     for entity in rows:
         entities.add(entity)
         if len(entities) > MOST_PRINCIPALS:
             if on_spark and text != _STDIN:
                 return None
-            raise rows.error(
+            raise unusable(
+                rows.name,
                 f"it lists more than {MOST_PRINCIPALS:,} principals, too many for one process; "
-                f"add {option_of('engine')} spark"
+                f"add {option_of('engine')} spark",
             )
     if not entities:
-        raise rows.error("it lists no principals; write one per line after the names of the columns")
+        raise unusable(rows.name, "it lists no principals; write one per line after the names of the columns")
     return PrincipalList(known=Principals.of(rows.name, entities), files=files, nameless=rows.nameless)
 
 

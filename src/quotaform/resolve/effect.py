@@ -14,15 +14,13 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from quotaform.model.entity import Entity
+from quotaform.model.entity import IP, Entity
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Change, Quotas, same_value
 from quotaform.model.units import is_unlimited, plain_fraction, render_value
 from quotaform.report.text import counted
 from quotaform.resolve.index import DifferingNames, QuotaIndex
 from quotaform.resolve.request import NO_LIMIT, NO_NAMES, Effective, effective, representative
-
-_FIRST_LIMIT: Final = 1e-12
 
 
 class Direction(StrEnum):
@@ -49,7 +47,10 @@ class Effect(Struct, frozen=True, gc=False):
 
     def direction(self, key: str) -> Direction:
         """Whether the effective limit loosens or tightens; NONE when it stays, or cannot be compared (NaN)."""
-        return _direction(key, self.before.value, self.after.value)
+        before, after = _size(key, self.before.value), _size(key, self.after.value)
+        if after > before:
+            return Direction.LOOSEN
+        return Direction.TIGHTEN if after < before else Direction.NONE
 
     def becomes_unlimited(self, key: str) -> bool:
         """Whether something limited the request and nothing will."""
@@ -66,7 +67,7 @@ class Effect(Struct, frozen=True, gc=False):
         """
         before, after = _size(key, self.before.value), _size(key, self.after.value)
         if before == inf:
-            return 0.0 if after == inf else _FIRST_LIMIT
+            return 0.0 if after == inf else 1e-12
         if after == inf:
             return inf
         return abs(log(after) - log(before)) if before > 0 and after > 0 else 0.0
@@ -78,14 +79,6 @@ class Effect(Struct, frozen=True, gc=False):
 
 
 NO_EFFECT: Final = Effect(NO_LIMIT, NO_LIMIT)
-
-
-@lru_cache(maxsize=4096)
-def _direction(key: str, before: float | None, after: float | None) -> Direction:
-    before, after = _size(key, before), _size(key, after)
-    if after > before:
-        return Direction.LOOSEN
-    return Direction.TIGHTEN if after < before else Direction.NONE
 
 
 def _size(key: str, value: float | None) -> float:
@@ -126,7 +119,6 @@ DIRECTIONS: Final = {
     Direction.NONE: "without effect",
 }
 """What becomes of the limits of an entity, in words."""
-_PLURALS = {"user": "user", "client-id": "client-id", "ip": "address"}
 
 
 def value_text(key: str, value: float | None) -> str:
@@ -158,12 +150,11 @@ def effect_text(change: Change, effect: Effect) -> str:
     is_same = effect.is_same
     if shadow is not None and is_same:
         notes.append(f"no effect: shadowed by {shadow.address}")
-    elif shadow is not None:
-        notes.append(f"shadowed by {shadow.address}; effective {_move(change.key, effect)}")
+    elif shadow is not None or (change.before is not None and effect.before.source != change.entity):
+        shadowed = "" if shadow is None else f"shadowed by {shadow.address}; "
+        notes.append(f"{shadowed}effective {_from(change.key, effect.before)} -> {_from(change.key, effect.after)}")
     elif change.before is None:
         notes.append(f"was {_from(change.key, effect.before)}")
-    elif effect.before.source != change.entity:
-        notes.append(f"effective {_move(change.key, effect)}")
     if not is_same:
         notes.append(", ".join(size_and_direction(change.key, effect.before.value, effect.after.value)))
     if effect.differs:
@@ -179,13 +170,10 @@ def differs_text(differs: Mapping[str, int]) -> str:
     'differs for 12 client-ids and 1 user'
     """
     names = [
-        counted(count, _PLURALS[kind], "addresses" if kind == "ip" else None) for kind, count in sorted(differs.items())
+        counted(count, "address", "addresses") if kind == IP else counted(count, kind)
+        for kind, count in sorted(differs.items())
     ]
     return f"differs for {' and '.join(names)}"
-
-
-def _move(key: str, effect: Effect) -> str:
-    return f"{_from(key, effect.before)} -> {_from(key, effect.after)}"
 
 
 @lru_cache(maxsize=4096)

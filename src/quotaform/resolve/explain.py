@@ -6,10 +6,10 @@ its expiry). For each key the last one that speaks of it decides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec import field as record_field
@@ -123,87 +123,63 @@ def explain(
     if merged is None:
         return Explanation(cluster=cluster, cause=Cause.UNDECLARED)
     steps: dict[str, list[LayerValue]] = {}
+    texts: list[ExplainedText] = []
     endings: list[LayerValue] = []
     for entry in layers:
         for key, step in _given(entry, profiles):
             steps.setdefault(key, list(endings)).append(step)
-        ending = _ending(entry, today)
-        if ending is not None:
-            endings.append(ending)
+        has_expired = entry.expires is not None and entry.expires <= today
+        if has_expired or entry.cause is Cause.TOMBSTONE:
+            # It takes away all keys of this layer and of those below it.
+            giver = Giver.TOMBSTONE if entry.cause is Cause.TOMBSTONE else Giver.EXPIRED
+            layer = entry.file.layer if entry.file else None
+            endings.append(LayerValue(value=None, giver=giver, layer=layer, location=entry.location))
             for given in steps.values():
-                given.append(ending)
+                given.append(endings[-1])
+    for field in ("owner", "reason"):
+        held = [(entry, text) for entry in layers if (text := getattr(entry, field)) is not None]
+        texts += [_text(field, text, entry, is_replaced=entry is not held[-1][0]) for entry, text in held]
+    # No layer replaces the day on which another will end what it and the layers below it declare.
+    coming = [(entry, entry.expires) for entry in layers if entry.expires is not None and entry.expires > today]
+    texts += [_text("expires", day.isoformat(), entry, is_replaced=False) for entry, day in coming]
     return Explanation(
         cluster=cluster,
         cause=merged.cause,
         absent=merged.absent,
         location=merged.location,
         keys=tuple(ExplainedKey(key=key, steps=tuple(steps[key])) for key in sorted(steps, key=key_order)),
-        texts=(*_texts(layers), *_expiries(layers, today)),
+        texts=tuple(texts),
     )
 
 
-def _given(entry: Entry, profiles: Mapping[str, Values]) -> list[tuple[str, LayerValue]]:
-    """Return what the profile, the values and `unset` of an entry say, in this order."""
-    name, layer = entry.file if entry.file else ("", None)
-    given: list[tuple[str, LayerValue]] = []
+def _text(field: Literal["owner", "reason", "expires"], text: str, entry: Entry, *, is_replaced: bool) -> ExplainedText:
+    layer = entry.file.layer if entry.file else None
+    return ExplainedText(field=field, text=text, layer=layer, location=entry.location, is_replaced=is_replaced)
+
+
+def _given(entry: Entry, profiles: Mapping[str, Values]) -> Iterator[tuple[str, LayerValue]]:
+    """Yield what the profile, the values and `unset` of an entry say, in this order."""
+    name, layer = entry.file or ("", None)
+    found: list[tuple[str, float | None, Giver, Location]] = []
+    profile = None if entry.profile is None else entry.profile.name
     if entry.profile is not None:
         location = Location.at(name, entry.profile.position)
-        given += [
-            (key, _step(key, value, Giver.PROFILE, layer=layer, profile=entry.profile.name, location=location))
-            for key, value in profiles.get(entry.profile.name, {}).items()
-        ]
-    for key, found in entry.provenances().items():
-        if found.profile is None:
-            value = entry.values[key]
-            given.append((key, _step(key, value, Giver.VALUES, layer=layer, location=found.location)))
+        values = profiles.get(entry.profile.name, {})
+        found += [(key, value, Giver.PROFILE, location) for key, value in values.items()]
+    for key, place in entry.provenances().items():
+        if place.profile is None:
+            found.append((key, entry.values[key], Giver.VALUES, place.location))
     for key, position in (entry.unset or {}).items():
-        location = Location.at(name, position)
-        given.append((key, LayerValue(value=None, giver=Giver.UNSET, layer=layer, location=location)))
-    return given
-
-
-def _step(key: str, value: float, giver: Giver, **place: Any) -> LayerValue:
-    return LayerValue(value=value, display=render_value(QUOTA_KEYS.get(key), value), giver=giver, **place)
-
-
-def _ending(entry: Entry, today: date) -> LayerValue | None:
-    """Return what takes away all keys of this entry and of those below it, if anything does."""
-    layer = entry.file.layer if entry.file else None
-    if entry.cause is Cause.TOMBSTONE:
-        return LayerValue(value=None, giver=Giver.TOMBSTONE, layer=layer, location=entry.location)
-    if entry.expires is not None and entry.expires <= today:
-        return LayerValue(value=None, giver=Giver.EXPIRED, layer=layer, location=entry.location)
-    return None
-
-
-_TEXTS: Final[tuple[Literal["owner", "reason"], ...]] = ("owner", "reason")
-
-
-def _texts(layers: Sequence[Entry]) -> list[ExplainedText]:
-    return [
-        ExplainedText(
-            field=field,
-            text=text,
-            layer=entry.file.layer if entry.file else None,
-            location=entry.location,
-            is_replaced=any(getattr(later, field) is not None for later in layers[index + 1 :]),
+        found.append((key, None, Giver.UNSET, Location.at(name, position)))
+    for key, value, giver, location in found:
+        yield (
+            key,
+            LayerValue(
+                value=value,
+                display=None if value is None else render_value(QUOTA_KEYS.get(key), value),
+                giver=giver,
+                layer=layer,
+                profile=profile if giver is Giver.PROFILE else None,
+                location=location,
+            ),
         )
-        for field in _TEXTS
-        for index, entry in enumerate(layers)
-        if (text := getattr(entry, field)) is not None
-    ]
-
-
-def _expiries(layers: Sequence[Entry], today: date) -> list[ExplainedText]:
-    """Return the days on which layers will end what they and the layers below them declare; no layer replaces them."""
-    return [
-        ExplainedText(
-            field="expires",
-            text=entry.expires.isoformat(),
-            layer=entry.file.layer if entry.file else None,
-            location=entry.location,
-            is_replaced=False,
-        )
-        for entry in layers
-        if entry.expires is not None and entry.expires > today
-    ]

@@ -34,8 +34,7 @@ def kind_of(request: Request) -> Kind:
 def _met_levels(kind: Kind) -> list[Level]:
     """Return the levels on which requests of a kind can meet entries, the strongest first."""
     precedence = PRECEDENCE_OF[len(kind)]
-    empty = list(compress(precedence.columns, kind))
-    return [level for level in precedence.levels if level.allows_empty(empty)]
+    return [level for level in precedence.levels if level.allows_empty(compress(precedence.columns, kind))]
 
 
 class LevelLookup(NamedTuple):

@@ -202,19 +202,6 @@ class QuotaAdmin(Connected):
             yield self._gateway
 
 
-def describe_quotas(admin: QuotaAdmin, entity_filter: EntityFilter, keys: Sequence[str] = ()) -> Quotas:
-    """Return the quotas of the entities that match a filter, and have any of the keys if some are given.
-
-    Raises `UsageError` if a key is known neither to this version nor to the cluster: most likely a typo.
-    """
-    found = admin.describe(entity_filter)
-    if unknown := [key for key in keys if key not in QUOTA_KEYS]:
-        held = found if entity_filter == EVERYTHING else admin.describe()
-        for key in unknown:
-            require_known_key(key, [held])
-    return select_keys(found, keys) if keys else found
-
-
 class Described(Struct, frozen=True, kw_only=True):
     """The live quotas of a cluster that a filter and quota keys select."""
 
@@ -234,10 +221,18 @@ def describe_cluster(
     keys: Sequence[str] = (),
     clock: Clock = SYSTEM_CLOCK,
 ) -> Described:
-    """Return the live quotas of a cluster of quotaform.yaml; see `describe_quotas`."""
+    """Return the live quotas of the entities that match a filter, and have any of the keys if some are given.
+
+    Raises `UsageError` if a key is known neither to this version nor to the cluster: most likely a typo.
+    """
     admin = QuotaAdmin(gateway)
+    found = admin.describe(entity_filter)
+    if unknown := [key for key in keys if key not in QUOTA_KEYS]:
+        held = found if entity_filter == EVERYTHING else admin.describe()
+        for key in unknown:
+            require_known_key(key, [held])
     return Described(
-        quotas=describe_quotas(admin, entity_filter, keys),
+        quotas=select_keys(found, keys) if keys else found,
         cluster_name=cluster.label,
         cluster_id=admin.cluster_id(),
         read_at=timestamp(clock),

@@ -14,81 +14,52 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import SnapshotFile
 from quotaform.model.records.document import RESOLVE, document_lines
 from quotaform.model.records.field import Address, ClusterRecord, QuotaKeyName, SourceName
-from quotaform.model.records.record import Digest, Double, Record, Timestamp, about, builtins
+from quotaform.model.records.record import Digest, Double, Record, Timestamp, about, builtins, derived
 from quotaform.model.units import is_unlimited
-from quotaform.resolve.request import Effective, Resolved, shared_by
+from quotaform.resolve.request import Effective, shared_by
 from quotaform.resolve.resolve import KeyResolution, Resolution, ResolveOptions
 
 if TYPE_CHECKING:
     from quotaform.resolve.run import ResolveRun
 
 EntityTypeName: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": list(ENTITY_TYPES)})]
-Source: TypeAlias = Annotated[str | None, about("The address of the entry that it comes from.", "user=<default>")]
-SourceNames: TypeAlias = Annotated[
-    Entity | None, about("The entry that it comes from: entity type to name, null being the default of a type.")
-]
-LevelNumber: TypeAlias = Annotated[
-    Annotated[int, Meta(ge=1, le=max(level.number for level in LEVELS))] | None,
-    about("Its level of precedence; 1 is the highest."),
-]
-LimitValue: TypeAlias = Annotated[Double | None, about("The limit; null if there is none.")]
-IsUnlimited: TypeAlias = Annotated[
-    bool, about("Whether the request is unlimited: no entry applies, or its value is no limit.")
-]
 _SCOPES: Final = dict.fromkeys(key.per for key in QUOTA_KEYS.values())
 
 
 class EntryRecord(Record):
     """An entry with the key."""
 
-    value: Annotated[Double | None, about("The limit that it sets.")]
-    source: Source
-    entity: SourceNames
+    value: Annotated[Double | None, about("The limit; null if there is none.")]
+    source: Annotated[str | None, about("The address of the entry that it comes from.", "user=<default>")] = derived(
+        lambda entry: entry.entity and entry.entity.address
+    )
+    entity: Annotated[
+        Entity | None, about("The entry that it comes from: entity type to name, null being the default of a type.")
+    ]
     source_name: SourceName
-    level: LevelNumber
+    level: Annotated[
+        Annotated[int, Meta(ge=1, le=max(level.number for level in LEVELS))] | None,
+        about("Its level of precedence; 1 is the highest."),
+    ]
 
     @classmethod
-    def of(cls, entry: Effective) -> Self:
-        """Return the record."""
-        return cls(**_entry(entry))
+    def of(cls, limit: Effective, **more: Any) -> Self:
+        """Return the record of a limit, with what a kind of records has besides."""
+        value, source, level = limit
+        source_name, number = (level.source, level.number) if level else (None, None)
+        return cls(value=value, entity=source, source_name=source_name, level=number, **more)
 
 
-def _entry(entry: Effective) -> dict[str, Any]:
-    value, source, level = entry
-    return {
-        "value": value,
-        "source": source.address if source else None,
-        "entity": source,
-        "source_name": level.source if level else None,
-        "level": level.number if level else None,
-    }
-
-
-def _limit(key: str, resolved: Resolved) -> dict[str, Any]:
-    return {**_entry(resolved.effective), "unlimited": is_unlimited(QUOTA_KEYS.get(key), resolved.value)}
-
-
-class LimitRecord(Record):
+class LimitRecord(EntryRecord):
     """A limit and where it comes from."""
 
-    value: LimitValue
-    unlimited: IsUnlimited
-    source: Source
-    entity: SourceNames
-    source_name: SourceName
-    level: LevelNumber
+    unlimited: Annotated[bool, about("Whether the request is unlimited: no entry applies, or its value is no limit.")]
 
 
-class ResolvedKeyRecord(Record, omit_defaults=True):
+class ResolvedKeyRecord(LimitRecord, omit_defaults=True):
     """The effective quota of a request for one key; with the plan applied, if one is given."""
 
     key: QuotaKeyName
-    value: LimitValue
-    unlimited: IsUnlimited
-    source: Source
-    entity: SourceNames
-    source_name: SourceName
-    level: LevelNumber
     per: Annotated[
         str | None,
         about(
@@ -115,22 +86,6 @@ class ResolvedKeyRecord(Record, omit_defaults=True):
     ] = None
     overridden: Annotated[list[EntryRecord], about("The overridden entries with the key, in order of precedence.")]
     before: Annotated[LimitRecord | None, about("The limit before the plan is applied; null without a plan.")]
-
-    @classmethod
-    def of(cls, row: KeyResolution, asked: Entity) -> Self:
-        """Return the record."""
-        resolved, known = row.resolved, QUOTA_KEYS.get(row.key)
-        level = resolved.level
-        return cls(
-            key=row.key,
-            **_limit(row.key, resolved),
-            per=known.per if known else None,
-            bucket=level.bucket if level else None,
-            shared_by=shared_by(level, asked) if level else None,
-            differs=dict(resolved.differs) or None,
-            overridden=list(map(EntryRecord.of, resolved.overridden)),
-            before=None if row.before is None else LimitRecord(**_limit(row.key, row.before)),
-        )
 
 
 class RequestRecord(Record):
@@ -159,8 +114,24 @@ class RequestRecord(Record):
             address=entity.address,
             entity={kind: name or "" for kind, name in entity.parts},
             unmentioned=resolution.unmentioned,
-            keys=[ResolvedKeyRecord.of(row, entity) for row in resolution.keys],
+            keys=[_resolved_key(row, entity) for row in resolution.keys],
         )
+
+
+def _resolved_key(row: KeyResolution, asked: Entity) -> ResolvedKeyRecord:
+    resolved, before, known = row.resolved, row.before, QUOTA_KEYS.get(row.key)
+    level = resolved.level
+    return ResolvedKeyRecord.of(
+        resolved.effective,
+        unlimited=is_unlimited(known, resolved.value),
+        key=row.key,
+        per=known.per if known else None,
+        bucket=level.bucket if level else None,
+        shared_by=shared_by(level, asked) if level else None,
+        differs=dict(resolved.differs) or None,
+        overridden=list(map(EntryRecord.of, resolved.overridden)),
+        before=before and LimitRecord.of(before.effective, unlimited=is_unlimited(known, before.value)),
+    )
 
 
 class ResolveRecord(Record, document=RESOLVE, omit_defaults=True):

@@ -15,7 +15,7 @@ from quotaform.report.finding import render_findings
 from quotaform.report.report import Cell, Number, Report, Section, Table
 from quotaform.report.text import PLAIN, Style, aligned, counted, csv_lines, reading_text
 from quotaform.resolve.effect import differs_text, size_and_direction, value_text
-from quotaform.resolve.explain import Explained, ExplainedKey, ExplainedText, Explanation, Giver, LayerValue
+from quotaform.resolve.explain import Explained, Explanation, Giver, LayerValue
 from quotaform.resolve.request import NOT_LIMITED, Effective, Resolved, shared_by
 from quotaform.resolve.resolve import KeyResolution, Resolution, ResolveHeader, ResolveOptions, TableReport
 
@@ -49,21 +49,18 @@ def _request_lines(resolution: Resolution, detail: ResolveOptions, style: Style)
     assumed = " and ".join(f"a {entity_type} that no quota mentions" for entity_type in resolution.unmentioned)
     yield style.paint(resolution.entity.address, "bold") + (f"   (with {assumed})" if assumed else "")
     if not resolution.keys:
-        yield f"  ({_why_nothing(resolution.entity, detail)})"
+        why, valid = "all values are inherited from other entities", keys_for(resolution.entity)
+        if detail.keys and not any(key in valid or key not in QUOTA_KEYS for key in detail.keys):
+            verb = "is" if len(detail.keys) == 1 else "are"
+            asked = f"{', '.join(detail.keys)} {verb} not valid for {resolution.entity.address}"
+            why = f"{asked}, which can have {', '.join(valid)}"
+        yield f"  ({why})"
     lines = iter(aligned([_entry(row.key, entry) for row in resolution.keys for entry in row.resolved.entries]))
     for row in resolution.keys:
         yield f"  {_headline(row, style)}"
         for place, line in enumerate(islice(lines, len(row.resolved.entries))):
             yield f"    {style.paint(f'  {line}   overridden', 'dim') if place else style.paint(f'* {line}', 'green')}"
         yield from (f"      {note}" for note in _notes(row, resolution.entity, style))
-
-
-def _why_nothing(entity: Entity, detail: ResolveOptions) -> str:
-    valid = keys_for(entity)
-    if detail.keys and not any(key in valid or key not in QUOTA_KEYS for key in detail.keys):
-        verb = "is" if len(detail.keys) == 1 else "are"
-        return f"{', '.join(detail.keys)} {verb} not valid for {entity.address}, which can have {', '.join(valid)}"
-    return "all values are inherited from other entities"
 
 
 def _headline(row: KeyResolution, style: Style) -> str:
@@ -107,17 +104,15 @@ def _notes(row: KeyResolution, asked: Entity, style: Style) -> Iterator[str]:
             yield f"before: {resolved_text(row.key, before)} from {before.source.address} (level {number}, {name})"
 
 
-_COLUMNS: Final = ("request", "key", "limit", "entry", "place", "level", "limit before the plan", "one rate for")
-
-
 def resolve_report(run: ResolveRun) -> Report:
     """Return, for each request and key, the entries that match it, from the one that applies down."""
     rows = tuple(row for each in run for key in each.keys for row in _ladder(each, key))
+    columns = ("request", "key", "limit", "entry", "place", "level", "limit before the plan", "one rate for")
     return Report(
         title="Kafka quotas of requests on",
         name=run.header.cluster_name,
         about=tuple(header_text(run.header).splitlines()),
-        sections=(Section(Table("Entries that match, in order of precedence", _COLUMNS, rows)),) if rows else (),
+        sections=(Section(Table("Entries that match, in order of precedence", columns, rows)),) if rows else (),
         nothing="No key was resolved.",
         notes=tuple(f"{each.severity.value}: {inert(each.message)} [{each.rule}]" for each in run.findings()),
     )
@@ -160,10 +155,6 @@ def resolve_table_report(report: TableReport, style: Style = PLAIN) -> Report:
     )
 
 
-# What limits requests, as a table: one row per request and quota key.
-#
-# Names are written as `quotaform.report.text` has it.
-
 COLUMNS: Final = (
     *(row.parameter for row in KNOWN_TYPES.values()),
     *("key", "value", "unlimited", "source", "source_name", "level"),
@@ -173,7 +164,7 @@ COLUMNS: Final = (
 
 
 def render_resolve_csv(resolutions: Iterable[Resolution]) -> Iterator[str]:
-    """Yield the table row by row.
+    """Yield what limits requests as a table, row by row: one per request and quota key.
 
     What is not there is an empty field: the value and the source of a key that nothing limits, and what was
     before where no plan is asked about. Overridden entries are `address=value` in order of precedence, with `; `
@@ -214,15 +205,6 @@ def _source_cells(resolved: Resolved) -> tuple[str | None, str | None]:
     return None if resolved.source is None else resolved.source.address, resolved.source_name
 
 
-_COMMON = "common"
-_GIVERS = {
-    Giver.VALUES: "values",
-    Giver.UNSET: "unset",
-    Giver.TOMBSTONE: "state: absent",
-    Giver.EXPIRED: "expired",
-}
-
-
 def render_explained(explained: Explained, style: Style = PLAIN) -> str:
     """Return an explanation as text: per key the value that holds, then every step, the deciding one marked."""
     sections = ("\n".join(_section(explanation, explained, style)) for explanation in explained.clusters)
@@ -243,29 +225,22 @@ def _section(explanation: Explanation, explained: Explained, style: Style) -> It
     what = f" must not exist: {explanation.absent}" if explanation.absent else ""
     yield f"  {address}{what}   ({explanation.location})"
     for text in explanation.texts:
-        yield f"    {_text_line(text)}"
+        replaced = ", replaced" if text.is_replaced else ""
+        yield f"    {text.field} {inert(text.text)}   ({_layer(text.layer)}, {text.location}{replaced})"
     for key in explanation.keys:
-        yield from _key_lines(key, style)
-
-
-def _text_line(text: ExplainedText) -> str:
-    replaced = ", replaced" if text.is_replaced else ""
-    return f"{text.field} {inert(text.text)}   ({_layer(text.layer)}, {text.location}{replaced})"
-
-
-def _key_lines(explained: ExplainedKey, style: Style) -> Iterator[str]:
-    verb = "is" if explained.value is None else "="
-    yield f"    {style.paint(f'{explained.key} {verb} {value_text(explained.key, explained.value)}', 'bold')}"
-    rows = [_step_cells(explained.key, step) for step in explained.steps]
-    *overridden, last = aligned(rows)
-    yield from (f"      {style.paint(f'  {line}', 'dim')}" for line in overridden)
-    yield f"      * {last}"
+        verb = "is" if key.value is None else "="
+        yield f"    {style.paint(f'{key.key} {verb} {value_text(key.key, key.value)}', 'bold')}"
+        *overridden, last = aligned([_step_cells(key.key, step) for step in key.steps])
+        yield from (f"      {style.paint(f'  {line}', 'dim')}" for line in overridden)
+        yield f"      * {last}"
 
 
 def _step_cells(key: str, step: LayerValue) -> tuple[str, str, str, str]:
-    giver = f"profile {inert(step.profile)}" if step.profile is not None else _GIVERS[step.giver]
+    giver = "state: absent" if step.giver is Giver.TOMBSTONE else step.giver.value
+    if step.profile is not None:
+        giver = f"profile {inert(step.profile)}"
     return value_text(key, step.value), _layer(step.layer), giver, str(step.location)
 
 
 def _layer(layer: str | None) -> str:
-    return _COMMON if layer is None else spell_name(layer)
+    return "common" if layer is None else spell_name(layer)

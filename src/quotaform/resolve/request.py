@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from shlex import quote as quote_for_shell
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -93,26 +92,15 @@ def request_of(entity: Entity, *, allows_defaults: bool = False) -> Request:
     Raises `ValueError`: The entity holds a default, an empty user or ip, an unknown type, or types that do not go
     together.
     """
-    parts = entity.parts
-    if len(parts) == 2 and parts[0][0] == USER and parts[1][0] == CLIENT_ID:
-        user, client_id = parts[0][1], parts[1][1]
-        if user and client_id is not None:
-            return user, client_id
     request = representative(entity)
     if request is None:
-        subject = f"{entity.address} is not the source of a request: " if parts else ""
+        subject = f"{entity.address} is not the source of a request: " if entity.parts else ""
         raise ValueError(f"{subject}give a user, a client-id, both, or an ip")
-    for entity_type, name in parts:
+    for entity_type, name in entity.parts:
         if name is None and not allows_defaults:
-            alone = "an address that no quota mentions, as in ip=192.0.2.1"
-            if entity_type != IP:
-                alone = f"a name that no quota mentions, as in {entity_type}=some-name"
-            remedy = f"give {alone}; describe shows the entry of the default itself"
-            rest = Entity({other: kept for other, kept in parts if kept is not None})
-            if rest.parts:
-                remedy = f"for one that no quota mentions write {quote_for_shell(rest.address)}"
             raise ValueError(
-                f"{entity.address} is not a concrete entity: requests have no default {entity_type}; {remedy}"
+                f"{entity.address} is not a concrete entity: requests have no default {entity_type}; leave it out or "
+                "give a name that no quota mentions, as in user=some-name or ip=192.0.2.1"
             )
         if name == "" and entity_type != CLIENT_ID:
             raise ValueError(f"the name of the {entity_type} is empty; only a client-id can be")
@@ -226,23 +214,15 @@ def shared_by(level: Level, asked: Entity) -> str:
     >>> shared_by(CLIENT_LEVELS[7], Entity(user="alice", client_id="app1"))
     'all users together that send client-id app1; each other client-id has its own'
     """
-    return _who(level, asked) + each_other(level)
-
-
-def each_other(level: Level) -> str:
-    """Return for whom else a level has a rate of its own, as the end of a sentence; empty for a named entry."""
-    return _EACH_OTHER[tuple(entity_type for entity_type in level.bucket if entity_type in level.defaults)]
-
-
-def _who(level: Level, asked: Entity) -> str:
     names = asked.names
-    if level.bucket == (IP,):
-        return f"all connections from {spell_name(names[IP] or '')}"
     # A name that is left out is one that no quota mentions.
     user = spell_name(name) if (name := names.get(USER)) else "one user"
-    if level.bucket == (USER,):
-        return f"all client-ids of {user} without an entry of their own"
     client_id = f"client-id {spell_name(name)}" if (name := names.get(CLIENT_ID)) else "one client-id"
-    if level.bucket == (CLIENT_ID,):
-        return f"all users together that send {client_id}"
-    return f"all requests of {user} with {client_id}"
+    who = {
+        (IP,): f"all connections from {spell_name(names.get(IP) or '')}",
+        (USER,): f"all client-ids of {user} without an entry of their own",
+        (CLIENT_ID,): f"all users together that send {client_id}",
+        (USER, CLIENT_ID): f"all requests of {user} with {client_id}",
+    }
+    of_defaults = tuple(entity_type for entity_type in level.bucket if entity_type in level.defaults)
+    return who[level.bucket] + _EACH_OTHER[of_defaults]

@@ -15,13 +15,13 @@ that string.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from io import BytesIO, TextIOWrapper
 from json import loads
 from pathlib import Path
 from re import compile as regex
-from typing import Final
+from typing import Final, TextIO
 
 from quotaform.model import rule
 from quotaform.model.entity import IP, KNOWN_TYPES, Entity, read_name
@@ -37,7 +37,6 @@ LONGEST_ROW: Final = 500_000
 """How many characters a row may have."""
 
 _TOO_LONG: Final = f"it has more than {LONGEST_ROW:,} characters"
-_QUOTES: Final = "a quotation mark is missing, or there is text after a closing one"
 _FIRST: Final = regex(r"\S").search
 _TYPES: Final = {spelling: row.name for row in KNOWN_TYPES.values() for spelling in (row.name, row.parameter)}
 COLUMNS: Final = "user, client_id and ip"
@@ -59,9 +58,17 @@ class RequestFile:
         """
         self.name: Final = name
         self._content = content
-        self._is_json = self._check_text() == "{"
+        try:
+            first = _FIRST(content.decode("utf-8-sig"))  # The text is not kept: it may take more memory.
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            raise InvalidFilesError([self._problem("this is not UTF-8 text", line)]) from None
+        if first is None:
+            text = f"the file is empty; its first line must name one or more of the columns {COLUMNS}"
+            raise unusable(name, text)
+        self._is_json = first[0] == "{"
         problems = FindingList()
-        self.has_clients, self.has_ips, count = False, False, 0
+        self.has_clients, self.has_ips, self._count = False, False, 0
         self.nameless = 0
         """How many rows name no client; they are left out."""
         for line, row in self._rows():
@@ -69,26 +76,24 @@ class RequestFile:
                 problems.add(self._problem(row, line))
                 if problems.is_full:
                     break
-                continue
-            if row is None:
+            elif row is None:
                 self.nameless += 1
-                continue
-            is_ip = row.parts[0][0] == IP
-            self.has_ips, self.has_clients = self.has_ips or is_ip, self.has_clients or not is_ip
-            count += 1
+            else:
+                is_ip = row.parts[0][0] == IP
+                self.has_ips, self.has_clients = self.has_ips or is_ip, self.has_clients or not is_ip
+                self._count += 1
         if problems.errors:
             raise InvalidFilesError(problems.all())
-        self._count = count
 
     @classmethod
-    def read(cls, path: Path) -> RequestFile:
-        """Read a file. Raises `InvalidFilesError` if it cannot be read, or something is wrong in it."""
-        return cls(_read(lambda: read_bytes(path, REQUESTS_LIMIT), str(path)), str(path))
-
-    @classmethod
-    def read_stdin(cls) -> RequestFile:
-        """Read the standard input. Raises `InvalidFilesError` if it cannot be read, or something is wrong in it."""
-        return cls(_read(lambda: read_stdin(REQUESTS_LIMIT), "stdin"), "stdin")
+    def read(cls, path: Path | None) -> RequestFile:
+        """Read a file, or the standard input. Raises `InvalidFilesError` if that fails, or something is wrong in it."""
+        name = "stdin" if path is None else str(path)
+        try:
+            content = read_stdin(REQUESTS_LIMIT) if path is None else read_bytes(path, REQUESTS_LIMIT)
+        except FileReadError as error:
+            raise unreadable(name, error.reason) from error
+        return cls(content, name)
 
     def __iter__(self) -> Iterator[Entity]:
         for _, row in self._rows():
@@ -98,75 +103,56 @@ class RequestFile:
     def __len__(self) -> int:
         return self._count
 
-    def error(self, problem: str) -> InvalidFilesError:
-        """Return the error for what is wrong with the file as a whole."""
-        return unusable(self.name, problem)
-
-    def _check_text(self) -> str:
-        """Return the first character that is no white space; the text is not kept, which may take more memory."""
-        try:
-            first = _FIRST(self._content.decode("utf-8-sig"))
-        except UnicodeDecodeError as error:
-            line = self._content.count(b"\n", 0, error.start) + 1
-            raise InvalidFilesError([self._problem("this is not UTF-8 text", line)]) from None
-        if first is None:
-            raise self.error(f"the file is empty; its first line must name one or more of the columns {COLUMNS}")
-        return first[0]
-
-    def _open(self, newline: str | None) -> TextIOWrapper:
-        return TextIOWrapper(BytesIO(self._content), "utf-8-sig", newline=newline)
-
     def _problem(self, text: str, line: int) -> Finding:
         return rule.REQUESTS.finding(text, location=Location(self.name, line))
 
     def _rows(self) -> Iterator[_NumberedRow]:
-        return self._json_rows() if self._is_json else self._csv_rows()
-
-    def _csv_rows(self) -> Iterator[_NumberedRow]:
-        length = 0
-
-        def lines() -> Iterator[str]:
-            nonlocal length
-            with self._open("") as file:
-                while text := file.readline(LONGEST_ROW + 1):
-                    length += len(text)
-                    if length > LONGEST_ROW:
-                        raise csv.Error(_TOO_LONG)
-                    yield text
-
-        reader = csv.reader(lines(), strict=True)
-        line, types = 0, None
-        try:
-            for fields in reader:
-                line, begin, length = reader.line_num, line + 1, 0
-                if not fields:
-                    continue
-                if types is None:
-                    try:
-                        types = read_header(fields)
-                    except ValueError as error:
-                        yield begin, str(error)
-                        return
-                elif len(fields) != len(types):
-                    yield begin, f"this row has {len(fields)} fields, but the first line names {len(types)} columns"
-                else:
-                    yield (
-                        begin,
-                        _entity([(kind, read_name(cell)) for kind, cell in zip(types, fields, strict=True) if cell]),
-                    )
-        except csv.Error:
-            longest = csv.field_size_limit()
-            problem = f"a field is larger than {longest:,} characters" if length > longest else _QUOTES
-            yield line + 1, f"this is not CSV: {_TOO_LONG if length > LONGEST_ROW else problem}"
-
-    def _json_rows(self) -> Iterator[_NumberedRow]:
-        with self._open(None) as file:
+        with TextIOWrapper(BytesIO(self._content), "utf-8-sig", newline=None if self._is_json else "") as file:
+            if not self._is_json:
+                yield from _csv_rows(file)
+                return
             for line, text in enumerate(iter(lambda: file.readline(LONGEST_ROW + 1), ""), 1):
                 if len(text) > LONGEST_ROW:
                     yield line, f"this is not a JSON object on a line of its own: {_TOO_LONG}"
                     return
                 if text.strip():
                     yield line, _json_entity(text)
+
+
+def _csv_rows(file: TextIO) -> Iterator[_NumberedRow]:
+    length = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal length
+        while text := file.readline(LONGEST_ROW + 1):
+            length += len(text)
+            if length > LONGEST_ROW:
+                raise csv.Error
+            yield text
+
+    line, types = 0, None
+    reader = csv.reader(lines(), strict=True)
+    try:
+        for fields in reader:
+            line, begin, length = reader.line_num, line + 1, 0
+            if not fields:
+                continue
+            if types is None:
+                try:
+                    types = read_header(fields)
+                except ValueError as error:
+                    yield begin, str(error)
+                    return
+            elif len(fields) != len(types):
+                yield begin, f"this row has {len(fields)} fields, but the first line names {len(types)} columns"
+            else:
+                named = [(kind, read_name(cell)) for kind, cell in zip(types, fields, strict=True) if cell]
+                yield begin, _entity(named)
+    except csv.Error:
+        problem = "a quotation mark is missing, or there is text after a closing one"
+        if length > csv.field_size_limit():
+            problem = f"a field is larger than {csv.field_size_limit():,} characters"
+        yield line + 1, f"this is not CSV: {_TOO_LONG if length > LONGEST_ROW else problem}"
 
 
 def nameless_note(name: str, rows: int) -> str:
@@ -188,13 +174,6 @@ def unreadable(name: str, reason: str) -> InvalidFilesError:
 def unusable(name: str, problem: str) -> InvalidFilesError:
     """Return the error of requests that cannot be used."""
     return InvalidFilesError([rule.REQUESTS.finding(problem, location=Location(name))])
-
-
-def _read(read: Callable[[], bytes], name: str) -> bytes:
-    try:
-        return read()
-    except FileReadError as error:
-        raise unreadable(name, error.reason) from error
 
 
 def read_header(fields: Sequence[str]) -> list[str]:

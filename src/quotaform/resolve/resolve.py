@@ -16,7 +16,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Annotated, Final, NamedTuple
@@ -27,7 +27,7 @@ from quotaform.model import rule
 from quotaform.model.entity import CLIENT_ID, DEFAULT_WORD, IP, Entity, address_of, spell_name
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.precedence import CALLBACK, level_of
-from quotaform.model.quota_key import KEY_ORDER, QUOTA_KEYS, key_order
+from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Quotas, SnapshotFile, same_value
 from quotaform.model.records.record import Record, about
 from quotaform.model.rule import FindingRule
@@ -166,31 +166,20 @@ def make_resolution(
     Raises `ValueError`: It is not concrete.
     """
     request = request_of(entity)
-    before = actual.resolve(request, detail.keys)
-    if planned is None:
-        return Resolution(entity, tuple(_rows(entity, before, {}, detail)))
-    return Resolution(entity, tuple(_rows(entity, planned.resolve(request, detail.keys), before, detail)))
-
-
-def _rows(
-    entity: Entity, found: Mapping[str, Resolved], before: Mapping[str, Resolved], detail: ResolveOptions
-) -> Iterator[KeyResolution]:
+    found = (planned or actual).resolve(request, detail.keys)
+    before = {} if planned is None else actual.resolve(request, detail.keys)
     own = None if detail.inherited else level_of(entity)
-    for key in detail.keys or _ordered(found, before):
+    rows = []
+    for key in detail.keys or sorted({**found, **before}, key=key_order):
         if key in QUOTA_KEYS and key not in found:
             continue  # It cannot limit such a request.
-        resolved, was = found.get(key, NOT_LIMITED), before.get(key, NOT_LIMITED) if before else None
+        resolved, was = found.get(key, NOT_LIMITED), None if planned is None else before.get(key, NOT_LIMITED)
         if own is not None and resolved.level != own and (was is None or was.level != own):
             continue
         if not detail.overridden and resolved.overridden:
             resolved = resolved._replace(overridden=())
-        yield KeyResolution(key, resolved, was)
-
-
-def _ordered(found: Mapping[str, Resolved], before: Mapping[str, Resolved]) -> Iterable[str]:
-    if found.keys() <= KEY_ORDER.keys() and before.keys() <= KEY_ORDER.keys():
-        return found
-    return sorted({**found, **before}, key=key_order)
+        rows.append(KeyResolution(key, resolved, was))
+    return Resolution(entity, tuple(rows))
 
 
 class KeyCount(Struct, frozen=True, kw_only=True):
@@ -228,8 +217,8 @@ class ResolutionChecks:
 
     def __init__(self, index: QuotaIndex) -> None:
         self._index = index
-        self._counts: dict[str, int] = defaultdict(int)
-        self._firsts: dict[str, Entity] = {}
+        self._counts: dict[FindingRule, int] = defaultdict(int)
+        self._firsts: dict[FindingRule, Entity] = {}
         self._found: dict[tuple[str, str], Finding] = {}
         self._seen_values: set[tuple[str, Entity]] = set()
         self._loses_client_entries = False
@@ -242,66 +231,62 @@ class ResolutionChecks:
             self._check_ip(entity, names[IP] or "")
         elif names.get(CLIENT_ID) == "":
             self._count(rule.EMPTY_CLIENT_ID, entity)
-            self._loses_client_entries = self._loses_client_entries or self._index.meets_more_with_names(
-                request_of(entity)
-            )
+            self._loses_client_entries |= self._index.meets_more_with_names(request_of(entity))
         if DEFAULT_WORD in names.values():
             self._count(rule.DEFAULT_WORD, entity)
         for row in resolution.keys:
             value, source = row.resolved.value, row.resolved.source
-            if value is not None and source is not None and (row.key, source) not in self._seen_values:
-                self._seen_values.add((row.key, source))
-                self._check_value(row.key, value, source)
+            if value is None or source is None or (row.key, source) in self._seen_values:
+                continue
+            self._seen_values.add((row.key, source))
+            if text := _value_problem(row.key, value):
+                broken = rule.ODD_VALUE if value == value else rule.NAN_VALUE
+                finding = broken.finding(text, address=source.address, key=row.key)
+                self._found[broken.id + row.key, source.address] = finding
 
     def findings(self) -> list[Finding]:
         """Return what was found so far."""
-        counted = [self._counted_finding(rule.RULES[name], count) for name, count in self._counts.items()]
-        return [*counted, *self._found.values()]
+        found = []
+        for counted, count in self._counts.items():
+            more = f" (and {count - 1:,} more)" if count > 1 else ""
+            severity = counted.severity
+            if counted is rule.EMPTY_CLIENT_ID:
+                severity = Severity.WARNING if self._loses_client_entries else Severity.NOTE
+                text = (
+                    f"resolved for an empty client-id{more}, which no entry with a client-id matches, not even a "
+                    "default (KAFKA-13341); leave the client-id out for one that no quota mentions"
+                )
+            else:
+                text = (
+                    f"{DEFAULT_WORD} is used literally as a name{more}, because requests never carry a default; "
+                    "defaults apply to any name without an entry of its own"
+                )
+            found.append(counted.finding(text, severity=severity, address=self._firsts[counted].address))
+        return [*found, *self._found.values()]
 
     def _count(self, counted: FindingRule, entity: Entity) -> None:
-        self._counts[counted.id] += 1
-        self._firsts.setdefault(counted.id, entity)
-
-    def _counted_finding(self, counted: FindingRule, count: int) -> Finding:
-        first = self._firsts[counted.id]
-        more = f" (and {count - 1:,} more)" if count > 1 else ""
-        severity = counted.severity
-        if counted is rule.EMPTY_CLIENT_ID:
-            severity = Severity.WARNING if self._loses_client_entries else Severity.NOTE
-            text = (
-                f"resolved for an empty client-id{more}, which no entry with a client-id matches, not even a default "
-                "(KAFKA-13341); leave the client-id out for one that no quota mentions"
-            )
-        else:
-            text = (
-                f"{DEFAULT_WORD} is used literally as a name{more}, because requests never carry a default; defaults "
-                "apply to any name without an entry of its own"
-            )
-        return counted.finding(text, severity=severity, address=first.address)
+        self._counts[counted] += 1
+        self._firsts.setdefault(counted, entity)
 
     def _check_ip(self, entity: Entity, ip: str) -> None:
         address, spellings = address_of(ip), self._index.spellings(IP, ip)
+        found, about, severity = rule.IP_ALIAS, entity.address, rule.IP_ALIAS.severity
         if address is None:
+            found = rule.IP_NAME
             text = f"{spell_name(ip)} is not an IP address; connections come from addresses, so give the address itself"
-            self._add_ip(rule.IP_NAME, text, entity.address)
         elif len(spellings) > 1:
             names = ", ".join(map(spell_name, sorted(spellings)))
+            about = Entity(ip=address).address
             text = (
                 f"{names} are the same address to a broker: the entry written last applies, and brokers do not say "
                 f"which that is; keep only {address}"
             )
-            self._add_ip(rule.IP_ALIAS, text, Entity(ip=address).address)
         elif spellings and spellings[0] != ip:
+            severity = Severity.NOTE
             text = f"the entry ip={spell_name(spellings[0])} is for the same address"
-            self._add_ip(rule.IP_ALIAS, text, entity.address, Severity.NOTE)
-
-    def _check_value(self, key: str, value: float, source: Entity) -> None:
-        if text := _value_problem(key, value):
-            broken, address = rule.ODD_VALUE if value == value else rule.NAN_VALUE, source.address
-            self._found[broken.id + key, address] = broken.finding(text, address=address, key=key)
-
-    def _add_ip(self, found: FindingRule, text: str, address: str, severity: Severity | None = None) -> None:
-        self._found[found.id, address] = found.finding(text, severity=severity, address=address)
+        else:
+            return
+        self._found[found.id, about] = found.finding(text, severity=severity, address=about)
 
 
 def _value_problem(key: str, value: float) -> str:

@@ -205,6 +205,7 @@ class _Side:
     def __init__(self, quotas: Quotas, keys: Sequence[str]) -> None:
         self._index = QuotaIndex(quotas)
         self._keys = keys
+        # The numbers of the entries that win in each step, a row per group with a column for each key
         self._winners: dict[Kind, list[_Numbers]] = {}
         by_level = [self._index.entries_of(level).values() for level in LEVELS]
         entries = list(chain.from_iterable(by_level))
@@ -222,21 +223,18 @@ class _Side:
         for kind in set(kinds):
             places = [place for place, each in enumerate(kinds) if each == kind]
             of_kind = [requests[place] for place in places]
-            steps = zip(self._index.steps(kind), self._winners_of(kind), strict=True)
+            if kind not in self._winners:
+                groups = (step.groups for step in self._index.steps(kind))
+                self._winners[kind] = [
+                    numpy.array([[self._numbers[winner(met, key)] for key in self._keys] for met in some], "int32")
+                    for some in groups
+                ]
+            steps = zip(self._index.steps(kind), self._winners[kind], strict=True)
             won, *weaker = (winners[step.met_by(of_kind)] for step, winners in steps)
             for each in weaker:
                 won = numpy.where(won == self.nothing, each, won)
             found[places] = won
         return found
-
-    def _winners_of(self, kind: Kind) -> list[_Numbers]:
-        """Return the numbers of the entries that win in each step, a row per group with a column for each key."""
-        if kind not in self._winners:
-            self._winners[kind] = [
-                numpy.array([[self._numbers[winner(met, key)] for key in self._keys] for met in step.groups], "int32")
-                for step in self._index.steps(kind)
-            ]
-        return self._winners[kind]
 
     def columns(self, winners: _Numbers, keys: _Numbers) -> dict[str, pyarrow.Array]:
         """Return what the winners of keys say."""

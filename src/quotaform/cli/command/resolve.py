@@ -177,7 +177,7 @@ def _request(
 
     if not isinstance(source, str):
         return ResolveRequest.of((source,), plan, detail)
-    rows = RequestFile.read_stdin() if source == _STDIN else RequestFile.read(Path(source))
+    rows = RequestFile.read(None if source == _STDIN else Path(source))
     if rows.nameless:
         console.warn_of(nameless_note(rows.name, rows.nameless))
     return ResolveRequest(entities=rows, has_clients=rows.has_clients, has_ips=rows.has_ips, plan=plan, detail=detail)

@@ -75,10 +75,6 @@ def read_run(variables: Mapping[str, str] = os.environ) -> Run | None:
     return Run(system=system, url=url if is_address else None, actor=actor[:_LONGEST_VARIABLE] or None)
 
 
-_LONGEST_TEXT: Final = 1_000
-"""The limit on characters of a message in a line."""
-
-
 class AuditOutcome(StrEnum):
     """How an apply ended; see `AuditRecord.outcome`."""
 
@@ -250,7 +246,7 @@ class AuditFile:
 
 
 def _cut(text: str) -> str | None:
-    return text[:_LONGEST_TEXT] or None
+    return text[:1_000] or None  # Lines have a limit.
 
 
 _FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_NONBLOCK", 0)

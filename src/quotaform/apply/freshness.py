@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from msgspec import Struct
 
 from quotaform.model import rule
@@ -15,8 +13,6 @@ from quotaform.model.text import inert, listed
 from quotaform.plan.plan import EntityChange, Plan
 from quotaform.resolve.effect import value_text
 from quotaform.resolve.resolve import AssumedPlan
-
-_SHOWN: Final = 5
 
 
 class Freshness(Struct, frozen=True):
@@ -96,7 +92,7 @@ def as_if_applied(plan: Plan) -> AssumedPlan:
         if stale := [change.entity.address for change in check_fresh(plan.changes, actual).stale]:
             findings.append(
                 rule.PLAN_STALE.finding(
-                    f"the cluster has changed since the plan was made, in {listed(stale, _SHOWN)}: apply would refuse "
+                    f"the cluster has changed since the plan was made, in {listed(stale, 5)}: apply would refuse "
                     "it; make a new plan"
                 )
             )

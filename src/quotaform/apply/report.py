@@ -25,7 +25,6 @@ _RESULT_WORDS = {
     Result.NOT_ATTEMPTED: "not attempted",
 }
 """What became of entities that do not hold what the plan says."""
-_NOT_CONFIRMED = "accepted, but not confirmed, because the apply was interrupted"
 _SUMMARY = {
     Result.REFUSED: "failed",
     Result.UNCONFIRMED: "unconfirmed",
@@ -39,8 +38,6 @@ _DONE = {
     Action.DELETE: "Destruction complete",
 }
 _SHOWN = 10
-_MOST_LINES = 100
-"""Up to how many entities have a line each; of more, the last line has the numbers."""
 
 
 def render_receipt(receipt: Receipt, style: Style = PLAIN) -> str:
@@ -50,7 +47,8 @@ def render_receipt(receipt: Receipt, style: Style = PLAIN) -> str:
 
 def result_words(receipt: Receipt) -> dict[Result, str]:
     """Return what became of entities that do not hold what the plan says, in words, by result."""
-    return {**_RESULT_WORDS, Result.UNCONFIRMED: _NOT_CONFIRMED} if receipt.interruption else _RESULT_WORDS
+    not_confirmed = "accepted, but not confirmed, because the apply was interrupted"
+    return {**_RESULT_WORDS, Result.UNCONFIRMED: not_confirmed} if receipt.interruption else _RESULT_WORDS
 
 
 def effect_words(receipt: Receipt) -> str:
@@ -67,7 +65,7 @@ def effect_words(receipt: Receipt) -> str:
 
 
 def _lines(receipt: Receipt, style: Style) -> Iterator[str]:
-    if len(receipt.results) <= _MOST_LINES:
+    if len(receipt.results) <= 100:  # Of more entities, the last line has the numbers.
         for item in receipt.results:
             if item.result is Result.APPLIED:
                 yield f"{item.entity.address}: {_DONE[item.action]}"

@@ -62,9 +62,6 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
 
 _SETTLE_PAUSE = 0.25
-_SHOWN: Final = 5
-_SKEW: Final = timedelta(minutes=5)
-"""By how much the clocks of two machines may differ."""
 _ID: Final = regex(r"(?:sha256:)?[0-9a-f]{64}").fullmatch
 
 
@@ -151,7 +148,7 @@ def require_guards(plan: Plan, repository: Repository, clock: Clock = SYSTEM_CLO
         )
     outside = [change.entity.address for change in plan.changes if not config.scope.contains(change.entity)]
     if outside and Allowance(rule.REVERT_UNMANAGED.id) not in plan.allowances:
-        problems.append(f"the plan changes {listed(outside, _SHOWN)}, out of scope")
+        problems.append(f"the plan changes {listed(outside, 5)}, out of scope")
     undeclared = sum(change.cause is Cause.UNDECLARED for change in plan.changes)
     if undeclared and options.prune.deletes_more_than(config.prune) and not options.is_prune_given:
         deleted = f"{undeclared:,} undeclared {'entity' if undeclared == 1 else 'entities'}"
@@ -178,7 +175,7 @@ def require_recent(plan: Plan, longest: timedelta | None, clock: Clock = SYSTEM_
         age = clock.now() - datetime.strptime(created_at, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     if age is None:
         problem = "which is not a time"
-    elif age < -_SKEW:
+    elif age < -timedelta(minutes=5):  # The clocks of two machines differ.
         problem = f"which is {duration_text(-age)} in the future: check the clocks"
     elif age > longest:
         problem = f"{duration_text(age)} ago, and may be {duration_text(longest)} old at most"

@@ -153,7 +153,6 @@ def _first_problem(error: InvalidFilesError) -> str:
 
 
 _MOST_SECONDS: Final = 30.0
-_LONGEST_REF: Final = 1000
 REMOTE_REFS: Final = "refs/remotes/"
 """Where git keeps the branches of remotes; a name without it may be that of a tag."""
 
@@ -180,7 +179,7 @@ def choose_base(ref: str | os.PathLike[str], argument: str = "base") -> BaseChoi
     Raises `UsageError` if it is neither: empty, with control characters, or like an option.
     """
     ref = os.fspath(ref)
-    if not ref.strip() or ref.startswith("-") or not ref.isprintable() or len(ref) > _LONGEST_REF:
+    if not ref.strip() or ref.startswith("-") or not ref.isprintable() or len(ref) > 1000:
         problem = "{} is not the name of a git revision, as in origin/main, v1.2, HEAD~1 or a1b2c3d"
         raise ArgumentError(f"{{{argument}}}: {problem}", quote(ref, 80))
     return BaseChoice(refs=(ref,), is_exact=argument == "baseline")

@@ -364,10 +364,6 @@ class _LimitChanges(Struct, frozen=True):
             yield from self.changed.of(principal, request_of(principal))
 
 
-_MOST_WAITING: Final = 1000
-"""How many changes are kept before all but the largest are dropped."""
-
-
 class RadiusTally:
     """The numbers of changes, and the largest ones, of principals that come one by one, or were counted elsewhere."""
 
@@ -385,7 +381,7 @@ class RadiusTally:
         self._affected += bool(directions)
         self._limits.update(directions)
         self._principals.update(set(directions))
-        if len(self._largest) > _MOST_WAITING:
+        if len(self._largest) > 1000:  # Beyond so many, all but the largest are dropped.
             self.trim()
 
     def merge(self, other: RadiusTally) -> None:

@@ -15,9 +15,6 @@ from quotaform.model.errors import ExitCode, QuotaformError, blocked_word
 from quotaform.model.records.record import Count, Record, about, written
 from quotaform.plan.blast_radius import RadiusCounts
 
-_LONGEST_ERROR: Final = 2_000
-"""An error of the files as a whole is that of every cluster."""
-
 
 class FleetStatus(StrEnum):
     """What became of one cluster, the most severe first."""
@@ -49,8 +46,8 @@ class ErrorRecord(Record):
 
     @classmethod
     def of(cls, error: QuotaformError) -> ErrorRecord:
-        """Return the record."""
-        return cls(type=type(error).__name__, exit_code=int(error.exit_code), message=str(error)[:_LONGEST_ERROR])
+        """Return the record. An error of the files as a whole is that of every cluster, and so it is cut."""
+        return cls(type=type(error).__name__, exit_code=int(error.exit_code), message=str(error)[:2_000])
 
     @property
     def head(self) -> str:

@@ -12,7 +12,7 @@ from datetime import date
 from enum import StrEnum
 from functools import cached_property
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import msgspec
 from msgspec import Struct, structs
@@ -146,9 +146,6 @@ class EntityChange(Struct, frozen=True, kw_only=True, gc=False):
         return Alteration(self.entity, self.after if self.after == ops else ops)
 
 
-Glob: TypeAlias = dict[str, str | None]
-
-
 class GuardsRecord(Record, omit_defaults=True):
     """The limits of quotaform.yaml that differ from the defaults."""
 
@@ -172,7 +169,7 @@ class PlanOptions(Record, omit_defaults=True):
     exclude: Annotated[tuple[str, ...], about("Globs of addresses to exclude.")] = written(default=())
     guards: Annotated[GuardsRecord | None, about("Omitted if there are no other limits than the defaults.")] = None
     protect: Annotated[
-        tuple[Glob, ...],
+        tuple[dict[str, str | None], ...],
         about("The protected entities, by entity type: a glob, or null for the default; omitted if there are none."),
     ] = ()
     bootstrap_server: Annotated[

@@ -26,8 +26,6 @@ MOST_PRINCIPALS: Final = 1_000_000
 """How many principals are resolved in one process; each takes about 400 bytes of memory."""
 
 _STDIN: Final = "-"
-_TABLE_SUFFIXES: Final = frozenset({".parquet", ".orc", ".avro", ".delta"})
-_LIST_SUFFIXES: Final = frozenset({".csv", ".json", ".jsonl", ".ndjson", ".txt", ".tsv"})
 _TABLE_NAME: Final = regex(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){1,2}").fullmatch
 
 ConnectScram = Callable[["Cluster"], "ScramGateway"]
@@ -125,8 +123,8 @@ def is_table(text: str, *, on_spark: bool = False) -> bool:
     `on_spark`: whether tables can be read; then a word that is no file is the name of one.
     """
     path = Path(text)
-    if path.is_dir() or "://" in text or path.suffix.lower() in _TABLE_SUFFIXES:
+    if path.is_dir() or "://" in text or path.suffix.lower() in {".parquet", ".orc", ".avro", ".delta"}:
         return True
-    if path.suffix.lower() in _LIST_SUFFIXES or path.exists():
+    if path.suffix.lower() in {".csv", ".json", ".jsonl", ".ndjson", ".txt", ".tsv"} or path.exists():
         return False
     return bool(_TABLE_NAME(text)) or (on_spark and text.isidentifier())

@@ -36,13 +36,9 @@ if TYPE_CHECKING:
     from quotaform.repository.repository import Repository
 
 
-_LONGEST_CLUSTER: Final = 100
-"""Characters of a cluster's name in a file name, which file systems limit to 255 bytes."""
 _NAME: Final = regex(
     r"(?P<second>[0-9]{8}T[0-9]{6}Z)-(?P<cluster>.*)-[0-9a-f]{8}(?:-(?P<number>[0-9]{1,9}))?\.json"
 ).fullmatch
-_MOST_FILES: Final = 100_000
-"""How many files of a folder are looked at."""
 
 
 def receipt_folder(repository: Repository) -> Path:
@@ -58,7 +54,7 @@ def receipt_path(plan: ClusterDigest, repository: Repository, clock: Clock = SYS
 def receipt_name(plan: ClusterDigest, clock: Clock = SYSTEM_CLOCK) -> str:
     """Return the name of the receipt of an apply."""
     second = timestamp(clock).replace(":", "").replace("-", "")
-    name = plan.row.cluster[:_LONGEST_CLUSTER]
+    name = plan.row.cluster[:100]  # File systems limit names of files to 255 bytes.
     cluster = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "_" for letter in name)
     return f"{second}-{cluster}-{plan.plan_id.removeprefix('sha256:')[:8]}.json"
 
@@ -78,7 +74,7 @@ def time_in_name(path: Path) -> str:
 def _names(folder: Path) -> list[Match[str]]:
     try:
         with scandir(folder) as entries:
-            return [name for entry in islice(entries, _MOST_FILES) if (name := _NAME(entry.name)) is not None]
+            return [name for entry in islice(entries, 100_000) if (name := _NAME(entry.name)) is not None]
     except OSError:
         return []
 
@@ -206,19 +202,11 @@ def last_receipt_base(
     return None, f"{why}; {remedy}", ignored
 
 
-_MOST_STARTS: Final = 10_000
-"""The most receipts whose first bytes are read, to find those of one cluster."""
 _MOST_READ: Final = 20
 """How many receipts of one cluster are read."""
 _FINISHED: Final = regex(r'"finished_at": ?"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z)"').search
-_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
-_MOST_AHEAD: Final = timedelta(hours=1)
-"""How much later than here the clock of another machine may be."""
-_COMMITTED: Final = "is committed to git; an apply writes its receipts beside the commit"
 STARTED: Final = "is the receipt of an apply that did not finish, so the cluster may never have held what it declares"
 """Why a started receipt is no base."""
-_START: Final = 4096
-"""A receipt names its cluster within this many bytes."""
 
 
 class LastReceipt(Struct, frozen=True, kw_only=True):
@@ -260,8 +248,10 @@ def last_receipt(
     except GitError as error:
         text = f"may be committed to git, which cannot be read: {error.reason}"
         return LastReceipt(skipped=(SavedFileError(str(paths[0]), text),))
-    ignored += [SavedFileError(str(path), _COMMITTED) for path in paths if path.name in committed]
-    latest = (clock.now() + _MOST_AHEAD).strftime(_TIME)
+    why = "is committed to git; an apply writes its receipts beside the commit"
+    ignored += [SavedFileError(str(path), why) for path in paths if path.name in committed]
+    # The clock of another machine may be an hour later than here.
+    latest = (clock.now() + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     for path in islice((path for path in paths if path.name not in committed), _MOST_READ):
         try:
             receipt = load_receipt_file(path, within=within)
@@ -299,9 +289,9 @@ def _paths_of(folder: Path, within: Path, cluster_id: str) -> list[Path]:
     """Return the receipts of a cluster by the time in them, the newest first; of the same time, by their names."""
     wanted = dumps(cluster_id).encode()
     found: list[tuple[str, Path]] = []
-    for path in receipts_by_name(folder)[:_MOST_STARTS]:
+    for path in receipts_by_name(folder)[:10_000]:
         try:
-            start = read_bytes(path, _START, within=within, is_start=True)
+            start = read_bytes(path, 4096, within=within, is_start=True)  # A receipt names its cluster there.
         except FileReadError:
             continue
         if wanted in start:

@@ -13,7 +13,6 @@ one whose change was refused or never sent.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from msgspec import Struct, structs
 
@@ -27,8 +26,6 @@ from quotaform.model.units import is_writable
 from quotaform.plan.plan import Plan
 from quotaform.plan.receipt import Result, SavedReceipt
 from quotaform.resolve.effect import value_text
-
-_SHORT_ID: Final = 12
 
 
 class Moved(Struct, frozen=True):
@@ -123,7 +120,7 @@ def require_revertible(revert: Revert) -> None:
 
 def as_revert(plan: Plan, revert: Revert) -> Plan:
     """Return a plan of the rows of a revert as what it is: its changes follow from the receipt, not from the files."""
-    reason = f"reverts plan {revert.receipt.plan_id.removeprefix('sha256:')[:_SHORT_ID]}"
+    reason = f"reverts plan {revert.receipt.plan_id.removeprefix('sha256:')[:12]}"
     return replace(
         plan,
         changes=tuple(

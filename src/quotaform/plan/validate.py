@@ -263,7 +263,6 @@ def _claims(config: Config, files: LoadedFiles) -> list[Claim]:
 
 _ELSEWHERE: Final = regex(r"ANONYMOUS|[A-Za-z][A-Za-z0-9.-]*=.*").fullmatch
 """Names that come from no SCRAM login: of connections without any, and of certificates (`CN=app,O=Example`)."""
-_NEARNESS: Final = 0.75
 _MOST_COMPARISONS: Final = 50_000
 """Guessing compares with every user of the cluster; it is given up after a few seconds."""
 
@@ -313,7 +312,7 @@ def check_users(cluster: str, desired: Desired, known: Collection[str]) -> Itera
     candidates = sorted(known)
     guesses = max(1, _MOST_COMPARISONS // len(candidates))
     for number, (user, entry) in enumerate(unknown.items()):
-        near = nearest(user, candidates, cutoff=_NEARNESS, is_exact=True) if number < guesses else None
+        near = nearest(user, candidates, cutoff=0.75, is_exact=True) if number < guesses else None
         guess = f"; did you mean {spell_name(near)}?" if near is not None else ""
         yield rule.UNKNOWN_PRINCIPAL.finding(
             f"user {spell_name(user)} has no SCRAM credentials on {name}{guess}",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cached_property, partial
 from re import compile as regex
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from msgspec import Struct, structs
 
@@ -94,8 +94,6 @@ class Found(NamedTuple):
 # empty client-id if the entry asks for none. What wins for that request wins for all of them: the others meet the same
 # entries, and more.
 
-_NOT_SHADOWED: Final[Mapping[str, Entity]] = {}
-
 
 def shadowed_keys(facts: LintFacts, entity: Entity, keys: Iterable[str]) -> Mapping[str, Entity]:
     """Return the keys that no request has from an entity, each with the entity that every request has it from.
@@ -105,7 +103,7 @@ def shadowed_keys(facts: LintFacts, entity: Entity, keys: Iterable[str]) -> Mapp
     # Every other entry wins for the barest request that it matches.
     level = level_of(entity) if entity.parts[0][0] == CLIENT_ID else None
     if level is None:
-        return _NOT_SHADOWED
+        return {}
     entries = facts.index.entries(barest(entity))
     found = ((key, effective(entries, key)) for key in keys)
     return {
@@ -293,9 +291,7 @@ def check_broker_principals(facts: LintFacts) -> Iterator[Found]:
                 yield Found(entity, text, entry.location)
 
 
-Lint: TypeAlias = Callable[[LintFacts], Iterable[Found]]
-
-LINTS: Final[tuple[tuple[FindingRule, Lint], ...]] = (
+LINTS: Final[tuple[tuple[FindingRule, Callable[[LintFacts], Iterable[Found]]], ...]] = (
     (rule.SUSPICIOUS_UNIT, check_units),
     (rule.SHADOWED_ENTRY, check_shadowed),
     (rule.RENAMABLE_CLIENT_ID, check_renamable),

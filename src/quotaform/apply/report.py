@@ -25,13 +25,6 @@ _RESULT_WORDS = {
     Result.NOT_ATTEMPTED: "not attempted",
 }
 """What became of entities that do not hold what the plan says."""
-_SUMMARY = {
-    Result.REFUSED: "failed",
-    Result.UNCONFIRMED: "unconfirmed",
-    Result.OVERWRITTEN: "overwritten",
-    Result.UNKNOWN: "unknown",
-    Result.NOT_ATTEMPTED: "not attempted",
-}
 _DONE = {
     Action.CREATE: "Creation complete",
     Action.UPDATE: "Modifications complete",
@@ -103,7 +96,8 @@ def resources_line(receipts: Sequence[ClusterDigest], *, is_complete: bool) -> s
     for receipt in receipts:
         tally.update(receipt.tally)
     already = f" ({tally[Result.ALREADY_APPLIED]} already applied)" if tally[Result.ALREADY_APPLIED] else ""
-    parts = ", ".join(f"{tally[result]} {word}" for result, word in _SUMMARY.items() if tally[result])
+    left = [f"{tally[each]} {each.value.replace('-', ' ')}" for each in _RESULT_WORDS if tally[each]]
+    parts = ", ".join(left).replace("refused", "failed")
     return (
         f"Apply {'complete' if is_complete else 'incomplete'}! Resources: {added} added, {changed} changed, "
         f"{destroyed} destroyed{already}{f'; {parts}' if parts else ''}."

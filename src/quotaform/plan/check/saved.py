@@ -157,10 +157,10 @@ def _is_blocking_right(finding: Finding, plan: Plan) -> bool:
     known = RULES.get(finding.rule)
     if known is None:
         return True
-    if not known.is_blocking or finding.blocking:
-        return known.is_blocking or not finding.blocking
-    if finding.allowed_by is None:
-        return False
+    if not known.is_blocking:
+        return not finding.blocking
+    if finding.blocking or finding.allowed_by is None:
+        return finding.blocking
     if any(_is_approved(finding, plan, each) for each in plan.approvals):
         return True
     if follows_deletion(finding, plan.deleted) and any(each.rule == rule.DELETE.id for each in plan.allowances):

@@ -18,9 +18,8 @@ from quotaform.plan.check.check import check_revert
 from quotaform.plan.check.guard import Facts
 from quotaform.plan.difference import make_plan
 from quotaform.plan.plan import Plan, PlanOptions
-from quotaform.plan.receipt import Result, SavedReceipt
+from quotaform.plan.receipt import Result, SavedReceipt, as_revert, find_revert, require_revertible
 from quotaform.plan.records import PLAN_LISTS, load_plan
-from quotaform.plan.revert import as_revert, find_revert, require_revertible
 from tests import builder
 from tests.builder import (
     CONSUMER,

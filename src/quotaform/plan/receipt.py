@@ -1,4 +1,4 @@
-"""What an apply did, entity by entity, and its receipt: JSON that is refused if it was modified.
+"""What an apply did, entity by entity, its receipt, which is JSON that is refused if it was modified, and its revert.
 
 Format 1.3, `schemas/receipt.schema.json`. Like a plan file, it is verified when it is loaded, see
 `quotaform.plan.sealed`.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Final, Literal, Self
@@ -15,8 +16,10 @@ from typing import Annotated, Final, Literal, Self
 from msgspec import Struct, field, structs
 
 from quotaform.model.entity import Entity
+from quotaform.model.errors import StaleError, first_lines
 from quotaform.model.finding import Allowance
-from quotaform.model.quotas import Action, Base, Change, same_value
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import NO_VALUES, Action, Base, Cause, Change, Quotas, same_value
 from quotaform.model.records.document import RECEIPT, sealed_lines
 from quotaform.model.records.field import Address, ApprovalRecord, ClusterRecord, QuotaKeyName
 from quotaform.model.records.record import (
@@ -31,11 +34,15 @@ from quotaform.model.records.record import (
     readable,
     written,
 )
+from quotaform.model.scope import Selection
+from quotaform.model.text import option_of
+from quotaform.model.units import is_writable
 from quotaform.plan.check.saved import Problem, entity_problem, value_problem
 from quotaform.plan.digest import ClusterDigest, FleetRow, FleetStatus
 from quotaform.plan.plan import EntityChange, Plan, PlanOptions
 from quotaform.plan.records import checked_options, dump_declared, load_declared
 from quotaform.plan.sealed import SealedFormat, read_sealed, sealed_fields
+from quotaform.resolve.effect import value_text
 
 
 class Result(StrEnum):
@@ -348,3 +355,113 @@ def _result_problems(item: EntityResult) -> Iterator[Problem]:
             item.action is Action.DELETE and row.after is not None
         ):
             yield f"keys[{index}]", "contradicts the action"
+
+
+# Putting back what an apply changed: a key that holds what the apply wrote gets the value from before, and one that holds
+# that is left; when a key holds anything else, it was changed again, on purpose, and the whole revert is refused. Nothing
+# else is touched: an entity that held the planned values before the apply, or whose change was refused or never sent.
+
+
+class Moved(Struct, frozen=True):
+    """A key that holds neither what the apply wrote nor what was there before."""
+
+    row: Change  # What the apply did
+    live: float | None  # The value now
+
+
+class Revert(Struct, frozen=True, kw_only=True):
+    """What there is to do to put back what an apply changed."""
+
+    receipt: SavedReceipt
+    rows: tuple[Change, ...]  # The keys to put back, each with its live value and the one from before
+    back: tuple[Entity, ...]  # The entities of which nothing is to be put back
+    left: tuple[Entity, ...]  # The entities that held the planned values before the apply, which did not change them
+    moved: tuple[Moved, ...]
+    unwritable: tuple[Change, ...]  # The keys to put back to a value that no file can declare, as NaN
+    files_problem: str | None = None  # Why it is not known what the files declare, if it is not
+    claimed: frozenset[Entity] = frozenset()  # What other quota repositories declare for the cluster
+    claims_problem: str | None = None  # Why that is not known, if it is not
+    policies_problem: str | None = None  # Why the values cannot be checked against the policies, if they cannot
+
+    @property
+    def problems(self) -> int:
+        """How many keys keep it from being done."""
+        return len(self.moved) + len(self.unwritable)
+
+
+def find_revert(receipt: SavedReceipt, actual: Quotas, selection: Selection) -> Revert:
+    """Compare what an apply changed with what the cluster holds now."""
+    rows: list[Change] = []
+    back: list[Entity] = []
+    left: list[Entity] = []
+    moved: list[Moved] = []
+    unwritable: list[Change] = []
+    for item in receipt.results:
+        if not selection.contains(item.entity):
+            continue
+        if item.result is Result.ALREADY_APPLIED:
+            left.append(item.entity)
+        if not item.result.may_have_written:
+            continue
+        live = actual.get(item.entity, NO_VALUES)
+        is_back = True
+        for row in item.rows:
+            value = live.get(row.key)
+            if same_value(value, row.before):
+                continue
+            is_back = False
+            if not same_value(value, row.after):
+                moved.append(Moved(row, value))
+            elif row.before is not None and not is_writable(QUOTA_KEYS[row.key], row.before):
+                unwritable.append(row)
+            else:
+                rows.append(Change(row.entity, row.key, row.after, row.before))
+        if is_back:
+            back.append(item.entity)
+    return Revert(
+        receipt=receipt,
+        rows=tuple(rows),
+        back=tuple(back),
+        left=tuple(left),
+        moved=tuple(moved),
+        unwritable=tuple(unwritable),
+    )
+
+
+def require_revertible(revert: Revert) -> None:
+    """Make sure that everything can be put back.
+
+    Raises `StaleError` if something has moved on, or was a value that cannot be written.
+    """
+    problems = []
+    for moved in revert.moved:
+        row = moved.row
+        problems.append(
+            f"{row.entity.address}: {row.key} is {value_text(row.key, moved.live)}; the apply changed it from "
+            f"{value_text(row.key, row.before)} to {value_text(row.key, row.after)}, and somebody else has changed it "
+            "since"
+        )
+    for row in revert.unwritable:
+        was = value_text(row.key, row.before)
+        problems.append(f"{row.entity.address}: {row.key} was {was} before the apply, which cannot be written")
+    if problems:
+        raise StaleError(
+            "the apply cannot be reverted, so nothing is planned:",
+            *first_lines(problems),
+            f"Leave these entities out with {option_of('exclude')}, or declare the values that they are to have.",
+        )
+
+
+def as_revert(plan: Plan, revert: Revert) -> Plan:
+    """Return a plan of the rows of a revert as what it is: its changes follow from the receipt, not from the files."""
+    reason = f"reverts plan {revert.receipt.plan_id.removeprefix('sha256:')[:12]}"
+    return replace(
+        plan,
+        changes=tuple(
+            structs.replace(change, cause=Cause.REVERT, reason=reason, location=None, expires=None)
+            for change in plan.changes
+        ),
+        unchanged=len(revert.back),
+        unmanaged=(),
+        declared=plan.declared if revert.files_problem is None else None,
+    )

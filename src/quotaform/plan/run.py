@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from quotaform.plan.base import BaseChoice
     from quotaform.plan.blast_radius import Principals
     from quotaform.plan.principals import PrincipalList
-    from quotaform.plan.receipt import SavedReceipt
-    from quotaform.plan.revert import Revert
+    from quotaform.plan.receipt import Revert, SavedReceipt
 
 
 class PlanRequest(Struct, frozen=True, kw_only=True):
@@ -129,7 +128,7 @@ def make_cluster_plan(
         claimed=claimed,
     )
     if revert is not None:
-        from quotaform.plan.revert import as_revert  # Most plans are none.
+        from quotaform.plan.receipt import as_revert  # Most plans are none.
 
         made = as_revert(made, revert)
     undeclared = [item.entity for item in made.unmanaged if item.in_scope]
@@ -360,7 +359,7 @@ def plan_revert(
     `request.revert` is the receipt, and the only cluster is that of the receipt. The error of its outcome may be a
     `OtherClusterError` or another `StaleError`.
     """
-    from quotaform.plan.revert import find_revert, require_revertible
+    from quotaform.plan.receipt import find_revert, require_revertible
 
     receipt = request.revert
     if receipt is None:

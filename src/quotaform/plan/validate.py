@@ -304,8 +304,12 @@ def check_users(cluster: str, desired: Desired, known: Collection[str]) -> Itera
             f"{name} has no SCRAM credentials, so the users in the files were not checked against it"
         )
         return
+
+    def by_place(entry: Entry) -> tuple[object, ...]:
+        return *structs.astuple(entry.location or Location("")), entry.entity.address
+
     unknown: dict[str, Entry] = {}
-    for entry in sorted(desired.values(), key=_place):
+    for entry in sorted(desired.values(), key=by_place):
         user = entry.entity.names.get(USER)
         if user is not None and user not in known and entry.absent is None and not _ELSEWHERE(user):
             unknown.setdefault(user, entry)
@@ -319,8 +323,3 @@ def check_users(cluster: str, desired: Desired, known: Collection[str]) -> Itera
             address=entry.entity.address,
             location=entry.location,
         )
-
-
-def _place(entry: Entry) -> tuple[str, int, int, str]:
-    location = entry.location or Location("")
-    return location.file, location.line, location.column, entry.entity.address

@@ -45,7 +45,7 @@ from quotaform.resolve.request import Effective, representative
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config
     from quotaform.desired.policy.reader import Policy
-    from quotaform.plan.revert import Revert
+    from quotaform.plan.receipt import Revert
 
 
 _PRUNED: Final = {

@@ -357,27 +357,21 @@ def _result_problems(item: EntityResult) -> Iterator[Problem]:
             yield f"keys[{index}]", "contradicts the action"
 
 
-# Putting back what an apply changed: a key that holds what the apply wrote gets the value from before, and one that holds
-# that is left; when a key holds anything else, it was changed again, on purpose, and the whole revert is refused. Nothing
-# else is touched: an entity that held the planned values before the apply, or whose change was refused or never sent.
-
-
-class Moved(Struct, frozen=True):
-    """A key that holds neither what the apply wrote nor what was there before."""
-
-    row: Change  # What the apply did
-    live: float | None  # The value now
+# Putting back what an apply changed: a key that holds what the apply wrote gets the value from before, and one that
+# holds this is left; when a key holds anything else, it was changed again, on purpose, and the whole revert is refused.
+# Nothing else is touched: an entity that held the planned values before, or whose change was refused or not sent.
 
 
 class Revert(Struct, frozen=True, kw_only=True):
     """What there is to do to put back what an apply changed."""
 
     receipt: SavedReceipt
-    rows: tuple[Change, ...]  # The keys to put back, each with its live value and the one from before
-    back: tuple[Entity, ...]  # The entities of which nothing is to be put back
-    left: tuple[Entity, ...]  # The entities that held the planned values before the apply, which did not change them
-    moved: tuple[Moved, ...]
-    unwritable: tuple[Change, ...]  # The keys to put back to a value that no file can declare, as NaN
+    rows: list[Change] = []  # The keys to put back, each with its live value and the one from before
+    back: int = 0  # How many entities there are of which nothing is to be put back
+    left: list[Entity] = []  # The entities that held the planned values before the apply, which did not change them
+    # What the apply did to a key that holds neither what it wrote nor what was there before, and the value now.
+    moved: list[tuple[Change, float | None]] = []
+    unwritable: list[Change] = []  # The keys to put back to a value that no file can declare, as NaN
     files_problem: str | None = None  # Why it is not known what the files declare, if it is not
     claimed: frozenset[Entity] = frozenset()  # What other quota repositories declare for the cluster
     claims_problem: str | None = None  # Why that is not known, if it is not
@@ -391,16 +385,12 @@ class Revert(Struct, frozen=True, kw_only=True):
 
 def find_revert(receipt: SavedReceipt, actual: Quotas, selection: Selection) -> Revert:
     """Compare what an apply changed with what the cluster holds now."""
-    rows: list[Change] = []
-    back: list[Entity] = []
-    left: list[Entity] = []
-    moved: list[Moved] = []
-    unwritable: list[Change] = []
+    found, back = Revert(receipt=receipt), 0
     for item in receipt.results:
         if not selection.contains(item.entity):
             continue
         if item.result is Result.ALREADY_APPLIED:
-            left.append(item.entity)
+            found.left.append(item.entity)
         if not item.result.may_have_written:
             continue
         live = actual.get(item.entity, NO_VALUES)
@@ -411,21 +401,13 @@ def find_revert(receipt: SavedReceipt, actual: Quotas, selection: Selection) -> 
                 continue
             is_back = False
             if not same_value(value, row.after):
-                moved.append(Moved(row, value))
+                found.moved.append((row, value))
             elif row.before is not None and not is_writable(QUOTA_KEYS[row.key], row.before):
-                unwritable.append(row)
+                found.unwritable.append(row)
             else:
-                rows.append(Change(row.entity, row.key, row.after, row.before))
-        if is_back:
-            back.append(item.entity)
-    return Revert(
-        receipt=receipt,
-        rows=tuple(rows),
-        back=tuple(back),
-        left=tuple(left),
-        moved=tuple(moved),
-        unwritable=tuple(unwritable),
-    )
+                found.rows.append(Change(row.entity, row.key, row.after, row.before))
+        back += is_back
+    return structs.replace(found, back=back)
 
 
 def require_revertible(revert: Revert) -> None:
@@ -434,10 +416,9 @@ def require_revertible(revert: Revert) -> None:
     Raises `StaleError` if something has moved on, or was a value that cannot be written.
     """
     problems = []
-    for moved in revert.moved:
-        row = moved.row
+    for row, live in revert.moved:
         problems.append(
-            f"{row.entity.address}: {row.key} is {value_text(row.key, moved.live)}; the apply changed it from "
+            f"{row.entity.address}: {row.key} is {value_text(row.key, live)}; the apply changed it from "
             f"{value_text(row.key, row.before)} to {value_text(row.key, row.after)}, and somebody else has changed it "
             "since"
         )
@@ -461,7 +442,7 @@ def as_revert(plan: Plan, revert: Revert) -> Plan:
             structs.replace(change, cause=Cause.REVERT, reason=reason, location=None, expires=None)
             for change in plan.changes
         ),
-        unchanged=len(revert.back),
+        unchanged=revert.back,
         unmanaged=(),
         declared=plan.declared if revert.files_problem is None else None,
     )

@@ -138,7 +138,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
     @property
     def is_complete(self) -> bool:
         """Whether everything holds."""
-        return _all_hold(self.results)
+        return all(item.result.holds for item in self.results)
 
     def saved(self) -> SavedReceipt:
         """Return what is kept of it: the plan is not, but what the plan changed is."""
@@ -230,7 +230,7 @@ class SavedReceipt(Record, document=RECEIPT, dict=True, omit_defaults=True):
         default=None
     )
     is_complete: Annotated[bool, about("Whether all changes of the plan are in effect.")] = derived(
-        lambda receipt: _all_hold(receipt.results), name="complete"
+        lambda receipt: all(item.result.holds for item in receipt.results), name="complete"
     )
     summary: Annotated[dict[Result, Count], about("The number of entities per result.")] = derived(
         lambda receipt: counted_results(receipt.results)
@@ -264,10 +264,6 @@ class SavedReceipt(Record, document=RECEIPT, dict=True, omit_defaults=True):
     def declared(self) -> frozenset[Entity] | None:
         """All entities for which the files declared values; `None` if they were invalid, or there were none."""
         return load_declared(self.declared_addresses, (item.entity for item in self.results))
-
-
-def _all_hold(results: Iterable[EntityResult]) -> bool:
-    return all(item.result.holds for item in results)
 
 
 def counted_results(results: Iterable[EntityResult]) -> dict[Result, int]:

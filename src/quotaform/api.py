@@ -122,7 +122,7 @@ def plan_clusters(
 
         return plan_revert(request, clock=clock, progress=progress, connect=connect)
     if engine is not None:
-        from quotaform.fleet.plan import plan as plan_on_spark
+        from quotaform.fleet.run import plan as plan_on_spark
 
         return iter(plan_on_spark(request, session=engine, clock=clock, progress=progress, warn=warn))
     from quotaform.plan.run import plan
@@ -183,7 +183,7 @@ def compare_clusters(
 
     if engine is None:
         return check_drift(request, clock=clock, progress=progress, connect=connect)
-    from quotaform.fleet.plan import plan as plan_on_spark
+    from quotaform.fleet.run import plan as plan_on_spark
 
     return iter([*check_drift(request, plan_on_spark, session=engine, clock=clock, progress=progress)])
 
@@ -315,7 +315,7 @@ def apply_clusters(
     if engine is None:
         yield from apply_plans(repository, plans, connect=connect, **options)
         return
-    from quotaform.fleet.apply import apply_plans as apply_on_spark
+    from quotaform.fleet.run import apply_plans as apply_on_spark
 
     yield from apply_on_spark(repository, plans, session=engine, **options)
 
@@ -385,7 +385,7 @@ def snapshot(
     require_engine(engine)
     chosen = choose_clusters(repository, clusters)
     if engine is not None:
-        from quotaform.fleet.data_source import take_snapshots
+        from quotaform.fleet.run import take_snapshots
 
         taken = take_snapshots(chosen, session=engine, clock=clock, progress=progress)
         return (outcome.map(loaded) for outcome in taken)

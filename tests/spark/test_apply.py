@@ -15,9 +15,9 @@ import pytest
 
 from quotaform.api import apply
 from quotaform.apply.audit import Applier
-from quotaform.fleet.apply import ApplyWork, Done, PlanToApply
 from quotaform.fleet.job import Bundle
 from quotaform.fleet.options import LOCAL_SESSION
+from quotaform.fleet.run import ApplyWork, Done, PlanToApply
 from quotaform.model.entity import Entity
 from quotaform.model.errors import PlanIdError
 from quotaform.plan.receipt_file import load_plan_file

@@ -14,9 +14,9 @@ from quotaform import api
 from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.drift.records import dump_drift
 from quotaform.drift.run import check_drift
-from quotaform.fleet.data_source import take_snapshots as take_snapshots_on_spark
 from quotaform.fleet.options import LOCAL_SESSION
-from quotaform.fleet.plan import plan as plan_on_spark
+from quotaform.fleet.run import plan as plan_on_spark
+from quotaform.fleet.run import take_snapshots as take_snapshots_on_spark
 from quotaform.model.entity import Entity
 from quotaform.model.errors import EngineError, QuotaformError
 from quotaform.model.outcome import Kept, loaded

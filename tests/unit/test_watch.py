@@ -21,7 +21,7 @@ from quotaform.desired.loader import LoadedFiles
 from quotaform.drift import watch as watch_module
 from quotaform.drift.alert import DriftReporter
 from quotaform.drift.metric import MetricSample, MetricStore
-from quotaform.drift.watch import Watch, WatchedFiles
+from quotaform.drift.watch import Watch
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterError, InvalidFilesError
 from quotaform.model.quotas import Quotas
@@ -93,7 +93,8 @@ class World:
             prune=PruneMode.REPORT,
         )
         self.watch = Watch(
-            files=WatchedFiles(request, choose),
+            request=request,
+            choose=choose,
             reporter=DriftReporter(
                 metrics=MetricStore(lambda _: self.metrics, self.warn),
                 clock=self.clock,
@@ -199,8 +200,8 @@ def test_changed_files_are_read_again_and_unchanged_ones_are_not_parsed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(tmp_path, {"eu": SYNC})
-    parse = Mock(side_effect=WatchedFiles._parse)
-    monkeypatch.setattr(WatchedFiles, "_parse", lambda *given: parse(*given))
+    parse = Mock(side_effect=Watch._parse)
+    monkeypatch.setattr(Watch, "_parse", lambda *given: parse(*given))
     world.run(10)
     assert parse.call_count == 1
     world.write("quotas.d/all.yaml", DECLARED.replace("2", "9"))

@@ -177,22 +177,9 @@ def read_unmanaged(item: Unmanaged, baseline: DeclaredBase | None) -> Drifted | 
 _FINDINGS: Final = frozenset(
     row.id
     for row in (
-        rule.CLUSTER_ID,
-        rule.NO_MATCH,
-        rule.UNKNOWN_COMMIT,
-        rule.BASE_EMPTY,
-        rule.NO_LONGER_DECLARED,
-        rule.HISTORY_NOT_SEARCHED,
-        rule.UNKNOWN_TYPE,
-        rule.UNKNOWN_KEY,
-        rule.EMPTY_NAME,
-        rule.BAD_NAME,
-        rule.BAD_SHAPE,
-        rule.IP_NAME,
-        rule.IP_ALIAS,
-        rule.MISFIT_KEY,
-        rule.NAN_VALUE,
-        rule.INEXACT_VALUE,
+        *(rule.CLUSTER_ID, rule.NO_MATCH, rule.UNKNOWN_COMMIT, rule.BASE_EMPTY, rule.NO_LONGER_DECLARED),
+        *(rule.HISTORY_NOT_SEARCHED, rule.UNKNOWN_TYPE, rule.UNKNOWN_KEY, rule.EMPTY_NAME, rule.BAD_NAME),
+        *(rule.BAD_SHAPE, rule.IP_NAME, rule.IP_ALIAS, rule.MISFIT_KEY, rule.NAN_VALUE, rule.INEXACT_VALUE),
     )
 )
 """What a plan finds that is about the cluster and how it was compared; its guards are about an apply."""

@@ -25,7 +25,7 @@ def check_drift(
     """Compare clusters, all at a time: as plans are made, whose difference is read from the other side.
 
     `request`: what to compare; its base is the baseline. `make_each`: `quotaform.plan.run.plan`, or that of
-    `quotaform.fleet.plan`, with its `options`; the results of the latter are `Kept`.
+    `quotaform.fleet.run`, with its `options`; the results of the latter are `Kept`.
 
     Yields one outcome per cluster, in the order of the request. A cluster that could not be read is never in sync, nor
     is one whose baseline could not be.

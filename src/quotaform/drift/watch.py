@@ -53,60 +53,6 @@ class WatchedState(Struct, frozen=True, kw_only=True):
     source: Source
 
 
-class WatchedFiles:
-    """Reads the files whenever it is asked and returns the same value as long as nothing has changed."""
-
-    def __init__(self, request: PlanRequest, choose: Callable[[Config], tuple[Cluster, ...]]) -> None:
-        """Begin with what was read already.
-
-        `request` is what to compare at first. `choose` returns the clusters that are meant, of a configuration.
-        """
-        self._request = request
-        self._choose = choose
-        self._key: tuple[object, ...] | None = None
-        self._files: LoadedFiles | None = None
-        self._state: WatchedState | None = None
-
-    def load(self, today: date) -> WatchedState:
-        """Return the files as they are.
-
-        Raises `QuotaformError` if quotaform.yaml is invalid, or the baseline cannot be read.
-        """
-        repository = self._request.repository
-        config = repository.config()
-        if config != self._request.config:
-            self._request = replace(self._request, config=config, clusters=self._choose(config))
-        tree = repository.revision.read_tree(repository.directory)
-        base = self._request.base
-        roots = root_trees(repository, self._request.config)
-        key = (self._request, today, None if base is None else _base_key(repository, base), roots)
-        is_same = self._files is not None and self._files.layout.tree == tree
-        if self._state is None or not is_same or key != self._key:
-            self._state = self._parse(tree, today)
-            self._key = key
-        return self._state
-
-    def _parse(self, tree: Tree, today: date) -> WatchedState:
-        request = self._request
-        config = request.config
-        files = LoadedFiles(Layout(tree, config.clusters), config.profiles, today, config.scope, similar=self._files)
-        desired: dict[str, Desired | QuotaformError] = {}
-        for cluster in request.clusters:
-            try:
-                desired[cluster.name] = files.desired(cluster.name)
-            except QuotaformError as error:
-                # A traceback would hold on to this frame, and so to the files as they were before.
-                desired[cluster.name] = error.with_traceback(None)
-        bases = None
-        if request.base is not None:
-            found = read_chosen_base(request, request.base, today, files)
-            bases = replace(found, of=cache(found.of))
-        claims = read_claims(request.repository, config, today)
-        source = Source(PlanSource(directory=request.repository.directory.as_posix()), bases=bases, claims=claims)
-        self._files = files
-        return WatchedState(request=request, desired=desired, source=source)
-
-
 def _base_key(repository: Repository, choice: BaseChoice) -> str | None:
     """Return what changes when the baseline does; `None` when it cannot be read."""
     ref = choice.refs[0]
@@ -144,7 +90,8 @@ class ClusterWatch(Struct):
 class Watch(Struct):
     """Compares clusters until it is interrupted."""
 
-    files: WatchedFiles
+    request: PlanRequest  # What to compare; its configuration and clusters are read again
+    choose: Callable[[Config], tuple[Cluster, ...]]  # Returns the clusters that are meant, of a configuration
     reporter: DriftReporter
     connect: Connect
     clock: Clock
@@ -153,6 +100,8 @@ class Watch(Struct):
     log: Callable[[str], None]  # Called with what has happened, as a line without its time
     is_alone: bool = False  # Whether all clusters of quotaform.yaml are meant, so that metrics of others are removed
     _state: WatchedState | None = None
+    _files: LoadedFiles | None = None
+    _key: tuple[object, ...] | None = None  # What is equal as long as the files are
     _problem: str | None = None
     _metrics_problem: str | None = None
     _clusters: dict[str, ClusterWatch] = {}
@@ -224,7 +173,7 @@ class Watch(Struct):
         """Read the files; when they cannot be used, log that once: no cluster is compared with earlier ones."""
         before = self._state
         try:
-            self._state = self.files.load(today(self.clock))
+            self._state = self._load(today(self.clock))
         except QuotaformError as error:
             if str(error) != self._problem:
                 self.log(f"the files cannot be used: {_on_one_line(error)}")
@@ -248,6 +197,44 @@ class Watch(Struct):
         if self.is_alone:
             self.reporter.keep_only(names)
         return self._state
+
+    def _load(self, today: date) -> WatchedState:
+        """Return the files as they are, which is the same value as long as nothing has changed.
+
+        Raises `QuotaformError` if quotaform.yaml is invalid, or the baseline cannot be read.
+        """
+        repository = self.request.repository
+        config = repository.config()
+        if config != self.request.config:
+            self.request = replace(self.request, config=config, clusters=self.choose(config))
+        tree = repository.revision.read_tree(repository.directory)
+        base = self.request.base
+        roots = root_trees(repository, config)
+        key = (self.request, today, None if base is None else _base_key(repository, base), roots, tree)
+        if self._state is None or key != self._key:
+            self._state = self._parse(tree, today)
+            self._key = key
+        return self._state
+
+    def _parse(self, tree: Tree, today: date) -> WatchedState:
+        request = self.request
+        config = request.config
+        files = LoadedFiles(Layout(tree, config.clusters), config.profiles, today, config.scope, similar=self._files)
+        desired: dict[str, Desired | QuotaformError] = {}
+        for cluster in request.clusters:
+            try:
+                desired[cluster.name] = files.desired(cluster.name)
+            except QuotaformError as error:
+                # A traceback would hold on to this frame, and so to the files as they were before.
+                desired[cluster.name] = error.with_traceback(None)
+        bases = None
+        if request.base is not None:
+            found = read_chosen_base(request, request.base, today, files)
+            bases = replace(found, of=cache(found.of))
+        claims = read_claims(request.repository, config, today)
+        source = Source(PlanSource(directory=request.repository.directory.as_posix()), bases=bases, claims=claims)
+        self._files = files
+        return WatchedState(request=request, desired=desired, source=source)
 
     def _check(self, state: WatchedState, cluster: Cluster) -> None:
         with self._slots:

@@ -20,7 +20,7 @@ is read, and must be there. A cluster that cannot be read is a row with a `failu
 nevertheless; see `read_failure`.
 
 A task applies the rows of each cluster that it is given by `quotaform.apply.run.apply_cluster`: checked against the
-cluster, dry-run, written, read back. Attempts that Spark repeats do no harm, as `quotaform.fleet.apply` says. A cluster
+cluster, dry-run, written, read back. Attempts that Spark repeats do no harm, as `quotaform.fleet.run` says. A cluster
 that fails keeps no other from being written. What was done is on record in receipts, which each task writes at once.
 
 Guards are not checked: the rows are taken for those of plans that passed them. A task holds the lock of
@@ -35,7 +35,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
 from glob import glob
 from itertools import chain, islice
 from math import ceil
@@ -57,8 +56,7 @@ from quotaform.apply.ledger import ClusterPlan, ReceiptKeeper, cluster_lock
 from quotaform.apply.run import apply_cluster
 from quotaform.cluster.snapshot import read_snapshot
 from quotaform.desired.config import Cluster
-from quotaform.fleet.job import DriverContext, opened_bundle, work_on
-from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
+from quotaform.fleet.job import DriverContext
 from quotaform.fleet.table import make_table, row_batch
 from quotaform.model import errors
 from quotaform.model.alteration import apply_ops
@@ -66,8 +64,7 @@ from quotaform.model.entity import Entity, spell_name
 from quotaform.model.errors import ClusterError, ExitCode, InvalidFilesError, PartialError, QuotaformError, UsageError
 from quotaform.model.finding import Location
 from quotaform.model.moment import read_moment
-from quotaform.model.outcome import ClusterOutcome, Kept, Progress, no_progress
-from quotaform.model.quotas import Change, Quotas, Snapshot, SnapshotFile, same_value
+from quotaform.model.quotas import Change, Quotas, SnapshotFile, same_value
 from quotaform.model.rule import SNAPSHOT
 from quotaform.model.text import listed, quote
 from quotaform.plan.check.saved import entity_problem, value_problem
@@ -78,9 +75,8 @@ from quotaform.plan.receipt_file import receipt_name
 from quotaform.repository.gateway import open_gateway, open_pinned_gateway
 from quotaform.repository.repository import Repository, Target
 from quotaform.repository.revision import CONFIG_NAME
-from quotaform.repository.run import snapshot_of
 from quotaform.resolve.spark_quotas import ENTITY, FAILURE, QUOTAS, struct
-from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
+from quotaform.system.clock import SYSTEM_CLOCK, timestamp
 
 if TYPE_CHECKING:
     import pyarrow
@@ -196,26 +192,6 @@ def read_snapshots(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
 
     files = make_table(spark, StructType([SNAPSHOTS["file"]]), ((path,) for path in paths))
     return files.repartition(ceil(len(paths) / _FILES_IN_TASK)).mapInArrow(read, SNAPSHOTS).select(*SNAPSHOTS.names)
-
-
-def take_snapshots(
-    clusters: Sequence[Cluster],
-    *,
-    session: SessionOptions = LOCAL_SESSION,
-    clock: Clock = SYSTEM_CLOCK,
-    progress: Progress = no_progress,
-) -> list[ClusterOutcome[Kept[Snapshot]]]:
-    """Read everything that clusters hold on Spark; see `quotaform.api.snapshot`.
-
-    Raises `EngineError` if Spark is missing, does not start or failed.
-    """
-    with opened_bundle(session, progress) as (spark, bundle):
-        return work_on(spark, bundle, partial(_snapshot, clock), clusters, "Reading", progress)
-
-
-def _snapshot(clock: Clock, cluster: Cluster) -> Snapshot:
-    with open_pinned_gateway(cluster) as gateway:
-        return snapshot_of(cluster, gateway, clock=clock)
 
 
 def find_snapshots(names: Sequence[str]) -> list[str]:

@@ -129,10 +129,8 @@ _EXECUTOR_PATIENCE: Final = 120.0
 """How many seconds a standalone cluster has to start an executor."""
 _CONTAINER_PATIENCE: Final = 900.0
 """How many seconds YARN and Kubernetes have, which may add a machine first."""
-_POLL: Final = 0.1
 _EXECUTOR: Final = {"memory": "1g", "cores": "1"}
 """What Spark asks for by default."""
-_PYTHON_SETTING: Final = "spark.pyspark.python"
 TABLE_CONFIG: Final = {
     # Plain readers know no INT96, and it has no statistics by which files could be skipped.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -218,6 +216,16 @@ def _start(master: Master, conf: Mapping[str, str], output: IO[str], tables: Pat
         # With a scheme: the default file system may be another one.
         settings["spark.sql.warehouse.dir"] = tables.as_uri()
     config = SparkConf().setAll(list((settings | dict(conf)).items()))
+    # Another Spark that is installed here would be of another version.
+    variables = {"SPARK_HOME": str(Path(pyspark.__file__).parent), "PYSPARK_DRIVER_PYTHON": sys.executable}
+    if master.is_local:
+        # The workers must have the packages that this process has. They are started in the current folder, which may
+        # contain an untrusted pyspark.py.
+        variables |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": _LOOPBACK, "PYTHONSAFEPATH": "1"}
+    elif python := conf.get("spark.pyspark.python"):
+        variables["PYSPARK_PYTHON"] = python
+    elif master.is_here:
+        variables["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON") or sys.executable
     begun: list[Popen[bytes]] = []
 
     def begin(*arguments: Any, **options: Any) -> Popen[bytes]:
@@ -226,8 +234,7 @@ def _start(master: Master, conf: Mapping[str, str], output: IO[str], tables: Pat
 
     java_gateway.Popen = begin  # type: ignore[attr-defined, assignment]
     try:
-        # Another Spark that is installed here would be of another version.
-        with environment({"SPARK_HOME": str(Path(pyspark.__file__).parent), **_variables(master, conf)}):
+        with environment(variables):
             # The Java process of an earlier session is used again.
             gateway = SparkContext._gateway or java_gateway.launch_gateway(  # type: ignore[no-untyped-call]
                 config, {"stdout": output, "stderr": output}
@@ -286,24 +293,7 @@ def _require_executor(master: Master, session: SparkSession, output: IO[str]) ->
                 f"{memory} of memory and {cores} core(s) free; wait, or ask for less with "
                 f"{option_of('spark_conf')} spark.executor.memory=512m."
             )
-        sleep(_POLL)
-
-
-def _variables(master: Master, conf: Mapping[str, str]) -> dict[str, str | None]:
-    """Return the environment in which Spark is started: which Python the executors run, and where they listen."""
-    variables: dict[str, str | None] = {"PYSPARK_DRIVER_PYTHON": sys.executable}
-    if master.is_local:
-        # The workers must have the packages that this process has. They are started in the current folder, which may
-        # contain an untrusted pyspark.py.
-        return variables | {
-            "PYSPARK_PYTHON": sys.executable,
-            "SPARK_LOCAL_IP": _LOOPBACK,
-            "PYTHONSAFEPATH": "1",
-        }
-    python = conf.get(_PYTHON_SETTING)
-    if python is None and master.is_here:
-        python = os.environ.get("PYSPARK_PYTHON") or sys.executable
-    return variables if python is None else variables | {"PYSPARK_PYTHON": python}
+        sleep(0.1)
 
 
 def _require_answer(master: Master) -> None:

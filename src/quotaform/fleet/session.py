@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from importlib.util import find_spec
-from re import compile as regex
+from re import findall
 from typing import TYPE_CHECKING, Any, Final
 from warnings import catch_warnings, filterwarnings
 
@@ -35,15 +35,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-_NUMBER: Final = regex(r"\d+").findall
 _PATIENCE: Final = 10.0
 """How many seconds a server has to accept a connection."""
-_MOST_RETRIES: Final = 6
-"""How often a request to a server that is gone is repeated, over half a minute; by default it takes ten minutes."""
-_LONGEST_WAIT: Final = 15_000
-"""The longest time in milliseconds between two such requests."""
-_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
-"""The variable by which the functions of PySpark know which kind of column to make."""
 _MOST_CLUSTERS: Final = 400
 """As many clusters as are planned in this process. Of 2,000 quotas each, so many take as long on Spark with two cores
 (bench/README.md); with eight, half as long."""
@@ -67,7 +60,8 @@ def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSe
     from pyspark.sql.connect.client.retries import DefaultPolicy
     from pyspark.sql.connect.session import SparkSession
 
-    with environment({_MODE: "1"}), catch_warnings(), ExitStack() as stack:
+    # By this variable, the functions of PySpark know which kind of column to make.
+    with environment({"SPARK_CONNECT_MODE_ENABLED": "1"}), catch_warnings(), ExitStack() as stack:
         # It repeats the error of the request.
         filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")
         # Of windows over a row per series; a session of one's own only logs it.
@@ -76,7 +70,8 @@ def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSe
         with held_signals():
             own: Any = SparkSession.builder.config("spark.remote", remote.url).create()
             stack.callback(own.stop)
-        own.client.set_retry_policies([DefaultPolicy(max_retries=_MOST_RETRIES, max_backoff=_LONGEST_WAIT)])
+        # A server that is gone is asked again for half a minute, and not for ten; the wait is in milliseconds.
+        own.client.set_retry_policies([DefaultPolicy(max_retries=6, max_backoff=15_000)])
         if not is_compatible(__version__, own.version):
             raise EngineError(
                 f"The Spark Connect server {inert(remote.shown)} runs Spark {inert(own.version)}, and pyspark here is "
@@ -123,7 +118,7 @@ def is_compatible(client: str, server: str) -> bool:
     >>> is_compatible("4.2.0", "5.0.0"), is_compatible("4.2.0", "unknown")
     (False, False)
     """
-    own, found = ([int(number) for number in _NUMBER(version)[:2]] for version in (client, server))
+    own, found = ([int(number) for number in findall(r"\d+", version)[:2]] for version in (client, server))
     return own[:1] == found[:1] and own <= found
 
 

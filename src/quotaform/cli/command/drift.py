@@ -272,7 +272,7 @@ def watch_drift(
     from random import SystemRandom
 
     from quotaform.drift.server import MetricsServer
-    from quotaform.drift.watch import Watch, WatchedFiles
+    from quotaform.drift.watch import Watch
     from quotaform.repository.gateway import open_gateway
     from quotaform.system.clock import SYSTEM_CLOCK, timestamp
 
@@ -281,7 +281,8 @@ def watch_drift(
 
     names = [cluster.name for cluster in request.clusters]
     watch = Watch(
-        files=WatchedFiles(request, lambda config: target.choose(request.repository, config)),
+        request=request,
+        choose=lambda config: target.choose(request.repository, config),
         reporter=alerting.reporter(names, lambda warning: log(f"Warning: {warning}")),
         connect=open_gateway,
         clock=SYSTEM_CLOCK,

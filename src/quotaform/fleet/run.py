@@ -1,16 +1,18 @@
-"""Applying plans on Spark: `quotaform.apply.run.apply_cluster`, a cluster in each task.
+"""Planning, comparing, reading and applying clusters on Spark, a cluster in each task.
 
-Spark may run a task more than once: again, when its executor or its Python process was lost; twice at a time, when it
-is slow and speculation is on; and a task that Spark has given up may still be running. None of that does harm:
+The driver reads the files, and lists of commits, into a `Bundle`; an executor parses the files of the cluster that it
+plans, and those that all clusters have in common once.
+
+Spark may run a task that applies a plan more than once: again, when its executor or its Python process was lost; twice
+at a time, when it is slow and speculation is on; and one that Spark has given up may still be running. It does no harm:
 
 * Every attempt reads the entities of the plan first. One that holds the planned values already counts as
   `already-applied`, and nothing is sent for it. One that holds neither those nor what was there before the plan ends
   the attempt before anything is written.
 * An alteration sets values and does not add to them, so that two attempts at the same time leave what one leaves.
 
-What remains is what remains of every apply: a change by somebody else between the last read of an attempt and its
-write is overwritten. An attempt that Spark has given up on and that stalls between the two can still overwrite a newer
-value.
+As with every apply, a change by somebody else between the last read of an attempt and its write is overwritten. An
+attempt that Spark has given up on and that stalls between the two can still overwrite a newer value.
 
 What was done is recorded as far as possible, even if a task or the driver dies. A task writes its receipts at once
 where it sees the driver's folders, which are those of this machine; elsewhere the driver writes them as soon as the
@@ -24,29 +26,164 @@ import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from quotaform.apply.audit import Applier, AuditFile
 from quotaform.apply.ledger import Applied, ClusterPlan, Ledger, ReceiptKeeper, show_nothing
 from quotaform.apply.run import apply_cluster, require_applyable, require_plan_id
-from quotaform.fleet.job import Bundle, ShippedJob, opened_bundle, run_job, ship_job
+from quotaform.desired.loader import LoadedFiles
+from quotaform.fleet.job import (
+    Bundle,
+    ShippedJob,
+    in_few_tasks,
+    opened_bundle,
+    repeatable_rows,
+    run_job,
+    ship_job,
+    work_on,
+)
 from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
+from quotaform.fleet.principals import load_principals
 from quotaform.fleet.session import spark_session
+from quotaform.fleet.table import located
 from quotaform.model.errors import ApplyLostError, ClusterError, EngineError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, loaded, no_progress
+from quotaform.model.quotas import Snapshot
+from quotaform.plan.blast_radius import BlastRadius, RadiusTally, changed_values
 from quotaform.plan.digest import ClusterDigest, FleetStatus
 from quotaform.plan.plan import Plan
+from quotaform.plan.principals import PrincipalList
 from quotaform.plan.receipt import Receipt
+from quotaform.plan.run import MakeOfCluster, PlanRequest, plan_cluster, read_plan_source, with_same_clusters
+from quotaform.plan.source import Source
+from quotaform.plan.spark import blast_radius, changed_cluster, distinct_principals, tallies
+from quotaform.repository.gateway import open_gateway, open_pinned_gateway
 from quotaform.repository.repository import Repository
+from quotaform.repository.run import snapshot_of
 from quotaform.resolve.spark import packed, unpacked
-from quotaform.system.clock import SYSTEM_CLOCK, Clock
+from quotaform.resolve.spark_quotas import CLUSTER
+from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.system.process import held_signals
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from quotaform.desired.config import Cluster
+
+
+class PlanWork(Struct, frozen=True, kw_only=True):
+    """Plans a cluster, or compares it, as `make` says."""
+
+    request: PlanRequest
+    files: LoadedFiles
+    source: Source  # Where they came from, and what the base declares
+    clock: Clock
+    make: MakeOfCluster
+
+    def __call__(self, cluster: Cluster) -> Any:
+        """Return what is made of a cluster, and release the files that only it has."""
+        try:
+            desired = self.files.desired(cluster.name, self.request.policies.problems)
+            with open_gateway(cluster) as gateway:
+                return self.make(self.request, cluster, gateway, desired, self.source, clock=self.clock)
+        finally:
+            self.files.release(cluster.name)
+            if self.source.bases is not None:
+                self.source.bases.release(cluster.name)
+
+
+def plan(
+    request: PlanRequest,
+    *,
+    session: SessionOptions = LOCAL_SESSION,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+    warn: Callable[[str], None] = lambda _: None,
+    make: MakeOfCluster = plan_cluster,
+) -> list[ClusterOutcome[Any]]:
+    """Plan clusters on Spark, or do as `make` does with each of them; see `quotaform.plan.run.plan`.
+
+    `warn` is called with what is odd about a table of principals. Raises `EngineError`, `InvalidFilesError` or
+    `BaseError`.
+    """
+    with opened_bundle(session, progress) as (spark, bundle):
+        progress("Reading files", 0, 0)
+        repository = structs.replace(request.repository, keep=bundle.keep)
+        files = repository.load(request.config, today(clock), may_be_empty=request.is_guarded)
+        source = read_plan_source(structs.replace(request, repository=repository), files, clock)
+        work = PlanWork(request=request, files=files, source=source, clock=clock, make=make)
+        listed, read = request.principals, None
+        if listed is not None and listed.table is not None:
+            progress("Reading principals", 0, 0)
+            read = load_principals(spark, listed.table, warn)
+        what = "Planning" if make is plan_cluster else "Comparing"
+        outcomes = work_on(spark, bundle, work, request.clusters, what, progress)
+        if listed is not None and read is not None:
+            progress("Resolving principals before and after the plans", 0, 0)
+            principals, clients, ips = read
+            outcomes = _with_radii(outcomes, listed, principals, clients + ips)
+        return list(with_same_clusters(outcomes)) if request.is_guarded else outcomes
+
+
+def _with_radii(
+    outcomes: Sequence[ClusterOutcome[Kept[Plan]]], listed: PrincipalList, read: DataFrame, count: int
+) -> list[ClusterOutcome[Kept[Plan]]]:
+    """Return plans with whose limits they change, of a table of principals of which no process has all rows."""
+    names = [outcome.cluster for outcome in outcomes]
+    # One plan at a time is in memory.
+    changed: dict[str | None, bytes] = {}
+    for outcome in outcomes:
+        if outcome.error is None and (kept := outcome.require()).digest.row.differences:
+            made = kept.load()
+            changed[outcome.cluster] = changed_cluster(made.actual or {}, changed_values(made.changes))
+    distinct = in_few_tasks(distinct_principals(read), count)
+    with repeatable_rows(distinct) as principals:
+        if listed.folder is not None:
+            blast_radius(principals, changed).write.parquet(located(listed.folder))
+        found, totals = tallies(principals, changed), dict.fromkeys(names, 0)
+        if CLUSTER in principals.columns:
+            totals |= {row[CLUSTER]: row["count"] for row in principals.groupBy(CLUSTER).count().collect()}
+        else:
+            totals = dict.fromkeys(names, principals.count())
+    radii = {
+        name: found.get(name, RadiusTally()).radius(listed.table or "", totals[name], listed.folder) for name in names
+    }
+    return [_with_radius(outcome, radii[outcome.cluster]) for outcome in outcomes]
+
+
+def _with_radius(outcome: ClusterOutcome[Kept[Plan]], radius: BlastRadius) -> ClusterOutcome[Kept[Plan]]:
+    """Add what was found to a plan, and its counts to the numbers of it."""
+
+    def completed(made: Kept[Plan]) -> Kept[Plan]:
+        row = structs.replace(made.digest.row, blast_radius=radius.without_changes())
+        digest = structs.replace(made.digest, row=row)
+        return Kept(digest, lambda: replace(made.load(), actual=None, blast_radius=radius))
+
+    return outcome.map(completed)
+
+
+def take_snapshots(
+    clusters: Sequence[Cluster],
+    *,
+    session: SessionOptions = LOCAL_SESSION,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+) -> list[ClusterOutcome[Kept[Snapshot]]]:
+    """Read everything that clusters hold on Spark; see `quotaform.api.snapshot`.
+
+    Raises `EngineError` if Spark is missing, does not start or failed.
+    """
+    with opened_bundle(session, progress) as (spark, bundle):
+        return work_on(spark, bundle, partial(_snapshot, clock), clusters, "Reading", progress)
+
+
+def _snapshot(clock: Clock, cluster: Cluster) -> Snapshot:
+    with open_pinned_gateway(cluster) as gateway:
+        return snapshot_of(cluster, gateway, clock=clock)
 
 
 class PlanToApply(Struct, frozen=True, kw_only=True):

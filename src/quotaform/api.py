@@ -15,7 +15,7 @@ What cannot be done for any cluster is raised by the call itself: a `UsageError`
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from datetime import timedelta
 from functools import partial
 from os import PathLike
@@ -328,18 +328,6 @@ def require_engine(engine: SessionOptions | None) -> None:
         require_installed(engine)
 
 
-@contextmanager
-def engine_started(engine: SessionOptions | None, progress: Progress) -> Iterator[SessionOptions | None]:
-    """Start an engine for several use cases, and yield what they take for it."""
-    if engine is None:
-        yield None
-        return
-    from quotaform.fleet.session import spark_session
-
-    with spark_session(engine, progress):
-        yield replace(engine, master=None, remote=None, conf={})
-
-
 def validate(*repositories: Repository, clusters: Sequence[str] = (), clock: Clock = SYSTEM_CLOCK) -> Validation:
     """Check the files of quota repositories offline; two of them may not declare an entity for the same cluster.
 
@@ -555,7 +543,9 @@ def make_request(
     selection = make_selection(select, exclude)
     config = repository.config() if config is None else config
     allowances = read_allowances(allow) if allow else ()
-    mode = None if prune is None else _prune_mode(prune)
+    if prune not in (None, *PruneMode):
+        raise ArgumentError("{prune}: {} is none of {}", repr(prune), ", ".join(PruneMode))
+    mode = None if prune is None else PruneMode(prune)
     if mode is not None:
         repository.require_prunable(config, mode)
     return PlanRequest(
@@ -572,10 +562,3 @@ def make_request(
         approvals=repository.approvals(today(clock)) if is_guarded else (),
         is_guarded=is_guarded,
     )
-
-
-def _prune_mode(text: str) -> PruneMode:
-    try:
-        return PruneMode(text)
-    except ValueError:
-        raise ArgumentError("{prune}: {} is none of {}", repr(text), ", ".join(PruneMode)) from None

@@ -135,9 +135,9 @@ def test_what_is_missing_is_asked_for_on_a_terminal(offline: Repository, cluster
             ("Bootstrap servers [localhost:9092]: ", f"{sandbox.bootstrap_servers}\n"),
             ("Client properties file (if it needs one): ", "\n"),
             ("Import its quotas (yes or no) [yes]: ", "perhaps\n"),
-            ("Please answer yes or no.", ""),
+            ("unknown answer 'perhaps'; choose yes, no, y or n", ""),
             ("Import its quotas (yes or no) [yes]: ", "\n"),
-            ("CI system (github, gitlab or none) [none]: ", "gitl\n"),
+            ("CI system (github, gitlab or none) [none]: ", "gitlab\n"),
         ],
         hides_answers=False,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from functools import partial
 from re import compile as regex
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -205,8 +205,10 @@ _PROPERTY_PIECES: Final = regex(r'(?:[^,"]|"(?:[^"\\]|\\.)*"|")+').findall
 _PROPERTY_NAME: Final = regex(r"[A-Za-z][A-Za-z0-9._-]*").fullmatch
 
 
-def _items(option: str, lists: Iterable[str], problem: str, *, is_pair: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield what is listed: names, each with its value in a pair."""
+def _items(
+    option: str, lists: Iterable[str], taken: Container[str], problem: str, *, is_pair: bool = False, hint: str = ""
+) -> Iterator[tuple[str, str]]:
+    """Yield what is listed: names, each with its value in a pair; none may be taken already."""
     for text in lists:
         for piece in text.split(","):
             if not piece:
@@ -214,7 +216,9 @@ def _items(option: str, lists: Iterable[str], problem: str, *, is_pair: bool = F
             name, separator, value = piece.partition("=")
             if not name or bool(separator) is not is_pair:
                 raise UsageError(f"{option}: {quote(piece)} {problem}")
-            yield desanitize(name), value
+            if (name := desanitize(name)) in taken:
+                raise UsageError(f"{option}: {quote(name)} is given twice{hint}")
+            yield name, value
 
 
 def read_parts(names: Iterable[str], defaults: Iterable[str]) -> dict[str, str | None]:
@@ -226,21 +230,17 @@ def read_parts(names: Iterable[str], defaults: Iterable[str]) -> dict[str, str |
     Raises `UsageError` if a piece is no pair, or a type comes twice.
     """
     parts: dict[str, str | None] = {}
-
-    def put(option: str, entity_type: str, name: str | None) -> None:
-        if entity_type in parts:
-            raise UsageError(f"{option}: the entity type {quote(entity_type)} is given twice. {COMMA}")
-        parts[entity_type] = name
-
-    for entity_type, name in _items("--names", names, f"is not type=name. {COMMA}", is_pair=True):
+    hint = f". {COMMA}"
+    for entity_type, name in _items("--names", names, parts, f"is not type=name{hint}", is_pair=True, hint=hint):
         if name == DEFAULT_WORD:
             raise UsageError(
                 f"--names: for the default write --defaults={entity_type}; a literal name {DEFAULT_WORD} is "
                 f"written {sanitize(name)}"
             )
-        put("--names", entity_type, desanitize(name))
-    for entity_type, _ in _items("--defaults", defaults, "is not an entity type; names go into --names"):
-        put("--defaults", entity_type, None)
+        parts[entity_type] = desanitize(name)
+    problem = "is not an entity type; names go into --names"
+    for entity_type, _ in _items("--defaults", defaults, parts, problem, hint=hint):
+        parts[entity_type] = None
     return parts
 
 
@@ -255,19 +255,13 @@ def read_ops(added: Iterable[str], deleted: Iterable[str]) -> dict[str, float | 
     Raises `UsageError` if a piece is no pair, a value no finite number, or a key comes twice.
     """
     ops: dict[str, float | None] = {}
-
-    def put(option: str, key: str, value: float | None) -> None:
-        if key in ops:
-            raise UsageError(f"{option}: {quote(key)} is given twice")
-        ops[key] = value
-
-    for key, text in _items("--add", added, "is not key=value", is_pair=True):
+    for key, text in _items("--add", added, ops, "is not key=value", is_pair=True):
         try:
-            put("--add", key, parse_number(text))
+            ops[key] = parse_number(text)
         except ValueError as error:
             raise UsageError(f"--add: {error} (quotaform alter takes units, too)") from error
-    for key, _ in _items("--delete", deleted, "is not the name of a quota key; leave the value out"):
-        put("--delete", key, None)
+    for key, _ in _items("--delete", deleted, ops, "is not the name of a quota key; leave the value out"):
+        ops[key] = None
     return ops
 
 

@@ -232,7 +232,7 @@ class Console:
     @property
     def is_lost(self) -> bool:
         """Whether results cannot be written; commands go on, and `quotaform.cli.main` reports it at the end."""
-        return isinstance(sys.stdout, GuardedStream) and sys.stdout.loss is not None
+        return isinstance(sys.stdout, GuardedStream) and sys.stdout.problem is not None
 
     @staticmethod
     def keep_code() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from re import compile as regex
+from re import findall
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from quotaform.cli.ci import Ci
@@ -45,8 +45,6 @@ _LONGEST_NAME: Final = 100
 PLACEHOLDER: Final = "{cluster}"
 """Stands for the name of the cluster in a path."""
 
-_BRACED: Final = regex(r"{[^{}]*}").findall
-
 _FLEET: Final = "fleet-report"
 
 
@@ -63,7 +61,7 @@ def cluster_paths(option: str, path: str | Path, clusters: Sequence[str], *, exa
             f"several clusters ({listed(clusters)}) need one file each; "
             f"write {PLACEHOLDER} in {option}, as in {option} '{example}'"
         )
-    for word in _BRACED(str(path)):
+    for word in findall(r"{[^{}]*}", str(path)):
         if word != PLACEHOLDER and nearest(word, [PLACEHOLDER]) is not None:
             raise UsageError(f"{option}: {inert(word)} stands for nothing; did you mean {PLACEHOLDER}?")
     paths = {name: Path(str(path).replace(PLACEHOLDER, file_name(name))) for name in clusters}
@@ -140,10 +138,9 @@ class Results:
         share one file, and `QuotaformError` if a folder that is named after the clusters cannot be written to.
         """
         if len(clusters) > 1 and self.format_name in ONE_DOCUMENT:
-            many = f"write a file for each, as in --out '{self.format_name}={PLACEHOLDER}.json'"
-            if self._subject not in REPORTED:
-                many = "choose one with --cluster, or use --format json"
-            raise UsageError(f"--format {self.format_name} prints one cluster; {many}")
+            raise UsageError(
+                f"--format {self.format_name} prints one cluster; choose one with --cluster, or use --format json"
+            )
         self._files += others
         for text in self._out:
             format_name, path = read_output(self._subject, text)

@@ -6,7 +6,7 @@ Each result has a fingerprint that stays the same when lines move, so that an al
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from json import dumps
 from typing import Any, Final
@@ -54,30 +54,26 @@ _PLURALS: Final = {"error": "errors", "warning": "warnings", "notice": "notes"}
 
 def render_github(problems: Problems, *, place: Place = unchanged_place) -> str:
     """Return findings as annotations, one per line."""
-    return "".join(_annotations(problems.findings, place))
+    by_type: dict[str, list[Finding]] = {name: [] for name in _TYPES.values()}
+    for finding in problems.findings:
+        by_type["error" if finding.blocking else _TYPES[finding.severity]].append(finding)
+    commands = []
+    for name, some in by_type.items():
+        shown = some if len(some) <= MOST_OF_A_TYPE else some[: MOST_OF_A_TYPE - 1]
+        for finding in shown:
+            file, line, column = _placed(finding, place)
+            where = {"file": file or "", "line": str(line or ""), "col": str(column or "")}
+            properties = {key: value for key, value in where.items() if value}
+            commands.append(_command(name, properties | {"title": f"quotaform: {finding.rule}"}, about(finding)))
+        if len(some) > len(shown):
+            more = f"and {len(some) - len(shown):,} more {_PLURALS[name]}, see the output of this step"
+            commands.append(_command(name, {"title": "quotaform"}, more))
+    return "".join(commands)
 
 
 def render_failure_github(cluster: str, error: QuotaformError) -> str:
     """Return the annotation of a cluster for which nothing could be made."""
     return _command("error", {"title": f"quotaform: {cluster}"}, error.text_of(cluster))
-
-
-def _annotations(findings: Iterable[Finding], place: Place) -> Iterator[str]:
-    by_type: dict[str, list[Finding]] = {name: [] for name in _TYPES.values()}
-    for finding in findings:
-        by_type["error" if finding.blocking else _TYPES[finding.severity]].append(finding)
-    for name, some in by_type.items():
-        shown = some if len(some) <= MOST_OF_A_TYPE else some[: MOST_OF_A_TYPE - 1]
-        yield from (_command(name, _properties(finding, place), about(finding)) for finding in shown)
-        if len(some) > len(shown):
-            more = f"and {len(some) - len(shown):,} more {_PLURALS[name]}, see the output of this step"
-            yield _command(name, {"title": "quotaform"}, more)
-
-
-def _properties(finding: Finding, place: Place) -> dict[str, str]:
-    file, line, column = _placed(finding, place)
-    where = {"file": file or "", "line": str(line or ""), "col": str(column or "")}
-    return {name: value for name, value in where.items() if value} | {"title": f"quotaform: {finding.rule}"}
 
 
 def _command(name: str, properties: dict[str, str], message: str) -> str:
@@ -86,17 +82,13 @@ def _command(name: str, properties: dict[str, str], message: str) -> str:
     >>> _command("error", {"file": "a,b:c.yaml"}, "100 %\n::error::x")
     '::error file=a%2Cb%3Ac.yaml::100 %25%0A::error::x\n'
     """
-    written = ",".join(f"{key}={_escape_property(value)}" for key, value in properties.items())
+    escaped = {key: _escape(value).replace(":", "%3A").replace(",", "%2C") for key, value in properties.items()}
+    written = ",".join(f"{key}={value}" for key, value in escaped.items())
     return f"::{name} {written}::{_escape(message)}\n"
 
 
 def _escape(text: str) -> str:
-    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return printable(escaped)
-
-
-def _escape_property(text: str) -> str:
-    return _escape(text).replace(":", "%3A").replace(",", "%2C")
+    return printable(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
 
 
 MOST_RESULTS: Final = 5_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from json.encoder import encode_basestring as quoted
 from typing import Final, NamedTuple
 
@@ -31,8 +31,10 @@ class Permission(NamedTuple):
     what: str  # An option or an approval
     is_approvable: bool = False  # Whether an approval would do as well, for one entity alone
 
-    def __str__(self) -> str:
-        return f"{self.word}: {f'{APPROVAL}, or {self.what} (all)' if self.is_approvable else self.what}"
+    def text(self, spell: Callable[[str], str] = str) -> str:
+        """Return it in words."""
+        what = spell(self.what)
+        return f"{self.word}: {f'{APPROVAL}, or {what} (all)' if self.is_approvable else what}"
 
 
 class Line(NamedTuple):
@@ -175,7 +177,7 @@ def render_findings(
 
 def _text_group_lines(group: FindingGroup, width: int, style: Style, most: int) -> Iterator[str]:
     begin = f"  {style.paint(f'{group.rule:<{width}}', _COLOURS[group.severity])}  "
-    end = f"   {group.permission}" if group.permission else ""
+    end = f"   {group.permission.text()}" if group.permission else ""
     if group.has_heading:
         yield f"{begin}{group.number}{end}"
         begin, end = "    ", ""
@@ -183,14 +185,11 @@ def _text_group_lines(group: FindingGroup, width: int, style: Style, most: int) 
         if needed is not None and needed.rule != group.rule:  # It follows from what the other rule has counted.
             most = min(most, FEW)
     lines = group.lines
-    yield from (f"{begin}{_text_line(line)}{end}" for line in lines[:most])
+    for line in lines[:most]:
+        where = "".join(f"{place}: " for place in (line.location, line.address) if place)
+        yield f"{begin}{where}{line.message}{end}"
     if len(lines) > most:
         yield f"{begin}and {len(lines) - most:,} more (list: {option_of('format')} json)"
-
-
-def _text_line(line: Line) -> str:
-    where = "".join(f"{place}: " for place in (line.location, line.address) if place)
-    return f"{where}{line.message}"
 
 
 def render_removed(findings: Iterable[Finding], style: Style = PLAIN) -> Iterator[str]:
@@ -235,22 +234,18 @@ def block_lines(blocking: Sequence[Finding], heading: str, most: int) -> Iterato
     yield from (f"> {line}\n" for line in lines)
     if any(finding.allowance is not None for finding in blocking):
         yield f">\n> {_LABEL}\n"
-    yield from _approval_lines(blocking)
-    yield "\n"
-
-
-def _approval_lines(blocking: Sequence[Finding]) -> Iterator[str]:
-    """Yield what to write into approvals.yaml, unless its address is too long for a comment."""
     item = approval_item(blocking)
-    if item is not None and len(item) <= _LONGEST_ITEM:
+    if item is not None and len(item) <= _LONGEST_ITEM:  # Else its address is too long for a comment.
         yield f">\n> {words(APPROVAL_EXAMPLE)}\n>\n"
         yield from (f"> {line}\n" for line in fenced(item, "yaml").splitlines())
+    yield "\n"
 
 
 def _markdown_group_lines(group: FindingGroup, most: int) -> Iterator[str]:
     """Yield the items of a list, of which one with a heading has a list of its own."""
     lines, longest = group.lines, _LONGEST_MESSAGE if most else _SHORT_MESSAGE
-    name, end = code(group.rule, 60), _markdown_permission(group)
+    name = code(group.rule, 60)
+    end = f". {group.permission.text(_spell_remedy)}" if group.permission else ""
     if group.has_heading:
         about = f"{name} {group.number}"
         yield f"- {about}{end}" if most else f"- {about}{_places(lines)}{end}"
@@ -280,13 +275,8 @@ def _markdown_line(line: Line, longest: int, *, has_end: bool = False) -> str:
     return f"{where}{words(message if len(message) <= longest else f'{message[: longest - 1]}…')}"
 
 
-def _markdown_permission(group: FindingGroup) -> str:
-    """Return what lifted the findings of a group, or would, as a sentence behind another one."""
-    if group.permission is None:
-        return ""
-    word, what, is_approvable = group.permission
-    text = code(what) if what.startswith(option_of("allow")) else words(what)
-    return f". {word}: {f'{words(APPROVAL)}, or {text} (all)' if is_approvable else text}"
+def _spell_remedy(what: str) -> str:
+    return code(what) if what.startswith(option_of("allow")) else words(what)
 
 
 def findings_table(findings: Iterable[Finding]) -> Table:
@@ -316,26 +306,18 @@ def removed_lines(removed: Sequence[Finding], most: int) -> Iterator[str]:
 
 
 def note_lines(findings: Sequence[Finding], most: int) -> Iterator[str]:
-    """Yield findings as a list that is folded: the first ones, and how many more there are."""
-    items = note_items(findings)
-    shown = items[:most]
-    if len(items) > most:
-        shown.append(
-            f"- and {counted(len(items) - most, 'more note')}\n" if most else f"- {counted(len(items), 'note')}\n"
-        )
-    if shown:
-        yield details(f"Notes ({len(items):,})", "".join(shown))
-
-
-def note_items(findings: Iterable[Finding]) -> list[str]:
-    """Return findings as items of a list, each with the list that it may have of its own; of a rule the first few."""
+    """Yield findings as a list that is folded: the first ones, and how many more there are; of a rule the first few."""
     items: list[str] = []
     for group in grouped(findings):
         for line in _markdown_group_lines(group, FEW):
             if line.startswith("- "):
                 items.append(f"- {group.severity}: {line[2:]}\n")
-            else:
+            else:  # of the list that an item may have of its own
                 items[-1] += f"{line}\n"
         if len(group.lines) > FEW:
             items[-1] = f"{items[-1][:-1]} (list: `{option_of('format')} json`)\n"
-    return items
+    shown, left = items[:most], len(items) - most
+    if left > 0:
+        shown.append(f"- and {counted(left, 'more note')}\n" if most else f"- {counted(left, 'note')}\n")
+    if shown:
+        yield details(f"Notes ({len(items):,})", "".join(shown))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from html import escape
@@ -17,7 +17,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import printable, shorten_middle
 from quotaform.model.units import is_decimal, measuring_unit
 from quotaform.report.finding import findings_table
-from quotaform.report.report import Bar, Cell, Coloured, Number, Plot, Report, Section, Span, Table
+from quotaform.report.report import Bar, Cell, Coloured, Number, Plot, Report, Section, Table
 from quotaform.report.text import counted, short_limit_text
 
 _LONGEST: Final = 300
@@ -38,7 +38,7 @@ _TIME_STEPS: Final = (
 
 def render_html(report: Report) -> Iterator[str]:
     """Yield the page in pieces."""
-    style, script = (_asset(name) for name in ("page.css", "page.js"))
+    style, script = (files(__package__).joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
     )
@@ -65,10 +65,6 @@ def render_html(report: Report) -> Iterator[str]:
     for line in report.sentences:
         yield f"<p>{_text(line)}</p>\n"
     yield f"</main>\n<script>{script}</script>\n</body>\n</html>\n"
-
-
-def _asset(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:
@@ -158,10 +154,16 @@ def _figure(plot: Plot) -> Iterator[str]:
     def y(value: float) -> float:
         return round(_BOTTOM - value / end * (_BOTTOM - _TOP), 1)
 
+    # How marked times are drawn: their places, measured from the upper edge.
+    bands = (
+        ("band", plot.severe[1], _TOP, _BOTTOM),
+        ("severe", plot.severe[1], _BOTTOM - 6, _BOTTOM),
+        ("bounds", plot.possible[1], _BOTTOM - 12, _BOTTOM),
+    )
     shapes = [
         f'<rect class="{kind}" x="{x(span.start)}" y="{top}" width="{max(1.0, x(span.end) - x(span.start)):.1f}" '
         f'height="{bottom - top}"/>'
-        for kind, spans, top, bottom in _bands(plot)
+        for kind, spans, top, bottom in bands
         for span in spans
     ]
     for value in _round_numbers(end / size):
@@ -197,13 +199,6 @@ def _figure(plot: Plot) -> Iterator[str]:
     yield f"{''.join(shapes)}</svg>\n"
     legend = _text("; ".join(_legend(plot, unit, end)))
     yield f"<output></output>\n<figcaption>{caption}. {legend}.</figcaption>\n</figure>\n"
-
-
-def _bands(plot: Plot) -> Iterator[tuple[str, Sequence[Span], int, int]]:
-    """Yield how marked times are drawn: their place, measured from the upper edge."""
-    yield "band", plot.severe[1], _TOP, _BOTTOM
-    yield "severe", plot.severe[1], _BOTTOM - 6, _BOTTOM
-    yield "bounds", plot.possible[1], _BOTTOM - 12, _BOTTOM
 
 
 def _legend(plot: Plot, unit: str, end: float) -> Iterator[str]:

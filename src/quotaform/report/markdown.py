@@ -68,11 +68,6 @@ def words(text: str, span: Callable[[str], str] = code) -> str:
     return " ".join(_word(word, span) for word in printable(text).split(" "))
 
 
-def words_cell(text: str) -> str:
-    """Return a message as `words` does, in a table."""
-    return words(text, code_cell)
-
-
 def _word(word: str, span: Callable[[str], str]) -> str:
     if not word or (_HARMLESS(word) and not _REFERENCE(word)):
         return word
@@ -88,7 +83,7 @@ def fenced(text: str, language: str = "") -> str:
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterable[str]:
-    """Yield the lines of a table. `rows` are cells, as `code_cell` and `words_cell` make them."""
+    """Yield the lines of a table. `rows` are cells, as `code_cell` makes them, or `words` with it."""
     titles = list(header)
     yield f"| {' | '.join(titles)} |\n"
     yield f"|{' --- |' * len(titles)}\n"
@@ -228,7 +223,7 @@ def _table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> Iterato
 
 
 def _text_cell(text: str) -> str:
-    return words_cell(shortened(text))
+    return words(shortened(text), code_cell)
 
 
 def _names(found: Table) -> Iterator[str]:
@@ -244,21 +239,19 @@ def _grouped_rows(found: Table) -> Iterator[str]:
     for row in rows:
         groups.setdefault(tuple(cell for place, cell in enumerate(row) if place not in own), []).append(row)
     ordered = sorted(groups.values(), key=len, reverse=True)
-    common = [
-        [_common(cells) if place in own else cells[0] for place, cells in enumerate(zip(*group, strict=True))]
-        for group in ordered[:_MOST_GROUPS]
-    ]
-    yield from _table(columns, common)
+
+    def common(cells: Sequence[Cell]) -> Cell:
+        """Return how the cells of a group begin, and how many they are if they differ."""
+        texts = sorted({cell_text(cell) for cell in cells})
+        return cells[0] if len(texts) == 1 else f"{pattern_of(texts)} ({len(texts):,})"
+
+    yield from _table(
+        columns, [[common(cells) for cells in zip(*group, strict=True)] for group in ordered[:_MOST_GROUPS]]
+    )
     left = {row[0] for group in ordered[_MOST_GROUPS:] for row in group}
     if left:
         yield f"\nAnd {len(left):,} more:\n\n"
         yield from _counted_rows(replace(found, rows=tuple(row for row in found.rows if row[0] in left)))
-
-
-def _common(cells: Sequence[Cell]) -> Cell:
-    """Return what the cells of a group have in common: how they begin, and how many they are if they differ."""
-    texts = sorted({cell_text(cell) for cell in cells})
-    return cells[0] if len(texts) == 1 else f"{pattern_of(texts)} ({len(texts):,})"
 
 
 def _counted_rows(found: Table) -> Iterator[str]:

@@ -195,16 +195,6 @@ class Repository(Struct, frozen=True, kw_only=True):
         """
         return LoadedFiles(self.layout(config, may_be_empty=may_be_empty), config.profiles, today, config.scope)
 
-    def cluster(self, config: Config, target: Target) -> Cluster:
-        """Choose the one cluster that is meant; see `clusters`.
-
-        Raises `ClusterChoiceError` if several are, and what `clusters` raises.
-        """
-        chosen = self.clusters(config, target)
-        if len(chosen) > 1:
-            raise ClusterChoiceError([cluster.name for cluster in chosen])
-        return chosen[0]
-
     def clusters(self, config: Config, target: Target) -> tuple[Cluster, ...]:
         """Choose the clusters that are meant, and where to reach them.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, structs
 
 from quotaform.cli.console import Console
-from quotaform.cli.option.cluster import Comparison, ManyClusters, Selecting, make_request
+from quotaform.cli.option.cluster import Clusters, Comparison, Selecting, make_request
 from quotaform.cli.option.common import AllowOption, argument, flag, option, with_options
 from quotaform.cli.option.engine import Engine, job_progress
 from quotaform.cli.option.output import ReportOutput, printed, report_option
@@ -49,7 +49,7 @@ def apply(
     sources: list[Path] | None = argument(
         "PLAN.json...|DIR", "Saved plans, at most one per cluster, or a quotas directory. [default: quotas.d]"
     ),
-    target: ManyClusters,
+    target: Clusters,
     selecting: Selecting,
     comparison: Comparison,
     allow: AllowOption = None,
@@ -149,7 +149,7 @@ class ApplyRun(Struct, kw_only=True):
         """Whether stdout is for people."""
         return self.results.format_name == "text"
 
-    def apply_saved(self, files: Sequence[Path], target: ManyClusters, max_age: timedelta | None) -> int:
+    def apply_saved(self, files: Sequence[Path], target: Clusters, max_age: timedelta | None) -> int:
         """Apply plan files, and return how the process ends.
 
         Raises `UsageError` if a file is no plan, or it is not clear for which cluster it is, and what
@@ -188,7 +188,7 @@ class ApplyRun(Struct, kw_only=True):
         `takes_all` says that every cluster of quotaform.yaml is meant. Raises `UsageError` if a cluster is a snapshot,
         and what `quotaform.api.apply_clusters` raises.
         """
-        from quotaform.api import engine_started, plan_clusters
+        from quotaform.api import plan_clusters
         from quotaform.apply.ledger import ClusterPlan
 
         console = self.console
@@ -200,9 +200,14 @@ class ApplyRun(Struct, kw_only=True):
             console.warn(f"Not applied: {listed(snapshots)}, as a snapshot can only be planned")
         request = structs.replace(request, clusters=tuple(clusters.values()))
         with self.results.covering(list(clusters)):
-            session = self.engine.place(console, len(clusters), self.repository.quota_bytes)
-            progress = job_progress(console, "Planning", len(clusters), session)
-            with engine_started(session, progress) as session:
+            session, progress = self.engine.start(console, "Planning", len(clusters), self.repository.quota_bytes)
+            with ExitStack() as stack:
+                if session is not None:
+                    from quotaform.fleet.session import spark_session
+
+                    # One session plans and applies.
+                    stack.enter_context(spark_session(session, progress))
+                    session = structs.replace(session, master=None, remote=None, conf={})
                 outcomes = tuple(plan_clusters(request, engine=session, progress=progress))
                 self.results.require_selected(request.selection, digests(outcomes))
                 if len(outcomes) == 1:

@@ -8,9 +8,9 @@ from shlex import quote as quote_for_shell
 from typing import TYPE_CHECKING, Final
 
 from quotaform.cli.console import require_confirmed, write_file
-from quotaform.cli.option.cluster import ManyClusters, OneCluster
+from quotaform.cli.option.cluster import ONE_CLUSTER, Clusters
 from quotaform.cli.option.common import ApproveOption, SnapshotOption, flag, option, with_options
-from quotaform.cli.option.engine import Engine, job_progress
+from quotaform.cli.option.engine import Engine
 from quotaform.cli.option.entity import (
     EntityArgument,
     Filters,
@@ -44,7 +44,7 @@ def describe(
     quota_type: list[str] | None = option(
         "--quota-type KEY", "Only this quota key, and entities that have it. Repeatable.", complete=complete_quota_key
     ),
-    target: ManyClusters,
+    target: Clusters,
     snapshot: SnapshotOption = None,
     output: Output = printed("describe"),
 ) -> int:
@@ -134,7 +134,7 @@ def alter(
         "--delete KEY,...", "Quota keys to remove. Repeatable.", complete=complete_quota_keys
     ),
     validate_only: bool = flag("--validate-only", "Validate on the broker and show the result; change nothing."),
-    target: OneCluster,
+    target: Clusters = ONE_CLUSTER,
     auto_approve: ApproveOption = False,
     output: Output = printed("alter"),
 ) -> int:
@@ -161,7 +161,7 @@ def alter(
     if not entity.parts:
         raise UsageError("no entity is given; write its address, as in user=alice or 'user=<default>'")
     ops = read_ops(entity, add or (), delete or ())
-    chosen = target.choose()
+    chosen = target.choose_one()
     if chosen.snapshot is not None:
         raise UsageError(f"cluster {chosen.name} is a snapshot file, which cannot be altered")
     reading = f"Reading quotas of {spell_name(chosen.label)}"
@@ -241,7 +241,7 @@ def _read_value(entity: Entity, name: str, text: str) -> float:
 @with_options
 def snapshot(
     *,
-    target: ManyClusters,
+    target: Clusters,
     path: Path | None = option(
         "--output -o FILE", "Path of the file; {cluster} stands for the cluster name. [default: stdout]"
     ),
@@ -266,8 +266,7 @@ def snapshot(
     clusters = target.choose(repository)
     names = [cluster.name for cluster in clusters]
     paths = cluster_paths("--output", path or "", names, example="snapshots/{cluster}.json")
-    session = engine.place(console, len(clusters))
-    progress = job_progress(console, "Reading", len(clusters), session)
+    session, progress = engine.start(console, "Reading", len(clusters))
     outcomes = []
     for outcome in take_snapshots(repository, clusters, engine=session, progress=progress):
         outcomes.append(ClusterOutcome[None](outcome.cluster, error=outcome.error))
@@ -289,7 +288,7 @@ def snapshot(
 
 
 @with_options
-def doctor(*, target: OneCluster, output: Output = printed("doctor")) -> int:
+def doctor(*, target: Clusters = ONE_CLUSTER, output: Output = printed("doctor")) -> int:
     """Check step by step whether a cluster can be used: which step fails, why, and what to change.
 
     Reads the client properties; for each bootstrap server resolves the name, connects, negotiates TLS, asks for the
@@ -306,7 +305,7 @@ def doctor(*, target: OneCluster, output: Output = printed("doctor")) -> int:
     from quotaform.repository.cluster_work import repeated
     from quotaform.repository.run import check_cluster
 
-    cluster = target.choose()
+    cluster = target.choose_one()
     with repeated(output.console.progress, "Checking the cluster") as steps:
         checkup = check_cluster(cluster, progress=steps)
     output.print(checkup)

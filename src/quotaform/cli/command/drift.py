@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from glob import escape, glob
 from os import environ
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from quotaform.cli.console import Console
-from quotaform.cli.option.cluster import ManyClusters, Selecting, make_request
+from quotaform.cli.option.cluster import Clusters, Selecting, make_request
 from quotaform.cli.option.common import DirectoryArgument, SnapshotOption, flag, option, with_options
-from quotaform.cli.option.engine import SPARK, Engine, job_progress
+from quotaform.cli.option.engine import SPARK, Engine
 from quotaform.cli.option.output import ReportOutput, out_option, printed, report_option
 from quotaform.cli.option.value import cut_lines, read_moment, read_seconds, shorten
 from quotaform.cli.present import PLACEHOLDER, Results, cluster_paths, file_name
@@ -135,7 +135,7 @@ def _read_listen(_: str, text: str) -> Server:
 def drift(
     *,
     directory: DirectoryArgument = None,
-    target: ManyClusters,
+    target: Clusters,
     snapshot: SnapshotOption = None,
     selecting: Selecting,
     baseline: str | None = option(
@@ -205,13 +205,15 @@ def drift(
         from quotaform.history.table import require_history
 
         require_history(history, is_read=True)
-        past = Past(history, against)
+        past, engine = Past(history, against), replace(engine, engine=SPARK)
     agreed = None if baseline is None else choose_base(baseline, "baseline")
     started = SYSTEM_CLOCK.monotonic()
     repository = target.repository(directory)
     results = Results(output, ci=output.ci(repository), out=out, report=report)
+    names: Sequence[str] = target.literal_names
+    reporter = None
     try:
-        with results.covering(target.literal_names, has_files=True):
+        with results.covering(names, has_files=True):
             request = make_request(
                 target,
                 repository,
@@ -221,36 +223,28 @@ def drift(
                 prune="report",
                 is_guarded=False,
             )
-    except QuotaformError as error:
-        if watch is None and not selecting.is_given:
-            report_failed_drift(error, alerting, target, SYSTEM_CLOCK.monotonic() - started, console)
-        raise
-    names = [cluster.name for cluster in request.clusters]
-    if watch is not None:
-        watch_drift(request, target, alerting, watch, listen or parse_server(DEFAULT_LISTEN), console)
-    reporter = None
-    if alerting.is_used():
-        if selecting.is_given:
-            raise UsageError(
-                "metrics and notifications are about whole clusters; leave out --select and --exclude, or use "
-                "drift_ignore in quotaform.yaml"
-            )
-        reporter = alerting.reporter(names, console.warn_of_failure)
-    results.open(names)
-    try:
+        names = [cluster.name for cluster in request.clusters]
+        if watch is not None:
+            watch_drift(request, target, alerting, watch, listen or parse_server(DEFAULT_LISTEN), console)
+        if alerting.is_used():
+            if selecting.is_given:
+                raise UsageError(
+                    "metrics and notifications are about whole clusters; leave out --select and --exclude, or use "
+                    "drift_ignore in quotaform.yaml"
+                )
+            reporter = alerting.reporter(names, console.warn_of_failure)
+        results.open(names)
         with results.covering(names, has_files=True):
-            session = engine.session() if past else engine.place(console, len(names), repository.quota_bytes)
-            drifts = compare_clusters(
-                request,
-                past,
-                engine=session,
-                progress=job_progress(console, "Comparing", len(names), session),
-            )
+            session, progress = engine.start(console, "Comparing", len(names), repository.quota_bytes)
+            drifts = compare_clusters(request, past, engine=session, progress=progress)
             outcomes = results.gather(drifts, names)
     except QuotaformError as error:
-        if reporter is not None:
+        seconds = SYSTEM_CLOCK.monotonic() - started
+        if reporter is not None and not isinstance(error, UsageError):
             failed: list[ClusterOutcome[Drift]] = [ClusterOutcome(name, error=error) for name in names]
-            reporter.report(failed, SYSTEM_CLOCK.monotonic() - started)
+            reporter.report(failed, seconds)
+        elif reporter is None and watch is None and not selecting.is_given:
+            report_failed_drift(error, alerting, target, seconds, console)
         raise
     seconds = SYSTEM_CLOCK.monotonic() - started
     try:
@@ -263,7 +257,7 @@ def drift(
 
 
 def watch_drift(
-    request: PlanRequest, target: ManyClusters, alerting: Alerting, interval: float, address: Server, console: Console
+    request: PlanRequest, target: Clusters, alerting: Alerting, interval: float, address: Server, console: Console
 ) -> NoReturn:
     """Compare clusters until a signal comes.
 
@@ -304,7 +298,7 @@ def watch_drift(
 
 
 def report_failed_drift(
-    error: QuotaformError, alerting: Alerting, target: ManyClusters, seconds: float, console: Console
+    error: QuotaformError, alerting: Alerting, target: Clusters, seconds: float, console: Console
 ) -> None:
     """Write metrics and notify, so that the last result does not stand as if the check still succeeded.
 

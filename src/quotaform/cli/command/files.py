@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.cli.console import Console, write_file, write_raw
-from quotaform.cli.option.cluster import ManyClusters
+from quotaform.cli.option.cluster import Clusters
 from quotaform.cli.option.common import argument, flag, option, with_options
 from quotaform.cli.option.output import Output, ReportOutput, out_option, printed
 from quotaform.cli.option.value import complete_from, require_choice
@@ -32,7 +32,7 @@ def validate(
     directories: list[Path] | None = argument(
         "DIR...", "Quotas directories, or their parent directories; no two may declare the same. [default: quotas.d]"
     ),
-    target: ManyClusters,
+    target: Clusters,
     check_principals: bool = flag(
         "--check-principals", "Also check on the clusters that users have SCRAM credentials."
     ),

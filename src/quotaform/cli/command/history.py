@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
-from quotaform.cli.option.cluster import ManyClusters
+from quotaform.cli.option.cluster import Clusters
 from quotaform.cli.option.common import REQUIRED, argument, option, with_options
 from quotaform.cli.option.engine import ON_SPARK, Engine, spark_job
 from quotaform.cli.option.entity import EntitiesArgument, read_address
@@ -33,13 +33,6 @@ HistoryOption: TypeAlias = Annotated[
 ClustersOption: TypeAlias = Annotated[
     list[str] | None, option("--cluster NAME|GLOB", "Only clusters of this name. Repeatable. [default: all]")
 ]
-OutOption: TypeAlias = Annotated[
-    list[str] | None,
-    option(
-        "--out json=PATH|parquet=DIR",
-        "Also write the result to a file, or all of its rows as Parquet to a new directory. Repeatable.",
-    ),
-]
 
 
 @with_options
@@ -52,7 +45,7 @@ def append(
     receipts: Path | None = option(
         "--receipts DIR", "Receipts that say who changed what. [default: .quotaform/receipts next to quotaform.yaml]"
     ),
-    target: ManyClusters,
+    target: Clusters,
     engine: Engine = ON_SPARK,
     output: Output = printed("history-append"),
 ) -> int:
@@ -164,7 +157,10 @@ def diff(
         "--at TIME", "One of the two times: ISO 8601 (UTC), a day, or an age such as 7d. Give it twice.", REQUIRED
     ),
     cluster: ClustersOption = None,
-    out: OutOption = None,
+    out: list[str] | None = option(
+        "--out json=PATH|parquet=DIR",
+        "Also write the result to a file, or all of its rows as Parquet to a new directory. Repeatable.",
+    ),
     engine: Engine = ON_SPARK,
     output: Output = printed("history-diff"),
 ) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import structs
 
-from quotaform.cli.option.cluster import CommandConfigOption, ConfigOption, OneCluster, complete_cluster
+from quotaform.cli.option.cluster import Clusters, CommandConfigOption, ConfigOption, complete_cluster
 from quotaform.cli.option.common import REQUIRED, argument, choice, flag, option, with_options
 from quotaform.cli.option.engine import ON_SPARK, Engine, spark_job
 from quotaform.cli.option.output import Output, out_option, printed
@@ -148,12 +148,12 @@ class TopicSource:
         checkpoint = str(self.checkpoint)
         require_folders(usage=more["usage"], quarantine=more["quarantine"], checkpoint=checkpoint)
         require_free(more["usage"], session)
-        cluster = OneCluster(
+        cluster = Clusters(
             config=config,
-            cluster=self.topic_cluster,
+            cluster=[self.topic_cluster] if self.topic_cluster else None,
             bootstrap_server=self.bootstrap_server,
             command_config=self.command_config,
-        ).choose()
+        ).choose_one()
         topic, servers, client = find_topic(cluster, str(self.topic))
         return StreamRequest(
             topic=topic,

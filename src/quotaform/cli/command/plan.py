@@ -13,7 +13,7 @@ from msgspec import structs
 
 from quotaform.cli.ci import Ci
 from quotaform.cli.console import Color, Console
-from quotaform.cli.option.cluster import Comparison, ManyClusters, Selecting, make_request
+from quotaform.cli.option.cluster import Clusters, Comparison, Selecting, make_request
 from quotaform.cli.option.common import (
     REQUIRED,
     AllowOption,
@@ -24,7 +24,7 @@ from quotaform.cli.option.common import (
     option,
     with_options,
 )
-from quotaform.cli.option.engine import Engine, job_progress, spark_job
+from quotaform.cli.option.engine import Engine, spark_job
 from quotaform.cli.option.output import ColorOption, ReportOutput, format_option, out_option, printed, report_option
 from quotaform.cli.option.value import one_of, shorten
 from quotaform.cli.present import (
@@ -89,7 +89,7 @@ def read_changes_out(text: str | None, clusters: Sequence[str]) -> tuple[OutFile
 def plan(
     *,
     directory: DirectoryArgument = None,
-    target: ManyClusters,
+    target: Clusters,
     snapshot: SnapshotOption = None,
     selecting: Selecting,
     comparison: Comparison,
@@ -173,7 +173,7 @@ def plan(
     files, folder = read_changes_out(principals_out, names)
     results.open(names, *filter(None, [files]))
     with results.covering(names, has_files=True):
-        session = engine.place(console, len(names), repository.quota_bytes)
+        session, progress = engine.start(console, "Planning", len(names), repository.quota_bytes)
         if principals is not None:
             from quotaform.plan.principals import read_principals
 
@@ -192,7 +192,7 @@ def plan(
         plans = plan_clusters(
             request if backtest is None else structs.replace(request, keeps_actual=True),
             engine=session,
-            progress=job_progress(console, "Planning", len(names), session),
+            progress=progress,
             warn=console.warn_of,
         )
         outcomes = results.gather(plans, names)

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from quotaform.cli.option.cluster import ClustersOption, ConfigOption, ManyClusters
+from quotaform.cli.option.cluster import Clusters, ClustersOption, ConfigOption
 from quotaform.cli.option.common import DirectoryArgument, SnapshotOption, option, with_options
 from quotaform.cli.option.engine import AUTO, Engine, spark_job
 from quotaform.cli.option.entity import EntityArgument, FormerNameOption, RequiredEntity, read_entity, require_address
 from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import complete_quota_key, shorten
 from quotaform.cli.present import Results, report_failures
-from quotaform.model.entity import DEFAULT_WORD
 from quotaform.model.errors import ExitCode, UsageError
 from quotaform.model.quota_key import key_order
 
@@ -46,18 +45,6 @@ def is_on_spark(engine: Engine, principals: str | None, out: str | None) -> bool
     return True
 
 
-def read_out(text: str) -> tuple[str, str]:
-    """Read the value of `--out`."""
-    kind, separator, name = text.partition("=")
-    if not separator:
-        kind, name = OUT_FORMATS[0], text
-    if kind not in OUT_FORMATS:
-        raise UsageError(f"--out {shorten(text)}: choose from {', '.join(f'{each}=' for each in OUT_FORMATS)}")
-    if name in ("", "-"):
-        raise UsageError(f"--out {shorten(text)}: a folder is missing; write for example --out parquet=resolved")
-    return kind, name
-
-
 @with_options
 def resolve(
     *,
@@ -74,7 +61,7 @@ def resolve(
         "--inherited/--omit-inherited", "Whether to show keys whose value comes from another entity.", True
     ),
     plan: Path | None = option("--plan PLAN.json", "Resolve as if this saved plan were applied."),
-    target: ManyClusters,
+    target: Clusters,
     snapshot: SnapshotOption = None,
     engine: Engine,
     out: str | None = option(
@@ -118,7 +105,16 @@ def resolve(
     keys = tuple(sorted(set(key or ()), key=key_order))
     detail = ResolveOptions(keys=keys, inherited=inherited, overridden=overridden)
     on_spark = is_on_spark(engine, from_file, out)
-    table = None if out is None else read_out(out)
+    table = None
+    if out is not None:
+        kind, separator, folder = out.partition("=")
+        if not separator:
+            kind, folder = OUT_FORMATS[0], out
+        if kind not in OUT_FORMATS:
+            raise UsageError(f"--out {shorten(out)}: choose from {', '.join(f'{each}=' for each in OUT_FORMATS)}")
+        if folder in ("", "-"):
+            raise UsageError(f"--out {shorten(out)}: a folder is missing; write for example --out parquet=resolved")
+        table = kind, folder
     source = _read_source(entity, name or (), from_file)
     saved = None if plan is None else load_plan_file(plan)
     assumed = None if saved is None else as_if_applied(saved)
@@ -193,13 +189,6 @@ def _read_source(entity: Entity | None, names: Sequence[str], file: str | None) 
         raise UsageError(
             "no request is given; write who makes it, as in user=U,client-id=C or ip=A, or give --from FILE"
         )
-    for text in names:
-        entity_type, _, entity_name = text.partition("=")
-        if entity_name == DEFAULT_WORD:
-            raise UsageError(
-                f"--name {text}: requests have a name; leave {entity_type} out for one that no quota mentions, or "
-                f"write --name '{entity_type}=\"{DEFAULT_WORD}\"' for the literal name {DEFAULT_WORD}"
-            )
     entity = read_entity(names, entity=entity)
     try:
         request_of(entity)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from msgspec.structs import replace
 
 from quotaform.cli.console import Console
-from quotaform.cli.option.cluster import BootstrapOption, CommandConfigOption, ManyClusters
+from quotaform.cli.option.cluster import BootstrapOption, Clusters, CommandConfigOption
 from quotaform.cli.option.common import REQUIRED, SnapshotOption, argument, choice, flag, option, with_options
-from quotaform.cli.option.engine import Engine, job_progress
+from quotaform.cli.option.engine import Engine
 from quotaform.cli.option.output import Output
-from quotaform.cli.option.value import one_of
+from quotaform.cli.option.value import one_of, require_choice
 from quotaform.cli.present import report_failures
 from quotaform.model.errors import ExitCode, UsageError
 from quotaform.model.outcome import ClusterOutcome, exit_code
@@ -105,11 +106,14 @@ def init(
         ):
             request = replace(request, command_config=Path(properties))
     if imports is None:
-        answer = _ask_one_of(console, "Import its quotas", ("yes", "no"), "yes")
-        request = replace(request, imports=answer == "yes")
+        check_answer = partial(require_choice, "answer", allowed=("yes", "no", "y", "n"))
+        answer = _ask(console, "Import its quotas (yes or no)", "yes", check_answer)
+        request = replace(request, imports=answer.startswith("y"))
     if ci is None:
         likely = "github" if (folder / ".github").is_dir() else "none"
-        request = replace(request, ci=_ask_one_of(console, "CI system", CI_SYSTEMS, likely))
+        check_answer = partial(require_choice, "CI system", allowed=CI_SYSTEMS)
+        answer = _ask(console, f"CI system ({one_of(CI_SYSTEMS)})", likely, check_answer)
+        request = replace(request, ci=answer)
     made = make_repository(request, progress=console.progress)
     console.keep_code()
     if not dry_run:
@@ -118,7 +122,7 @@ def init(
     return 0
 
 
-def _ask(console: Console, question: str, usual: str, check: Callable[[str], None] = lambda answer: None) -> str:
+def _ask(console: Console, question: str, usual: str, check: Callable[[str], object]) -> str:
     """Ask a person at the terminal until the check raises no UsageError; an empty answer is the usual one."""
     while True:
         console.write_stderr(f"{question}{f' [{usual}]' if usual else ''}: ")
@@ -134,22 +138,12 @@ def _ask(console: Console, question: str, usual: str, check: Callable[[str], Non
             return answer
 
 
-def _ask_one_of(console: Console, question: str, answers: tuple[str, ...], usual: str) -> str:
-    """Ask until the answer is one of several, or begins one of them."""
-    while True:
-        answer = _ask(console, f"{question} ({one_of(answers)})", usual).lower()
-        meant = [each for each in answers if each.startswith(answer)]
-        if answer in answers or len(meant) == 1:
-            return answer if answer in answers else meant[0]
-        console.write_stderr(f"Please answer {one_of(answers)}.\n")
-
-
 @with_options
 def import_quotas(
     *,
     directory: Path | None = option("--output -o DIR", "The quotas directory. [default: quotas.d]"),
     split: str = choice("--split", ("none", "prefix"), "Write one file, or one per first word of the names.", "none"),
-    target: ManyClusters,
+    target: Clusters,
     snapshot: SnapshotOption = None,
     engine: Engine,
     output: Output,
@@ -179,8 +173,7 @@ def import_quotas(
     repository = target.repository(directory)
     config = repository.config()
     chosen = target.choose(repository, config, snapshot=snapshot)
-    session = engine.place(console, len(chosen))
-    progress = job_progress(console, "Reading", len(chosen), session)
+    session, progress = engine.start(console, "Reading", len(chosen))
     outcomes: list[ClusterOutcome[None]] = []
     for outcome in take_snapshots(repository, chosen, engine=session, progress=progress):
         outcomes.append(outcome.map(lambda _: None))

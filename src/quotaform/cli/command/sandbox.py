@@ -173,6 +173,9 @@ def run_demo(console: Console, shown: _Demo, seconds: int = 25) -> None:
 
     `seconds`: how long clients have something to send; with less than 12, none is throttled.
     """
+    from quotaform.sandbox import Sandbox
+    from quotaform.sandbox.release import find_jars
+
     # As it was called, where a shell does not find it by its name.
     program = "quotaform" if which("quotaform") or Path(sys.argv[0]).name != "quotaform" else sys.argv[0]
     begin, *_, end = (line for line, _ in session_steps(shown.session, {"quotaform": program}))
@@ -182,7 +185,12 @@ def run_demo(console: Console, shown: _Demo, seconds: int = 25) -> None:
 
             require_spark()
         console.echo(f"{begin}\n")
-        clusters = stack.enter_context(_started(shown))
+        clusters = {name: Sandbox(exporter=shown is USAGE) for name in shown.clusters}
+        for kafka in clusters.values():
+            stack.callback(kafka.stop)
+        find_jars(step_console().progress)
+        with ThreadPoolExecutor(len(clusters)) as pool:
+            list(pool.map(Sandbox.start, clusters.values()))
         first = next(iter(clusters.values()))
         folder: Path = first.data_dir / "demo"  # Inside of that of a sandbox, which goes whatever happens.
         folder.mkdir()
@@ -200,22 +208,6 @@ def run_demo(console: Console, shown: _Demo, seconds: int = 25) -> None:
         for line, content in steps:
             session.play(line, content)
     console.echo(f"\n{end}\n")
-
-
-@contextmanager
-def _started(shown: _Demo) -> Iterator[dict[str, Sandbox]]:
-    """Start the clusters side by side, and stop them at the end."""
-    from quotaform.sandbox import Sandbox
-    from quotaform.sandbox.release import find_jars
-
-    clusters = {name: Sandbox(exporter=shown is USAGE) for name in shown.clusters}
-    with ExitStack() as stack:
-        for kafka in clusters.values():
-            stack.callback(kafka.stop)
-        find_jars(step_console().progress)
-        with ThreadPoolExecutor(len(clusters)) as pool:
-            list(pool.map(Sandbox.start, clusters.values()))
-        yield clusters
 
 
 def session_steps(name: str, words: Mapping[str, str]) -> Iterator[tuple[str, str]]:

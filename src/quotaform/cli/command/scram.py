@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from re import compile as regex
+from re import fullmatch
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 from typer.core import TyperCommand
 
 from quotaform.cli.console import Console, require_confirmed
-from quotaform.cli.option.cluster import OneCluster
+from quotaform.cli.option.cluster import ONE_CLUSTER, Clusters
 from quotaform.cli.option.common import ApproveOption, argument, option, with_options
 from quotaform.cli.option.entity import ENTITY
 from quotaform.cli.option.output import Output, printed
@@ -26,13 +27,6 @@ from quotaform.system.files import read_bytes, read_stdin
 if TYPE_CHECKING:
     from quotaform.cluster.records import ScramMechanism, ScramResult
     from quotaform.cluster.scram import ScramGateway
-
-
-_OPTION: Final = regex("--[a-z]+(-[a-z]+)*").fullmatch
-"""What is the name of an option, known or not; a password with a digit or a capital letter is none."""
-_SHOWN: Final = "…"
-_SHORTEST: Final = 4
-"""A shorter text is part of many words."""
 
 
 class RedactedCommand(TyperCommand):
@@ -75,9 +69,11 @@ def redact(text: str, arguments: list[str]) -> str:
     """
     for given in arguments:
         name, _, value = given.partition("=") if given.startswith("-") else ("", "", given)
-        for word in ("" if _OPTION(name) else name.lstrip("-"), value):
-            if len(word) >= _SHORTEST and word not in ENTITY_TYPES and not _exists(word):
-                text = text.replace(word, _SHOWN)
+        # The name of an option stays, known or not; a password with a digit or a capital letter is none.
+        for word in ("" if fullmatch("--[a-z]+(-[a-z]+)*", name) else name.lstrip("-"), value):
+            # A shorter text is part of many words.
+            if len(word) >= 4 and word not in ENTITY_TYPES and not _exists(word):
+                text = text.replace(word, "…")
     return text
 
 
@@ -100,18 +96,13 @@ MechanismOption: TypeAlias = Annotated[
     list[str], option("--mechanism NAME", "SCRAM-SHA-512 or SCRAM-SHA-256. Repeatable.")
 ]
 
-_RESTART_BUG = (
-    "Note: Kafka brokers (seen on 4.3.1) that restart soon after a SCRAM user was deleted may lose all users of that "
-    "mechanism. Check with quotaform scram describe after a restart."
-)
-
 
 @with_options
 def describe(
     *,
     entities: UsersArgument = None,
     user: FormerUserOption = None,
-    target: OneCluster,
+    target: Clusters = ONE_CLUSTER,
     output: Output = printed("scram"),
 ) -> int:
     """Show which users have SCRAM credentials, with mechanisms and iterations; clusters do not store passwords.
@@ -127,7 +118,7 @@ def describe(
 
     console = output.console
     names = read_users(entities or (), user or (), takes_all=True)
-    with open_scram(target.choose()) as gateway:
+    with open_scram(target.choose_one()) as gateway:
         console.progress("Reading SCRAM credentials", 0, 0)
         users = gateway.describe(names)
         output.print(users, cluster_name=gateway.name, cluster_id=gateway.cluster_id)
@@ -149,7 +140,7 @@ def upsert(
     password_env: list[str] | None = option(
         "--password-env VAR", "Environment variable with the password. Repeatable."
     ),
-    target: OneCluster,
+    target: Clusters = ONE_CLUSTER,
     auto_approve: ApproveOption = False,
     output: Output = printed("scram-result"),
 ) -> int:
@@ -173,7 +164,7 @@ def upsert(
     console.keep_code()
     mechanisms = read_mechanisms(mechanism)
     users = read_users(entities or (), user or ())
-    chosen = target.choose()
+    chosen = target.choose_one()
     require_confirmed(console, chosen, auto_approve=auto_approve)
     passwords = read_passwords(users, password_file or (), password_env or (), console)
     with open_scram(chosen) as gateway:
@@ -190,7 +181,7 @@ def delete(
     entities: UsersArgument = None,
     user: FormerUserOption = None,
     mechanism: MechanismOption,
-    target: OneCluster,
+    target: Clusters = ONE_CLUSTER,
     auto_approve: ApproveOption = False,
     output: Output = printed("scram-result"),
 ) -> int:
@@ -209,14 +200,17 @@ def delete(
     console.keep_code()
     mechanisms = read_mechanisms(mechanism)
     users = read_users(entities or (), user or ())
-    chosen = target.choose()
+    chosen = target.choose_one()
     require_confirmed(console, chosen, auto_approve=auto_approve)
     with open_scram(chosen) as gateway:
         console.progress("Deleting SCRAM credentials", 0, 0)
         result = gateway.delete(users, mechanisms)
         code = _conclude(result, gateway, output)
     if result.wrote_anything:
-        console.warn(_RESTART_BUG)
+        console.warn(
+            "Note: Kafka brokers (seen on 4.3.1) that restart soon after a SCRAM user was deleted may lose all users "
+            "of that mechanism. Check with quotaform scram describe after a restart."
+        )
     return code
 
 
@@ -231,7 +225,6 @@ NO_ARGV: Final = (
     "other processes of this machine can read a command line, and shells keep it in their history; "
     "use --password-file, --password-env or the prompt"
 )
-_ADDRESS: Final = "user=NAME"
 
 
 def read_mechanisms(names: Sequence[str]) -> tuple[ScramMechanism, ...]:
@@ -255,28 +248,25 @@ def read_users(addresses: Sequence[str], names: Sequence[str] = (), *, takes_all
 
     if addresses and names:
         raise UsageError("users are given by their addresses; leave --user out")
-    users = [_read_user(text) for text in addresses] or list(names)
+    users = list(names)
+    for text in addresses:
+        with suppress(ValueError):
+            parts = parse_address(text).names
+            if parts.keys() == {USER} and (name := parts[USER]):
+                users.append(name)
+                continue
+        raise UsageError(
+            "an argument is not the address of a user; write user=NAME, or 'user=\"CN=a,O=b\"' in quotes. If it was a "
+            f"password: {NO_ARGV}"
+        )
     if not users and not takes_all:
-        raise UsageError(f"no user is given; write the address, as in {_ADDRESS}")
+        raise UsageError("no user is given; write the address, as in user=NAME")
     for name in _require_once("user", users):
         try:
             encode_text(name)
         except ValueError as error:
             raise UsageError(f"user: {error}") from None
     return users
-
-
-def _read_user(text: str) -> str:
-    try:
-        names = parse_address(text).names
-    except ValueError:
-        names = {}
-    if names.keys() == {USER} and (name := names[USER]):
-        return name
-    raise UsageError(
-        f"an argument is not the address of a user; write {_ADDRESS}, or 'user=\"CN=a,O=b\"' in quotes. If it was a "
-        f"password: {NO_ARGV}"
-    )
 
 
 def _require_once(option: str, names: Sequence[str]) -> Sequence[str]:
@@ -287,7 +277,6 @@ def _require_once(option: str, names: Sequence[str]) -> Sequence[str]:
 
 
 _MOST_BYTES: Final = 1 << 16
-_VARIABLE: Final = regex(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 
 
 def read_passwords(
@@ -363,7 +352,7 @@ def read_password_variable(name: str) -> Secret:
     """
     from quotaform.cluster.scram import require_password
 
-    if not _VARIABLE(name):
+    if not fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
         # Somebody may have given the password itself, which is not repeated.
         raise UsageError("--password-env takes the name of an environment variable with the password")
     text = os.environ.get(name)

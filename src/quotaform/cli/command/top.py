@@ -13,8 +13,8 @@ from shutil import get_terminal_size
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from quotaform.cli.console import Console, GuardedStream, write_raw
-from quotaform.cli.option.cluster import ManyClusters
+from quotaform.cli.console import Console, write_raw
+from quotaform.cli.option.cluster import Clusters
 from quotaform.cli.option.common import SourceOption, flag, option, read_sources, with_options
 from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import read_seconds, shorten
@@ -35,7 +35,7 @@ _TICK: Final = 0.1
 @with_options
 def top(
     *,
-    target: ManyClusters,
+    target: Clusters,
     source: SourceOption = None,
     prometheus: str | None = option(
         "--prometheus URL",
@@ -100,7 +100,7 @@ def top(
                     begun = monotonic()
                     results.present(read_all(found))
                     console.echo("\n")
-                    if _is_lost():
+                    if console.is_lost:
                         break
                     sleep(max(0.0, interval - (monotonic() - begun)))
         except KeyboardInterrupt as interrupt:
@@ -123,7 +123,7 @@ def _show(readers: Sequence[TopReader], seconds: float, console: Console, option
 
     with Screen() as screen:
         screen.draw(f"Reading {inert(listed([each.cluster for each in readers]))} ...")
-        while not _is_lost():
+        while not console.is_lost:
             begun = monotonic()
             reading = in_thread(lambda: read_all(readers))
             while not reading.done():
@@ -191,7 +191,3 @@ class Screen:
         if not typed:  # The terminal is gone.
             sleep(max(0.0, seconds))
         return typed.decode(errors="replace") or None
-
-
-def _is_lost() -> bool:
-    return isinstance(sys.stdout, GuardedStream) and sys.stdout.problem is not None

@@ -7,16 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
 from quotaform.cli.option.cluster import (
-    AllClustersOption,
-    ClustersOption,
-    ConfigOption,
+    Clusters,
     ExcludeOption,
-    ManyClusters,
     Selecting,
     SelectOption,
     make_request,
@@ -57,6 +54,10 @@ if TYPE_CHECKING:
     from quotaform.usage.record.reader import Reader
 
 
+_DECLARED: Final[Any] = {"bootstrap_server": None, "command_config": None}
+"""The default of the `Clusters` of a command that an address is not enough for."""
+
+
 @with_options
 def record(
     *,
@@ -70,9 +71,7 @@ def record(
         "How long to record. [default: until Ctrl-C or SIGTERM]",
         read=partial(read_seconds, longest=366 * 86_400.0),
     ),
-    config: ConfigOption = None,
-    cluster: ClustersOption = None,
-    all_clusters: AllClustersOption = False,
+    target: Clusters = _DECLARED,
     output: Output = printed("usage-record"),
 ) -> int:
     """Record the usage metrics of brokers into a usage table, without Spark and without stored monitoring.
@@ -89,7 +88,6 @@ def record(
       quotaform usage record --cluster lab --source 1=jmx:localhost:9999 --usage usage --interval 30s
     """
     console = output.console
-    target = ManyClusters(config=config, cluster=cluster, all_clusters=all_clusters)
     readers, failed = _readers(target, read_sources(source or ()), console)
     from quotaform.usage.record.run import Recorder, UsageDirectory
 
@@ -121,7 +119,7 @@ def record(
 
 
 def _readers(
-    target: ManyClusters, given: tuple[MetricsSource, ...], console: Console
+    target: Clusters, given: tuple[MetricsSource, ...], console: Console
 ) -> tuple[dict[str, Mapping[str, Reader]], list[ClusterOutcome[Any]]]:
     """Return what reads the brokers of each cluster, and the clusters that cannot be read; one can be read at least."""
     from quotaform.usage.record.reader import broker_readers, open_readers
@@ -174,7 +172,7 @@ def compact(
 def headroom(
     *,
     usage: UsageOption,
-    target: ManyClusters,
+    target: Clusters,
     snapshot: SnapshotOption = None,
     quotas: str | None = option(
         "--quotas DIR|TABLE", "Table of quotas instead of clusters: Parquet, or of the catalog."
@@ -237,7 +235,7 @@ def backtest(
         "[DIR|PLAN.json]", "A quotas directory, which is planned, or a saved plan. [default: quotas.d]"
     ),
     usage: UsageOption,
-    target: ManyClusters,
+    target: Clusters,
     snapshot: SnapshotOption = None,
     period: Period,
     top: int = option("--top", "How many buckets of each kind to show.", 20, min=1, max=10_000),
@@ -289,7 +287,7 @@ def backtest(
 
 
 def _plans(
-    console: Console, source: Path | None, target: ManyClusters, snapshot: Path | None
+    console: Console, source: Path | None, target: Clusters, snapshot: Path | None
 ) -> Sequence[ClusterOutcome[Plan]]:
     """Return the plans to test, each with what its cluster holds; or why there is none."""
     if source is None or not (source.is_file() or source.suffix == ".json"):
@@ -410,7 +408,7 @@ def recommend(
     *,
     directory: DirectoryArgument = None,
     usage: UsageOption,
-    target: ManyClusters,
+    target: Clusters,
     sizing: SizeOptions,
     write: bool = flag("--write", "Write the proposals into the files: all of them, or none."),
     diff: bool = flag("--diff", "Print the changes of --write as a unified diff, and write nothing."),

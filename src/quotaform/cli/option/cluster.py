@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
-from msgspec import structs
 
 from quotaform.cli.option.common import choice, flag, option
 from quotaform.model.errors import ClusterChoiceError, NoClusterError, QuotaformError, UsageError
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config
     from quotaform.plan.base import BaseChoice
     from quotaform.plan.run import PlanRequest
-    from quotaform.repository.repository import Repository, Target
+    from quotaform.repository.repository import Repository
 
 _GLOB_SIGNS: Final = frozenset("*?[")
 
@@ -43,10 +40,6 @@ def complete_cluster(context: typer.Context, incomplete: str) -> list[str]:
 ConfigOption: TypeAlias = Annotated[
     Path | None, option("--config FILE", "Path of quotaform.yaml. [default: next to the quotas directory]")
 ]
-ClusterOption: TypeAlias = Annotated[
-    str | None,
-    option("--cluster NAME", "Cluster in quotaform.yaml; optional if there is only one.", complete=complete_cluster),
-]
 ClustersOption: TypeAlias = Annotated[
     list[str] | None,
     option(
@@ -55,7 +48,6 @@ ClustersOption: TypeAlias = Annotated[
         complete=complete_cluster,
     ),
 ]
-AllClustersOption: TypeAlias = Annotated[bool, option("--all", "All clusters in quotaform.yaml.")]
 BootstrapOption: TypeAlias = Annotated[
     str | None, option("--bootstrap-server HOST:PORT,...", "Bootstrap servers, instead of a cluster in quotaform.yaml.")
 ]
@@ -70,65 +62,20 @@ ExcludeOption: TypeAlias = Annotated[
 ]
 
 
-class _Choice:
-    """What options that choose clusters have in common."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clusters:
+    """The clusters that a command is about."""
 
-    __slots__ = ()
-    config: Path | None
-    bootstrap_server: str | None
-    command_config: Path | None
+    config: ConfigOption = None
+    cluster: ClustersOption = None
+    all_clusters: bool = flag("--all", "All clusters in quotaform.yaml.")
+    bootstrap_server: BootstrapOption = None
+    command_config: CommandConfigOption = None
 
     def __post_init__(self) -> None:
         """Make sure that client properties have a server; `init` asks for one."""
         if self.command_config is not None and self.bootstrap_server is None:
             raise UsageError("--command-config requires --bootstrap-server; in quotaform.yaml, use command_config")
-
-    def repository(self, directory: Path | None = None) -> Repository:
-        """Return the repository that the options and a quotas directory mean."""
-        from quotaform.repository.repository import Repository
-
-        return Repository.at(directory, self.config)
-
-    def _target(self, names: tuple[str, ...], snapshot: Path | None) -> Target:
-        from quotaform.repository.repository import Target
-
-        return Target(
-            clusters=names,
-            bootstrap_servers=self.bootstrap_server,
-            command_config=self.command_config,
-            snapshot=snapshot,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OneCluster(_Choice):
-    """The options of a command that is about one cluster."""
-
-    config: ConfigOption = None
-    cluster: ClusterOption = None
-    bootstrap_server: BootstrapOption = None
-    command_config: CommandConfigOption = None
-
-    def choose(self) -> Cluster:
-        """Return the cluster that is meant; no files of it are read, so that an address is enough."""
-        target = self._target((self.cluster,) if self.cluster else (), None)
-        repository = self.repository()
-        remedy = "choose one with --cluster"
-        if self.cluster:
-            remedy = f"{quote(self.cluster)} matches more than one, and this command takes one: give its whole name"
-        with _options_named(repository, target, remedy):
-            return repository.cluster(repository.config(), structs.replace(target, needs_name=False))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManyClusters(_Choice):
-    """The options of a command that is about any number of clusters."""
-
-    config: ConfigOption = None
-    cluster: ClustersOption = None
-    all_clusters: AllClustersOption = False
-    bootstrap_server: BootstrapOption = None
-    command_config: CommandConfigOption = None
 
     @property
     def is_narrow(self) -> bool:
@@ -140,6 +87,12 @@ class ManyClusters(_Choice):
         """The values of `--cluster` that are names and no globs; quotaform.yaml may not have them."""
         return tuple(name for name in self.cluster or () if not _GLOB_SIGNS & set(name))
 
+    def repository(self, directory: Path | None = None) -> Repository:
+        """Return the repository that the options and a quotas directory mean."""
+        from quotaform.repository.repository import Repository
+
+        return Repository.at(directory, self.config)
+
     def choose(
         self,
         repository: Repository | None = None,
@@ -148,6 +101,7 @@ class ManyClusters(_Choice):
         snapshot: Path | None = None,
         planned: str | None = None,
         needs_name: bool = True,
+        remedy: str = "choose with --cluster, or use --all",
     ) -> tuple[Cluster, ...]:
         """Return the clusters that are meant, in the order of quotaform.yaml; at least one.
 
@@ -155,19 +109,45 @@ class ManyClusters(_Choice):
         `needs_name`, an address alone is enough, because no files of a cluster are read or written. Raises `UsageError`
         if it is not clear which clusters are meant.
         """
+        from quotaform.repository.repository import Target
+
         names = tuple(self.cluster or ())
-        target = self._target(names, snapshot)
-        if (target.snapshot or target.bootstrap_servers) and len(names) > 1:
-            name = "--snapshot" if target.snapshot else "--bootstrap-server"
+        if (snapshot or self.bootstrap_server) and len(names) > 1:
+            name = "--snapshot" if snapshot else "--bootstrap-server"
             raise UsageError(f"{name} can be used for one cluster only; choose one with --cluster")
         repository = repository or self.repository()
-        with _options_named(repository, target, "choose with --cluster, or use --all"):
+        try:
             config = repository.config() if config is None else config
             if planned is not None and planned in config.clusters and not (self.is_narrow or snapshot):
-                target = structs.replace(target, clusters=(planned,))
-            return repository.clusters(
-                config, structs.replace(target, takes_all=self.all_clusters, needs_name=needs_name)
+                names = (planned,)
+            target = Target(
+                clusters=names,
+                takes_all=self.all_clusters,
+                bootstrap_servers=self.bootstrap_server,
+                command_config=self.command_config,
+                snapshot=snapshot,
+                needs_name=needs_name,
             )
+            return repository.clusters(config, target)
+        except ClusterChoiceError as error:
+            if self.bootstrap_server:
+                raise UsageError(
+                    f"--bootstrap-server gives an address only, and {repository.config_path} names several clusters "
+                    f"({listed(error.clusters)}); choose one with --cluster"
+                ) from None
+            raise UsageError(f"{error}; {remedy}") from None
+        except NoClusterError as error:
+            raise UsageError(f"{error}, or give --bootstrap-server HOST:PORT") from None
+
+    def choose_one(self) -> Cluster:
+        """Return the one cluster that is meant; no files of it are read, so that an address is enough."""
+        remedy = "choose one with --cluster"
+        chosen = self.choose(needs_name=False, remedy=remedy)
+        if len(chosen) > 1:
+            names = " ".join(map(quote, self.cluster or ()))
+            remedy = f"{names} matches more than one, and this command takes one: give its whole name"
+            raise UsageError(f"{ClusterChoiceError([each.name for each in chosen])}; {remedy}")
+        return chosen[0]
 
     def choose_for_plan(self, repository: Repository, file: Path, name: str, *, noun: str = "plan") -> Cluster:
         """Return the cluster that a saved plan is for, or a receipt; the options may say where it is.
@@ -196,23 +176,13 @@ class ManyClusters(_Choice):
         raise UsageError(f"{what}, which {why}; give its address: --bootstrap-server HOST:PORT")
 
 
-@contextmanager
-def _options_named(repository: Repository, target: Target, remedy: str) -> Iterator[None]:
-    """Add the options that help to what is wrong with a choice of clusters."""
-    try:
-        yield
-    except ClusterChoiceError as error:
-        if target.bootstrap_servers:
-            raise UsageError(
-                f"--bootstrap-server gives an address only, and {repository.config_path} names several clusters "
-                f"({listed(error.clusters)}); choose one with --cluster"
-            ) from None
-        raise UsageError(f"{error}; {remedy}") from None
-    except NoClusterError as error:
-        raise UsageError(f"{error}, or give --bootstrap-server HOST:PORT") from None
-
-
-_MODES: Final = ("report", "removed", "scope")
+ONE_CLUSTER: Final[Any] = {
+    "cluster": option(
+        "--cluster NAME", "Cluster in quotaform.yaml; optional if there is only one.", complete=complete_cluster
+    ),
+    "all_clusters": False,
+}
+"""The default of the `Clusters` of a command that is about one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +211,7 @@ class Comparison:
     no_base: bool = flag("--no-base", "Compare with nothing, even if the CI system names a base.")
     prune: str | None = choice(
         "--prune",
-        _MODES,
+        ("report", "removed", "scope"),
         "What happens to live entities in scope that no file declares. [default: as in quotaform.yaml]",
     )
 
@@ -270,7 +240,7 @@ class Comparison:
 
 
 def make_request(
-    target: ManyClusters,
+    target: Clusters,
     repository: Repository,
     selecting: Selecting,
     *,

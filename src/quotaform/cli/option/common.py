@@ -104,7 +104,7 @@ def with_options(command: Callable[..., int]) -> Callable[..., int]:
             made = {each.name: each for each in fields(group)} | here
             groups[name] = group, made
             for each, default in made.items():
-                if _is_option(default) or get_origin(of_group[each]) is Annotated:
+                if _is_option(default) or (isinstance(default, Field) and get_origin(of_group[each]) is Annotated):
                     add(each, of_group[each], default)
         else:
             add(name, hints[name], parameter.default)

@@ -88,6 +88,13 @@ class Engine:
             require_table(usage, session)
         return session
 
+    def start(
+        self, console: Console, work: str, clusters: int, size: Callable[[], int] = int
+    ) -> tuple[SessionOptions | None, Progress]:
+        """Return where Spark runs, and what shows how far `Planning` of so many clusters is; see `place`."""
+        session = self.place(console, clusters, size)
+        return session, job_progress(console, work, clusters, session)
+
     def place(self, console: Console, clusters: int, size: Callable[[], int] = int) -> SessionOptions | None:
         """Return where Spark runs, as use cases take it (`engine`); `None` for this process.
 

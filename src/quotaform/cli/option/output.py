@@ -73,18 +73,14 @@ def _printed(subject: str) -> tuple[str, ...]:
 
 
 def read_output(subject: str, text: str, option: str = "--out") -> tuple[str, Path]:
-    """Read the value of `--out` and options like it: FORMAT=PATH, or a path alone for JSON."""
+    """Read the value of `--out` and options like it: FORMAT=PATH, or a path, whose suffix says the format."""
     known, shown = tuple(FORMATS[subject]), f"{option} {shorten(text)}"
     name, separator, path = text.partition("=")
     if not separator:
-        meant = _SUFFIXES.get(Path(text).suffix.lower())
         if text in known:
             raise UsageError(f"{shown}: a path is missing; write {shown}=PATH")
-        if meant in known:
-            raise UsageError(
-                f"{shown}: a path alone is written as JSON; for {meant} write {option} {meant}={shorten(text)}"
-            )
-        name, path = "json", text
+        meant = _SUFFIXES.get(Path(text).suffix.lower())
+        name, path = meant if meant in known else "json", text
     if Path(path).suffix.lower() in {".yaml", ".yml"} and name != "yaml":
         raise UsageError(f"{shown}: files that end in .yaml hold quotas and configuration; name another file")
     require_choice("format", name, known)

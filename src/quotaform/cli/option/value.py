@@ -80,14 +80,6 @@ def require_order(since: datetime | None, until: datetime | None) -> None:
 
 _NEAR: Final = 0.8
 """How alike words must be: short ones always have letters in common."""
-_ELSEWHERE: Final = {
-    "dry-run": ("validate-only",),
-    "out": ("output",),
-    "output": ("out", "format"),
-    "remove": ("delete",),
-    "set": ("add",),
-}
-"""What kubectl, Terraform and other commands of ours call an option, to what it may mean here."""
 _LONGEST: Final = 200
 _LONGEST_LINE: Final = 2_000
 _LONGEST_END: Final = 500
@@ -129,15 +121,15 @@ def _meant_word(typed: str, known: Collection[str]) -> str | None:
 
 
 def _meant_option(option: str, context: Any) -> str:
-    """Return which option is near: in spelling, or the one with more words; or that entities are named by address."""
+    """Return which option is near: in spelling, or as one begins with the other; or that entities are addresses."""
     parameters = context.command.params if context is not None else ()
     typed = option.lstrip("-")
-    known = {name.lstrip("-"): name for each in parameters if not each.hidden for name in each.opts if name[0] == "-"}
-    longer = [name for name in known if name.startswith(f"{typed}-")]
-    near = _meant_word(typed, known) or (longer[0] if len(longer) == 1 else None)
-    meant = [known[name] for name in ((near,) if near is not None else _ELSEWHERE.get(typed, ())) if name in known]
-    if meant:
-        return f"; did you mean {one_of(meant)}?"
+    names = (name for each in parameters if not each.hidden for name in each.opts if name.startswith("--"))
+    known = {name.lstrip("-"): name for name in names}
+    alike = [name for name in known if name.startswith(typed) or typed.startswith(name)]
+    near = _meant_word(typed, known) or (alike[0] if len(alike) == 1 else None)
+    if near is not None:
+        return f"; did you mean {known[near]}?"
     entity_type = meant_type(typed)
     if entity_type is not None or typed.startswith(("entity", "name", "default", "target")):
         address = f"{entity_type or USER}=NAME"

@@ -115,18 +115,11 @@ class Ci:
 # clusters it is that of the most severe.
 
 COMMANDS: Final = frozenset({"plan", "apply", "drift", "validate"})
-_REASONS: Final = {
-    ExitCode.DONE: "success",
-    ExitCode.ERROR: "error",
-    ExitCode.DIFFERENCES: "differences",
-    ExitCode.INVALID: "invalid-files",
-    ExitCode.BLOCKED: "blocked",  # or blocked:RULE,RULE, refused (by the broker's dry run), not-approved
-    ExitCode.STALE: "stale",
-    ExitCode.PARTIAL: "partial",
-    ExitCode.USAGE: "usage",
-    ExitCode.INTERRUPTED: "interrupted",
-    ExitCode.TERMINATED: "terminated",
-}
+_REASONS: Final = {ExitCode.DONE: "success", ExitCode.INVALID: "invalid-files"}
+"""What the codes mean whose name does not say it.
+
+A blocked run is blocked:RULE,RULE, refused (by the broker's dry run) or not-approved.
+"""
 _NOTED: ContextVar[tuple[Any, ...]] = ContextVar("_NOTED", default=())
 """The digests and errors of the step that is running."""
 
@@ -146,7 +139,7 @@ def end_step(code: int) -> str | None:
 
     noted = _NOTED.get()
     _NOTED.set(())
-    reason = _REASONS[ExitCode(code)]
+    reason = _REASONS.get(ExitCode(code), ExitCode(code).name.lower())
     blocked = {word for each in noted if (word := getattr(each, "word", None))}
     if code == ExitCode.BLOCKED and blocked:
         rules = sorted({rule for word in blocked for rule in word.partition(":")[2].split(",") if rule})

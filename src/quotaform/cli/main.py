@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from quotaform import __version__
 from quotaform.cli.console import Console, guarded_streams, run_as_process
-from quotaform.model.errors import ExitCode, InvalidFilesError, QuotaformError
+from quotaform.model.errors import ExitCode, InvalidFilesError, QuotaformError, UsageError
 from quotaform.model.text import printable
 from quotaform.system.process import interrupt_code, signals_raised
 
@@ -147,7 +147,7 @@ def build_app(*words: str) -> typer.Typer:
         group = typer.Typer(help=getattr(module, "HELP", summary), no_args_is_help=True)
         for each, text in GROUPS[name].items():
             function = _function(f"{name} {each}") if is_meant and words[1:2] in ((), (each,)) else _listed
-            group.command(each, cls=getattr(module, "COMMAND_CLASS", None), short_help=text)(function)
+            group.command(each, short_help=text)(function)
         app.add_typer(group, name=name, short_help=summary)
     return app
 
@@ -237,11 +237,20 @@ def _invoke(arguments: list[str]) -> int:
         # The words before the one that is completed; bash and zsh or fish say them in different variables.
         line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
         meant = line.split()[1:] or [""]
+
+    def redacted(text: str) -> str:
+        """Return a message; where passwords may be given by mistake, it repeats no value of the command line."""
+        if words[:1] != ["scram"] or not GROUPS["scram"].keys() & words[1:2]:
+            return text
+        from quotaform.cli.option.value import redact
+
+        return redact(text, words[2:])
+
     try:
         result = build_app(*meant)(words, standalone_mode=False, prog_name="quotaform")
     except InvalidFilesError as error:
         # Each problem begins its line with its place, for editors and problem matchers.
-        problems, _, total = str(error).rpartition("\n")
+        problems, _, total = redacted(str(error)).rpartition("\n")
         return _fail(total, error.exit_code, f"{problems}\nError: ")
     except QuotaformError as error:
         if "GITHUB_OUTPUT" in os.environ:
@@ -252,7 +261,7 @@ def _invoke(arguments: list[str]) -> int:
         from quotaform.cli.option.value import name_options
 
         name_options(error)
-        return _fail(str(error), error.exit_code)
+        return _fail(redacted(str(error)) if isinstance(error, UsageError) else str(error), error.exit_code)
     except Interruption as stopped:
         raise stopped.interrupt from None
     except typer.Exit as ended:
@@ -266,7 +275,7 @@ def _invoke(arguments: list[str]) -> int:
         if message.startswith("Usage:"):  # a group without a command: the help is the message
             return _fail(message, ExitCode.USAGE, "")
         command = f"quotaform {words[0]}" if words and words[0] in COMMANDS else "quotaform"
-        return _fail(usage_text(error, command), ExitCode.USAGE)
+        return _fail(redacted(usage_text(error, command)), ExitCode.USAGE)
     return result if isinstance(result, int) else ExitCode.DONE
 
 

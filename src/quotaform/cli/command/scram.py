@@ -8,19 +8,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from re import fullmatch
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
-
-import typer
-from typer.core import TyperCommand
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 from quotaform.cli.console import Console, require_confirmed
 from quotaform.cli.option.cluster import ONE_CLUSTER, Clusters
 from quotaform.cli.option.common import ApproveOption, argument, option, with_options
 from quotaform.cli.option.entity import ENTITY
 from quotaform.cli.option.output import Output, printed
-from quotaform.cli.option.value import complete_from, name_options, usage_text
-from quotaform.model.entity import ENTITY_TYPES, USER, parse_address, spell_name
-from quotaform.model.errors import ExitCode, FileReadError, InvalidFilesError, UsageError
+from quotaform.cli.option.value import NO_ARGV, complete_from
+from quotaform.model.entity import USER, parse_address, spell_name
+from quotaform.model.errors import ExitCode, FileReadError, UsageError
 from quotaform.model.text import Secret, quote
 from quotaform.system.files import read_bytes, read_stdin
 
@@ -29,63 +26,7 @@ if TYPE_CHECKING:
     from quotaform.cluster.scram import ScramGateway
 
 
-class RedactedCommand(TyperCommand):
-    """A command that repeats no value of its command line in what it says of wrong usage and invalid files."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse, and leave the values out of what is wrong; say why there is no `--password`."""
-        given = list(args)
-        if not ctx.resilient_parsing and any(argument.partition("=")[0] == "--password" for argument in args):
-            raise UsageError(f"there is no --password: {NO_ARGV}")
-        ctx.meta["quotaform.given"] = given
-        try:
-            return super().parse_args(ctx, args)
-        except typer.TyperException as error:
-            raise UsageError(redact(usage_text(error, ctx.command_path), given)) from None
-        except UsageError as error:
-            raise _redacted(error, given) from None
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run, and leave the values out of what is wrong."""
-        try:
-            return super().invoke(ctx)
-        except UsageError as error:
-            raise _redacted(error, ctx.meta["quotaform.given"]) from None
-        except InvalidFilesError as error:
-            error.args = (redact(str(error), ctx.meta["quotaform.given"]),)
-            raise
-
-
-def _redacted(error: UsageError, given: list[str]) -> UsageError:
-    name_options(error)
-    return UsageError(redact(str(error), given))
-
-
-def redact(text: str, arguments: list[str]) -> str:
-    """Return a message without the values of arguments; names of files that exist stay.
-
-    >>> redact('unknown format "hunter2"; choose text or json', ["--format=hunter2"])
-    'unknown format "…"; choose text or json'
-    """
-    for given in arguments:
-        name, _, value = given.partition("=") if given.startswith("-") else ("", "", given)
-        # The name of an option stays, known or not; a password with a digit or a capital letter is none.
-        for word in ("" if fullmatch("--[a-z]+(-[a-z]+)*", name) else name.lstrip("-"), value):
-            # A shorter text is part of many words.
-            if len(word) >= 4 and word not in ENTITY_TYPES and not _exists(word):
-                text = text.replace(word, "…")
-    return text
-
-
-def _exists(path: str) -> bool:
-    try:
-        return Path(path).exists()
-    except (OSError, ValueError):
-        return False
-
-
 HELP: Final = "Manage the SCRAM credentials of users (KIP-554)."
-COMMAND_CLASS: Final = RedactedCommand
 
 UsersArgument: TypeAlias = Annotated[
     list[str] | None,
@@ -219,12 +160,6 @@ def _conclude(result: ScramResult, gateway: ScramGateway, output: Output) -> int
     if result.interrupt is not None:
         raise result.interrupt
     return result.exit_code
-
-
-NO_ARGV: Final = (
-    "other processes of this machine can read a command line, and shells keep it in their history; "
-    "use --password-file, --password-env or the prompt"
-)
 
 
 def read_mechanisms(names: Sequence[str]) -> tuple[ScramMechanism, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
+from re import fullmatch
 from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.model.entity import ENTITY_TYPES, USER, meant_type
@@ -86,6 +88,12 @@ _LONGEST_END: Final = 500
 """The end of a message is its remedy."""
 
 
+NO_ARGV: Final = (
+    "other processes of this machine can read a command line, and shells keep it in their history; "
+    "use --password-file, --password-env or the prompt"
+)
+
+
 def usage_text(error: typer.TyperException, command: str) -> str:
     """Return what is wrong with a command line, in one sentence, and where its help is.
 
@@ -126,6 +134,8 @@ def _meant_option(option: str, context: Any) -> str:
     typed = option.lstrip("-")
     names = (name for each in parameters if not each.hidden for name in each.opts if name.startswith("--"))
     known = {name.lstrip("-"): name for name in names}
+    if typed == "password" and "password-file" in known:
+        return f": {NO_ARGV}."
     alike = [name for name in known if name.startswith(typed) or typed.startswith(name)]
     near = _meant_word(typed, known) or (alike[0] if len(alike) == 1 else None)
     if near is not None:
@@ -149,6 +159,29 @@ def name_options(error: QuotaformError) -> None:
 def shorten(text: str) -> str:
     """Return a text for a message: on one line, and cut where it is very long."""
     return inert(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+
+
+def redact(text: str, arguments: list[str]) -> str:
+    """Return a message without the values of arguments; names of files that exist stay.
+
+    >>> redact('unknown format "hunter2"; choose text or json', ["--format=hunter2"])
+    'unknown format "…"; choose text or json'
+    """
+    for given in arguments:
+        name, _, value = given.partition("=") if given.startswith("-") else ("", "", given)
+        # The name of an option stays, known or not; a password with a digit or a capital letter is none.
+        for word in ("" if fullmatch("--[a-z]+(-[a-z]+)*", name) else name.lstrip("-"), value):
+            # A shorter text is part of many words.
+            if len(word) >= 4 and word not in ENTITY_TYPES and not _exists(word):
+                text = text.replace(word, "…")
+    return text
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def cut_lines(message: str) -> str:

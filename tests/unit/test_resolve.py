@@ -174,7 +174,7 @@ def test_the_last_step_of_each_key_is_what_is_declared(
     values = {key.key: key.value for key in explained.keys if key.value is not None}
     assert values == (dict(merged.values) if merged else {})
     for key in explained.keys:
-        found = merged.provenance(key.key) if merged else None
+        found = merged.provenances().get(key.key) if merged else None
         last = key.steps[-1]
         assert found is None or (found.location, found.layer, found.profile) == (
             last.location,

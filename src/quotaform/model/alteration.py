@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import NoneType
@@ -137,11 +137,8 @@ class AlterationResults(Struct, Generic[RowT], frozen=True):
         if row.outcome is Outcome.UNKNOWN:
             kind = UnknownOutcomeError
         more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-        raise kind(f"{row.subject}: {row.reason}{more}", code=row.code, entities=self._failed_entities())
-
-    def _failed_entities(self) -> Sequence[Entity]:
-        """Return the quota entities of the failed rows, for the attributes of the error."""
-        return ()
+        entities = [each.entity for each in failed if isinstance(each, AlterRow)]
+        raise kind(f"{row.subject}: {row.reason}{more}", code=row.code, entities=entities)
 
 
 def reason_of(code: int | None, message: str) -> str:
@@ -170,9 +167,6 @@ class AlterRow(Struct, frozen=True):
 
 class AlterResult(AlterationResults[AlterRow], frozen=True):
     """The results of altering quotas."""
-
-    def _failed_entities(self) -> Sequence[Entity]:
-        return [row.entity for row in self.failed]
 
 
 class Altered(Struct, frozen=True, kw_only=True):

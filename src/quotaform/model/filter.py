@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import NoneType
-from typing import Final
+from typing import Any, Final
 
 from quotaform.model.entity import ABSENT, MAX_NAME_BYTES, Entity, given_names, is_sendable, spell_name
 from quotaform.model.quotas import Quotas
@@ -65,8 +65,9 @@ class FilterComponent:
     def __post_init__(self) -> None:
         require_type(self.entity_type, str, "entity_type", "a string")
         require_type(self.match, (str, NoneType), "match", "a string or None")
-        if not isinstance(self.rule, Rule):
-            object.__setattr__(self, "rule", _rule(self.rule))
+        if self.rule not in tuple(Rule):
+            raise ValueError(f"rule must be one of {', '.join(f'Rule.{name}' for name in Rule.__members__)}")
+        object.__setattr__(self, "rule", Rule(self.rule))
         if (self.match is None) != (self.rule in (Rule.DEFAULT, Rule.ANY)):
             problem = "needs match, the text to compare with" if self.match is None else "has no match"
             raise ValueError(f"a filter component with the rule {self.rule} {problem}")
@@ -133,7 +134,7 @@ class EntityFilter:
 
         Raises `TypeError` if a name is something else, or a type is given twice.
         """
-        return cls._of(given_names("EntityFilter.contains()", names, user, client_id, ip), is_strict=False)
+        return cls(_components("EntityFilter.contains()", names, user, client_id, ip))
 
     @classmethod
     def contains_only(
@@ -146,11 +147,7 @@ class EntityFilter:
         ip: FilterName = ABSENT,
     ) -> EntityFilter:
         """Select entities that have exactly these types (strict); see `contains`."""
-        return cls._of(given_names("EntityFilter.contains_only()", names, user, client_id, ip), is_strict=True)
-
-    @classmethod
-    def _of(cls, asked: Mapping[str, FilterName], *, is_strict: bool) -> EntityFilter:
-        return cls(tuple(_component(entity_type, name) for entity_type, name in asked.items()), is_strict)
+        return cls(_components("EntityFilter.contains_only()", names, user, client_id, ip), is_strict=True)
 
     def matches(self, entity: Entity) -> bool:
         """Whether the filter selects an entity."""
@@ -217,17 +214,13 @@ def _spell(component: FilterComponent) -> str:
     return component.match or "" if component.rule is Rule.EXACT else f"<{component.rule}>{component.match}"
 
 
-def _rule(written: object) -> Rule:
-    found = next((rule for rule in Rule if rule == written), None)
-    if found is not None:
-        return found
-    raise ValueError(f"rule must be one of {', '.join(f'Rule.{name}' for name in Rule.__members__)}")
-
-
-def _component(entity_type: str, name: FilterName) -> FilterComponent:
-    if isinstance(name, _Any):
-        return FilterComponent(entity_type, Rule.ANY)
-    if name is None:
-        return FilterComponent(entity_type, Rule.DEFAULT)
-    require_type(name, str, spell_name(entity_type), "a string, None for the default, or ANY")
-    return FilterComponent(entity_type, Rule.EXACT, name)
+def _components(caller: str, *asked: Any) -> tuple[FilterComponent, ...]:
+    """Return what a call asks of each entity type; see `given_names`."""
+    components = []
+    for entity_type, name in given_names(caller, *asked).items():
+        if isinstance(name, _Any) or name is None:
+            components.append(FilterComponent(entity_type, Rule.DEFAULT if name is None else Rule.ANY))
+        else:
+            require_type(name, str, spell_name(entity_type), "a string, None for the default, or ANY")
+            components.append(FilterComponent(entity_type, Rule.EXACT, name))
+    return tuple(components)

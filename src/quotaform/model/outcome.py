@@ -100,7 +100,8 @@ def outcome_lines(outcomes: Iterable[ClusterOutcome[Iterator[str]]]) -> Iterator
     yield f'{{\n  "format_version": {dumps(OUTCOMES.version)},\n  "kind": {dumps(OUTCOMES.kind)},\n  "outcomes": ['
     separator = "\n"
     for outcome in outcomes:
-        yield f'{separator}{{"cluster": {dumps(outcome.cluster)}, "error": {_error(outcome.error)}, "result": '
+        failure = outcome.error and {"exit_code": outcome.error.exit_code, "message": str(outcome.error)}
+        yield f'{separator}{{"cluster": {dumps(outcome.cluster)}, "error": {dumps(failure)}, "result": '
         if outcome.error is None:
             yield from outcome.require()
         else:
@@ -108,7 +109,3 @@ def outcome_lines(outcomes: Iterable[ClusterOutcome[Iterator[str]]]) -> Iterator
         yield "}"
         separator = ",\n"
     yield "\n  ]\n}\n"
-
-
-def _error(error: QuotaformError | None) -> str:
-    return dumps(None if error is None else {"exit_code": error.exit_code, "message": str(error)})

@@ -134,10 +134,6 @@ class Entry(NamedTuple):
             return None
         return f"expired {self.expires}" if self.cause is Cause.EXPIRED else STATE_ABSENT
 
-    def provenance(self, key: str) -> Provenance | None:
-        """Return where one of its values comes from; `None` when that is not known."""
-        return self.provenances().get(key)
-
     def provenances(self) -> dict[str, Provenance]:
         """Return where each of its values comes from; empty when that is not known."""
         if self.file is None:
@@ -233,10 +229,7 @@ class Action(StrEnum):
     @property
     def glyph(self) -> str:
         """The sign in front of a line: `+`, `~` or `-`."""
-        return _GLYPHS[self]
-
-
-_GLYPHS: Final = {Action.CREATE: "+", Action.UPDATE: "~", Action.DELETE: "-"}
+        return {Action.CREATE: "+", Action.UPDATE: "~", Action.DELETE: "-"}[self]
 
 
 NO_VALUES: Final[Values] = {}

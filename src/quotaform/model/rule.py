@@ -608,10 +608,19 @@ def read_allowances(texts: Iterable[str]) -> tuple[Allowance, ...]:
     """
     found: dict[str, Allowance] = {}
     for text in texts:
-        allowance = _read(text)
-        first = found.setdefault(allowance.rule, allowance)
-        if first != allowance:
-            raise ArgumentError("{allow} {} is given with two numbers; give the number of the plan", allowance.rule)
+        name, separator, number = text.partition("=")
+        row = _ALLOWED.get(name)
+        if row is None:
+            raise ArgumentError("{allow} {}", _unknown_text(name))
+        if not row.takes_number and separator:
+            raise ArgumentError("{allow} {} takes no number; write {allow} {}", name, name)
+        if row.takes_number and not (number.isascii() and number.isdigit() and len(number) < len(str(2**53))):
+            problem = f"{quote(number)} is not a number" if separator else "the number is missing"
+            remedy = f"{{allow}} {name}=N, with the number that the plan shows"
+            raise ArgumentError(f"{{allow}} {{}}: {{}}; write {remedy}", name, problem)
+        allowance = Allowance(name, int(number) if row.takes_number else None)
+        if found.setdefault(name, allowance) != allowance:
+            raise ArgumentError("{allow} {} is given with two numbers; give the number of the plan", name)
     return tuple(sorted(found.values()))
 
 
@@ -620,27 +629,10 @@ def allowed_rules() -> tuple[str, ...]:
     return tuple(f"{row.id}=" if row.takes_number else row.id for row in _ALLOWED.values())
 
 
-def _read(text: str) -> Allowance:
-    name, separator, number = text.partition("=")
-    row = _ALLOWED.get(name)
-    if row is None:
-        raise ArgumentError("{allow} {}", _unknown_text(name))
-    if not row.takes_number:
-        if separator:
-            raise ArgumentError("{allow} {} takes no number; write {allow} {}", name, name)
-        return Allowance(name)
-    if not (number.isascii() and number.isdigit() and len(number) < len(str(2**53))):
-        problem = f"{quote(number)} is not a number" if separator else "the number is missing"
-        remedy = f"{{allow}} {name}=N, with the number that the plan shows"
-        raise ArgumentError(f"{{allow}} {{}}: {{}}; write {remedy}", name, problem)
-    return Allowance(name, int(number))
-
-
 def _unknown_text(name: str) -> str:
     known: FindingRule | None = RULES.get(name)
     if known is not None and known.is_blocking:
         remedy = f"{known.remedy[0].lower()}{known.remedy[1:].removesuffix('.')}"
         return f"{name}: no option allows this rule; {remedy}"
-    return f"{quote(name)}: there is no such rule{did_you_mean(name, _ALLOWED) or '.'} The rules are " + (
-        ", ".join(f"{row.id}=N" if row.takes_number else row.id for row in _ALLOWED.values())
-    )
+    rules = ", ".join(f"{row.id}=N" if row.takes_number else row.id for row in _ALLOWED.values())
+    return f"{quote(name)}: there is no such rule{did_you_mean(name, _ALLOWED) or '.'} The rules are {rules}"

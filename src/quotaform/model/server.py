@@ -105,15 +105,6 @@ class HiddenServer(Server):
         return f"HiddenServer({self.written!r})"
 
 
-def shown_host(shown: str) -> str:
-    """Return the host of a server as messages show it.
-
-    >>> shown_host("b1:9092"), shown_host("${env:QUOTAFORM_SERVERS}")
-    ('b1', '${env:QUOTAFORM_SERVERS}')
-    """
-    return shown if shown.endswith("}") else shown.rpartition(":")[0]
-
-
 def parse_server(written: str) -> Server:
     """Read one server. Raises `ValueError` if it is not `host:port`.
 
@@ -125,10 +116,9 @@ def parse_server(written: str) -> Server:
     """
     match = _WRITTEN(written)
     if match is None or not 0 < int(match["port"]) < 65536:
-        problem = "is not host:port; write for example broker1:9092"
-        if match is not None:
-            problem = "has a port that is not between 1 and 65535"
-        raise ValueError(f"The bootstrap server {spell_server(written)} {problem}.")
+        raise ValueError(
+            f"The bootstrap server {spell_server(written)} is not host:port; write for example broker1:9092."
+        )
     return Server(match["v6"] or match["host"], int(match["port"]))
 
 

@@ -153,24 +153,18 @@ def check_ignores(ignores: Iterable[Ignore], used: Collection[int], today: date)
     `used` holds the ids (`id`) of those that ignored something.
     """
     for each in ignores:
-        reason = quote(each.reason)
+        about, expires = f"this drift_ignore ({quote(each.reason)})", each.expires
+        found = []
         if not each.is_active(today):
-            yield rule.DRIFT_IGNORE_EXPIRED.finding(
-                f"this drift_ignore ({reason}) expired {each.expires} and ignores nothing; remove it, or set a later "
-                "date",
-                location=each.location,
-            )
-            continue
-        if not each.is_active(today + _SOON):
-            yield rule.DRIFT_IGNORE_EXPIRES.finding(
-                f"this drift_ignore ({reason}) expires {each.expires}; what it ignores counts as drift from then on",
-                location=each.location,
-            )
-        if id(each) not in used:
-            yield rule.DRIFT_IGNORE_UNUSED.finding(
-                f"this drift_ignore ({reason}) ignores nothing at present; remove it if it is no longer needed",
-                location=each.location,
-            )
+            text = f"{about} expired {expires} and ignores nothing; remove it, or set a later date"
+            found.append((rule.DRIFT_IGNORE_EXPIRED, text))
+        elif not each.is_active(today + _SOON):
+            text = f"{about} expires {expires}; what it ignores counts as drift from then on"
+            found.append((rule.DRIFT_IGNORE_EXPIRES, text))
+        if each.is_active(today) and id(each) not in used:
+            text = f"{about} ignores nothing at present; remove it if it is no longer needed"
+            found.append((rule.DRIFT_IGNORE_UNUSED, text))
+        yield from (row.finding(text, location=each.location) for row, text in found)
 
 
 MOST_SOURCES: Final = 1000

@@ -228,7 +228,10 @@ def render_measured(key: QuotaKey | None, value: float, *, decimal: bool = False
     if not isfinite(value):
         return plain(value)
     size, unit = measuring_unit(key, value, decimal=decimal)
-    return f"{_three_digits(value / size)}{' ' * unit.endswith('B/s')}{unit}"
+    number = value / size
+    # Three digits, or all of those before the point; never an exponent.
+    digits = f"{number:,.0f}" if abs(number) >= 100 or number == 0 else plain(float(f"{number:.3g}"))
+    return f"{digits}{' ' * unit.endswith('B/s')}{unit}"
 
 
 def measuring_unit(key: QuotaKey | None, highest: float, *, decimal: bool = False) -> tuple[int, str]:
@@ -241,17 +244,6 @@ def measuring_unit(key: QuotaKey | None, highest: float, *, decimal: bool = Fals
     if key is None:
         return 1, ""
     return _largest_unit(_SHOWN_SI if decimal else _IEC, highest) if key.unit == "B/s" else (1, key.unit)
-
-
-def _three_digits(number: float) -> str:
-    """Return a number with three digits, or all of those before the point; never with an exponent.
-
-    >>> _three_digits(0.0), _three_digits(1023.6), _three_digits(99.96), _three_digits(0.00001234)
-    ('0', '1,024', '100', '0.0000123')
-    """
-    if abs(number) >= 100 or number == 0:
-        return f"{number:,.0f}"
-    return plain(float(f"{number:.3g}"))
 
 
 def _rounded(number: Fraction) -> str:

@@ -60,16 +60,12 @@ class ReferenceProblem(Enum):
 
     | problem | example |
     | --- | --- |
-    | NOT_A_REFERENCE | `${NAME}`, `${env:NAME` |
-    | OTHER_SOURCE | `${file:NAME}` |
-    | BAD_NAME | `${env:1}` |
+    | NOT_A_REFERENCE | `${NAME}`, `${env:NAME`, `${file:NAME}`, `${env:1}` |
     | NOT_ALLOWED | `${env:HOME}`, whether there is such a variable or not |
     | UNSET | `${env:KAFKA_HOST}`, which is listed, without such a variable |
     """
 
     NOT_A_REFERENCE = auto()
-    OTHER_SOURCE = auto()
-    BAD_NAME = auto()
     NOT_ALLOWED = auto()
     UNSET = auto()
 
@@ -112,25 +108,17 @@ def _check(
 ) -> tuple[ReferenceProblem | None, str]:
     """Return what is wrong with one `${...}`, and the name in it."""
     source, colon, name = match[1].partition(":")
-    problem = None
-    if not colon or not match[2]:
-        problem, name = ReferenceProblem.NOT_A_REFERENCE, name if colon else source
-    elif source != "env":
-        problem = ReferenceProblem.OTHER_SOURCE
-    elif not _NAME(name):
-        problem = ReferenceProblem.BAD_NAME
-    elif name in _OWN_SECRETS or name not in allowed:
-        problem = ReferenceProblem.NOT_ALLOWED
-    elif name not in environment:
-        problem = ReferenceProblem.UNSET
-    return problem, name
+    if source != "env" or not match[2] or not _NAME(name):
+        return ReferenceProblem.NOT_A_REFERENCE, name if colon else source
+    if name in _OWN_SECRETS or name not in allowed:
+        return ReferenceProblem.NOT_ALLOWED, name
+    return None if name in environment else ReferenceProblem.UNSET, name
 
 
 def check_references(text: str) -> tuple[tuple[ReferenceProblem, str], ...]:
     """Return what is wrong with the references of a text in any environment, and the name in each."""
-    names = (_check(match, {}, ()) for match in REFERENCE.finditer(text))
-    lenient = {None, ReferenceProblem.NOT_ALLOWED, ReferenceProblem.UNSET}
-    return tuple((problem, name) for problem, name in names if problem is not None and problem not in lenient)
+    found = (_check(match, {}, ()) for match in REFERENCE.finditer(text))
+    return tuple((problem, name) for problem, name in found if problem is ReferenceProblem.NOT_A_REFERENCE)
 
 
 def problem_text(problem: ReferenceProblem, name: str) -> str:
@@ -139,22 +127,16 @@ def problem_text(problem: ReferenceProblem, name: str) -> str:
     >>> problem_text(ReferenceProblem.UNSET, "KAFKA_HOST")
     'the environment variable KAFKA_HOST is not set; set it'
     """
-    shown = name if _USUAL_NAME(name) else "that ${env:…} names"
+    shown, example = (name, name) if _USUAL_NAME(name) else ("that ${env:…} names", "NAME")
+    if problem is ReferenceProblem.NOT_A_REFERENCE:
+        return f"only ${{env:NAME}} is expanded; write ${{env:{example}}}"
     if problem is ReferenceProblem.UNSET:
         return f"the environment variable {shown} is not set; set it"
     if name in _OWN_SECRETS:
         return (
             f"the environment variable {name} contains a secret that is not part of a connection; use another variable"
         )
-    if problem is ReferenceProblem.NOT_ALLOWED:
-        example = name if _USUAL_NAME(name) else "NAME"
-        return (
-            f"the environment variable {shown} may not be read; the operator must list it in {ALLOW_LIST}: set the "
-            f"environment variable {ALLOW_LIST}={example} (names separated by commas)"
-        )
-    if problem is ReferenceProblem.BAD_NAME:
-        return "the name in ${env:…} is not that of an environment variable; correct it"
-    if problem is ReferenceProblem.OTHER_SOURCE:
-        return "only ${env:NAME} is expanded here; use it (${file:…} and ${dir:…} work in client properties only)"
-    remedy = f"write ${{env:{name}}}" if problem is ReferenceProblem.NOT_A_REFERENCE and _USUAL_NAME(name) else None
-    return f"only ${{env:NAME}} is expanded; {remedy or 'correct the ${...}'}"
+    return (
+        f"the environment variable {shown} may not be read; the operator must list it in {ALLOW_LIST}: set the "
+        f"environment variable {ALLOW_LIST}={example} (names separated by commas)"
+    )

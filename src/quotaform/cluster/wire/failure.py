@@ -22,7 +22,7 @@ from msgspec import Struct
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.wire.message import MalformedError
 from quotaform.model.errors import AuthenticationError, ClusterError, ConnectError, UnsupportedError
-from quotaform.model.server import ALLOWED_HOSTS, LIST_IT, UNLISTED, shown_host
+from quotaform.model.server import ALLOWED_HOSTS, LIST_IT, UNLISTED
 from quotaform.model.text import inert
 
 
@@ -298,7 +298,7 @@ def connect_error(name: str, config: ClientConfig, failures: Sequence[Failure]) 
 def _explain(config: ClientConfig, failure: Failure) -> tuple[type[ClusterError], str, str]:
     """Return the error to raise, the problem, and the remedy."""
     cause, server, credentials = failure.cause, failure.server, config.credentials
-    host = shown_host(server)
+    host = server if server.endswith("}") else server.rpartition(":")[0]
     if isinstance(cause, LoginError):
         shown = host if "${" in server else cause.name
         return AuthenticationError, cause.problem.replace("{name}", shown), cause.remedy

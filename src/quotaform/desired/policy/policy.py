@@ -111,7 +111,7 @@ def _finding(found: tuple[Entry, Policy, Violation | SlowPolicyError]) -> Findin
             f"the policy took more than {violation.seconds:g} seconds, and was not finished; simplify it",
             location=Location(policy.name),
         )
-    place = entry.provenance(violation.key) if violation.key is not None else None
+    place = entry.provenances().get(violation.key) if violation.key is not None else None
     return rule.POLICY.finding(
         f"{violation.text} ({inert(policy.name)}); change the entry",
         address=entry.entity.address,

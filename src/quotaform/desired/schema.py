@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from quotaform.model.entity import DEFAULT_WORD, KNOWN_TYPES, MAX_NAME_BYTES, EntityType
+from quotaform.model.entity import DEFAULT_WORD, KNOWN_TYPES, MAX_NAME_BYTES
 from quotaform.model.finding import CHANGE, DELETE, MOST_APPROVALS, MOST_DAYS
-from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey
+from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.records.schema import DAY, Node, choice, closed, in_code, items, mapping, record, ref, text, titled
 from quotaform.model.rule import APPROVABLE, LINTS
 from quotaform.model.scope import MOST_PATTERNS
@@ -29,43 +29,17 @@ _NUMBER: Final = r"(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?"
 
 def values() -> Node:
     """Return the schema of values as people write them: one field per quota key."""
-    schema = closed(
-        "Quota keys and their limits. An omitted key is inherited.",
-        {name: _value(key) for name, key in QUOTA_KEYS.items()},
-        minProperties=1,
-    )
-    return in_code(schema, {"type": "object", "minProperties": 1})
-
-
-def _value(key: QuotaKey) -> Node:
-    units = "|".join(unit_spellings(key))
-    return {
-        "description": describe_key(key),
-        "type": ["string", "number"],
-        "pattern": f"^({UNLIMITED}|{_NUMBER} ?({units})?)$",
-        "exclusiveMinimum": 0,
-        "examples": [*key.examples, UNLIMITED],
+    fields = {
+        key.name: {
+            "description": describe_key(key),
+            "type": ["string", "number"],
+            "pattern": f"^({UNLIMITED}|{_NUMBER} ?({'|'.join(unit_spellings(key))})?)$",
+            "exclusiveMinimum": 0,
+            "examples": [*key.examples, UNLIMITED],
+        }
+        for key in QUOTA_KEYS.values()
     }
-
-
-def _names(row: EntityType) -> Node:
-    name: Node = {"anyOf": [{"type": "string", "minLength": 1, "maxLength": MAX_NAME_BYTES}, ref("literal")]}
-    return {
-        "description": row.description,
-        "anyOf": [*name["anyOf"], {"type": "array", "minItems": 1, "items": name}],
-        "examples": list(row.examples),
-    }
-
-
-def _match() -> Node:
-    schema = closed(
-        "The entity of the entry: a user, a client-id, both, or an ip. <default> is the default entity; a list "
-        "stands for one entity per name.",
-        {row.name: _names(row) for row in KNOWN_TYPES.values()},
-        minProperties=1,
-        dependencies={row.name: {"maxProperties": 1} for row in KNOWN_TYPES.values() if not row.combines_with},
-        examples=[{"user": "svc-orders"}, {"user": DEFAULT_WORD, "client-id": "etl"}],
-    )
+    schema = closed("Quota keys and their limits. An omitted key is inherited.", fields, minProperties=1)
     return in_code(schema, {"type": "object", "minProperties": 1})
 
 
@@ -76,21 +50,34 @@ def quotas() -> tuple[Node, dict[str, Node]]:
         {"quotas": items("The entries; each entity at most once per layer.", ref("entry"))},
         required=["quotas"],
     )
-    return titled("Kafka client quotas", schema), {
-        "literal": _literal(),
-        "match": _match(),
-        "values": values(),
-        "entry": _entry(),
-    }
-
-
-def _literal() -> Node:
-    return closed(
+    literal = closed(
         "A literal name, for names with a special meaning.",
         {"name": text("The name, taken literally.", minLength=1)},
         required=["name"],
         examples=[{"name": DEFAULT_WORD}],
     )
+    names = [{"type": "string", "minLength": 1, "maxLength": MAX_NAME_BYTES}, ref("literal")]
+    match = closed(
+        "The entity of the entry: a user, a client-id, both, or an ip. <default> is the default entity; a list "
+        "stands for one entity per name.",
+        {
+            row.name: {
+                "description": row.description,
+                "anyOf": [*names, {"type": "array", "minItems": 1, "items": {"anyOf": names}}],
+                "examples": list(row.examples),
+            }
+            for row in KNOWN_TYPES.values()
+        },
+        minProperties=1,
+        dependencies={row.name: {"maxProperties": 1} for row in KNOWN_TYPES.values() if not row.combines_with},
+        examples=[{"user": "svc-orders"}, {"user": DEFAULT_WORD, "client-id": "etl"}],
+    )
+    return titled("Kafka client quotas", schema), {
+        "literal": literal,
+        "match": in_code(match, {"type": "object", "minProperties": 1}),
+        "values": values(),
+        "entry": _entry(),
+    }
 
 
 def _entry() -> Node:
@@ -146,10 +133,6 @@ def approvals() -> tuple[Node, dict[str, Node]]:
         "items": ref("approval"),
         "maxItems": MOST_APPROVALS,
     }
-    return titled("approvals of blocked changes", schema), {"approval": _approval(), "values": values()}
-
-
-def _approval() -> Node:
     fields = {
         "rule": in_code(choice("The rule that blocks.", APPROVABLE), {"type": "string"}),
         "address": text(
@@ -172,11 +155,12 @@ def _approval() -> Node:
         ),
         "cluster": text("The cluster in quotaform.yaml, or a glob over names; any if omitted.", "prod-*", minLength=1),
     }
-    return closed(
+    approval = closed(
         "An approval for one rule, and one entity or the entities that a pattern matches.",
         {**fields, **optional},
         required=list(fields),
     )
+    return titled("approvals of blocked changes", schema), {"approval": approval, "values": values()}
 
 
 def config() -> tuple[Node, dict[str, Node]]:
@@ -280,11 +264,20 @@ def config() -> tuple[Node, dict[str, Node]]:
             ),
         },
     )
+    pattern = closed(
+        "Selects entities by type: every listed type must be present and match. Names are globs; <default> is the "
+        "default entity, which no glob matches.",
+        {
+            row.name: text(f"A glob of {row.name} names, or {DEFAULT_WORD}.", row.glob, DEFAULT_WORD, minLength=1)
+            for row in KNOWN_TYPES.values()
+        },
+        minProperties=1,
+    )
     return titled("configuration", schema), {
         "cluster": _cluster(),
         "drift_ignore": _drift_ignore(),
         "lint_ignore": _lint_ignore(),
-        "pattern": _pattern(),
+        "pattern": pattern,
         "values": values(),
     }
 
@@ -423,25 +416,13 @@ def _drift_ignore() -> Node:
     )
 
 
-def _pattern() -> Node:
-    return closed(
-        "Selects entities by type: every listed type must be present and match. Names are globs; <default> is the "
-        "default entity, which no glob matches.",
-        {row.name: _glob(row) for row in KNOWN_TYPES.values()},
-        minProperties=1,
-    )
-
-
-def _glob(row: EntityType) -> Node:
-    return text(f"A glob of {row.name} names, or {DEFAULT_WORD}.", row.glob, DEFAULT_WORD, minLength=1)
-
-
 ENTITY: Final = "entity"
 VALUES: Final = "values"
 
 
 def entry() -> tuple[Node, dict[str, Node]]:
     """Return the schema and its definitions."""
+    keys = ((key, f"{key.limits}, per {key.per}; {UNLIMITED} is {int(key.maximum)}.") for key in QUOTA_KEYS.values())
     schema = record(
         "A resolved entry: what the files declare for one entity on one cluster, profiles and layers included. "
         "Policies are evaluated against it. Fields without a value are omitted.",
@@ -449,14 +430,18 @@ def entry() -> tuple[Node, dict[str, Node]]:
             "address": text("The entity on one line.", "user=svc-orders", f"user={DEFAULT_WORD},client-id=etl"),
             ENTITY: _closed(
                 "Entity type to name; null is the default.",
-                {row.name: _name(row.name, row.examples) for row in KNOWN_TYPES.values()},
+                {
+                    row.name: {
+                        "description": f"The {row.name}; null is the default.",
+                        "type": ["string", "null"],
+                        "examples": [each for each in row.examples if isinstance(each, str) and each != DEFAULT_WORD],
+                    }
+                    for row in KNOWN_TYPES.values()
+                },
             ),
             VALUES: _closed(
                 "Quota key to its value, in the unit of the key; inherited keys are omitted.",
-                {
-                    key.name: _number(f"{key.limits}, per {key.per}; {UNLIMITED} is {int(key.maximum)}.")
-                    for key in QUOTA_KEYS.values()
-                },
+                {key.name: {"description": about, "type": "number", "exclusiveMinimum": 0} for key, about in keys},
             ),
             "unlimited": items(
                 f"The keys whose value is {UNLIMITED}.", {"enum": list(QUOTA_KEYS)}, examples=[["producer_byte_rate"]]
@@ -474,12 +459,3 @@ def entry() -> tuple[Node, dict[str, Node]]:
 
 def _closed(description: str, fields: dict[str, Node]) -> Node:
     return record(description, fields, optional=fields) | {"additionalProperties": False, "minProperties": 1}
-
-
-def _name(entity_type: str, examples: Any) -> Node:
-    names = [example for example in examples if isinstance(example, str) and example != DEFAULT_WORD]
-    return {"description": f"The {entity_type}; null is the default.", "type": ["string", "null"], "examples": names}
-
-
-def _number(description: str) -> Node:
-    return {"description": description, "type": "number", "exclusiveMinimum": 0}

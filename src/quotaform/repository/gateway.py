@@ -38,7 +38,7 @@ def connection_of(
     operator's own choice, and held to `QUOTAFORM_ALLOWED_HOSTS` where it is connected to. Raises `InvalidFilesError` if
     servers or client are invalid, or quotaform.yaml names a host that is not allowed.
     """
-    servers, config = bootstrap_servers(cluster, environment), client_config(cluster, environment)
+    servers, config = bootstrap_servers(cluster, environment), _client_config(cluster, environment)
     if cluster.servers_location is None:
         return servers, config
     named = parse_servers(servers)
@@ -100,25 +100,21 @@ def bootstrap_servers(cluster: Cluster, environment: Mapping[str, str] = environ
     return tuple(servers)
 
 
-def client_config(cluster: Cluster, environment: Mapping[str, str] = environ) -> ClientConfig:
-    """Read the client properties of a cluster; the defaults when it has none.
-
-    Raises `InvalidFilesError`: they are invalid, or a variable that names them is not set, is empty or may not be read.
-    """
+def _client_config(cluster: Cluster, environment: Mapping[str, str]) -> ClientConfig:
+    """Read the client properties of a cluster; the defaults when it has none."""
     if cluster.command_config is None:
         from quotaform.cluster.client.config import ClientConfig
 
         return ClientConfig()
     from quotaform.cluster.client.reader import load_client_config
 
-    path, name = cluster.command_config, str(cluster.command_config)
+    path, name, named_at = cluster.command_config, str(cluster.command_config), None
     if referring := cluster.config_reference:
         given = referring.expand(environment)
         if not given.strip():  # It would be the folder of quotaform.yaml.
             text = f"{referring.text} is empty; set the environment variable to the path of a client properties file"
             raise InvalidFilesError([rule.UNSET_VARIABLE.finding(text, location=referring.location)])
         path, name = (cluster.folder or Path()) / given, referring.text
-    named_at = None
     if cluster.config_location is not None:
         named_at = f"cluster {quote(cluster.name)}: command_config", cluster.config_location
     return load_client_config(path, name=name, environ=environment, repository=cluster.folder, named_at=named_at)
@@ -132,13 +128,10 @@ def require_pinned(
     snapshot: SnapshotFile | None = None,
     is_reading: bool = False,
 ) -> None:
-    """Make sure that a cluster is the one that quotaform.yaml pins.
+    """Raise `ClusterIdError` unless a cluster is the one that quotaform.yaml pins.
 
-    `cluster`: what messages call the cluster. `pinned_id`: the id in quotaform.yaml, if there is one. `found_id`: the
-    id that the cluster gives itself, or that its snapshot has. `snapshot`: the snapshot that is read instead of a
-    running cluster. `is_reading`: whether nothing was going to be written to it.
-
-    Raises `ClusterIdError`: it has another id.
+    `cluster`: what messages call the cluster. `found_id`: the id that it gives itself, or that its `snapshot` has.
+    `is_reading`: whether nothing was going to be written to it.
     """
     finding = check_pinned_id(cluster, pinned_id, found_id, snapshot)
     if finding is not None:

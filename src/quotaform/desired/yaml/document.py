@@ -53,8 +53,6 @@ class Oddity(StrEnum):
     NUMBER = "a number"
 
 
-_MAX_INTEGER: Final = 18
-_MAX_NUMBER: Final = 40
 _INTEGER: Final = regex(r"0|-?[1-9][0-9]*").fullmatch
 _DECIMAL: Final = regex(r"[-+]?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?(?:[eE][-+]?[0-9]{1,4})?").fullmatch
 _ODD: Final = tuple(
@@ -85,9 +83,9 @@ def read_number(text: str) -> str | int | Decimal | Oddity:
 
     Returns the number when every reader agrees on it, what it is otherwise taken for, or the text when it is text.
     """
-    if len(text) <= _MAX_INTEGER and _INTEGER(text):
+    if len(text) <= 18 and _INTEGER(text):
         return int(text)
-    if len(text) <= _MAX_NUMBER and _DECIMAL(text) and text[0] != "+" and any(map(str.isdigit, text.split("e")[0])):
+    if len(text) <= 40 and _DECIMAL(text) and text[0] != "+" and any(map(str.isdigit, text.split("e")[0])):
         return Decimal(text)
     return next((oddity for oddity, matches in _ODD if matches(text)), text)
 
@@ -129,8 +127,6 @@ Node: TypeAlias = "Scalar | list[Any] | dict[str, Any]"
 Spot: TypeAlias = tuple[Any, Any, str | None, Oddity | None]
 """The marks of a key and its value (for an item of a list: the item twice), the text of a scalar, and its oddity."""
 
-_NO_SPOT: Final[Spot] = (None, None, None, None)
-
 
 class YamlMapping(dict[str, Any]):
     """A mapping that knows where its keys and values are."""
@@ -164,7 +160,7 @@ def spot_of(container: Node, key: str | int) -> Spot:
     try:
         return spots_of(container)[key]  # type: ignore[no-any-return]
     except (AttributeError, LookupError):
-        return _NO_SPOT
+        return None, None, None, None
 
 
 def mark_position(mark: Any) -> Position:
@@ -266,7 +262,6 @@ class Document:
 
 
 _CONFLICT: Final = regex(r"^(?:<{7}|>{7}|\|{7})(?: |$)", MULTILINE).search
-_WINDOW: Final = 1000
 _HINTS: Final = {
     "did not find expected alphabetic or numeric character": 'quote a text that begins with * or &, as in "*"',
     "mapping values are not allowed in this context": "quote a text that contains a colon and a space, and write a "
@@ -286,10 +281,7 @@ _HINTS: Final = {
 
 
 def syntax_text(error: Any, text: str) -> str:
-    """Return the message about an error of the YAML parser.
-
-    `error`: the `MarkedYAMLError`.
-    """
+    """Return the message about an error of the YAML parser, a `MarkedYAMLError`."""
     begun = f" {error.context}" if error.context else ""
     if begun and error.context_mark:
         begun += f" that begins on line {error.context_mark.line + 1}"
@@ -301,16 +293,16 @@ def _hint(error: Any, text: str) -> str | None:
     """Return what was probably meant, from the problem and the character at which it was found."""
     mark = error.problem_mark
     end = mark.index if mark else 0
-    at, before = text[end : end + 1], text[max(0, end - min(mark.column, _WINDOW)) : end] if mark else ""
+    at, before = text[end : end + 1], text[max(0, end - min(mark.column, 1000)) : end] if mark else ""
     if _CONFLICT(text):
         return "resolve the merge conflict in this file and remove the lines <<<<<<<, ======= and >>>>>>>"
     if at == "\t" or (before.isspace() and "\t" in before):
         return "indent with spaces, YAML does not allow tabs"
     if before.endswith("$") and at == "{":
         return 'quote a text with a reference, as in "${env:NAME}"'
+    if at == "%" and before.endswith("{"):
+        return "is this a template that was not rendered?"
     if error.problem == "found character that cannot start any token":
-        if at == "%" and before.endswith("{"):
-            return "is this a template that was not rendered?"
         return f"quote a text that begins with {at}" if at in {"@", "`", "%"} else None
     if error.problem == "did not find expected node content":
         if at == ":":

@@ -10,6 +10,7 @@ they would expand is limited.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, NoReturn
 
 import yaml
@@ -48,9 +49,6 @@ MAX_CHARACTERS: Final = 100_000
 
 MERGE_KEY: Final = "<<"
 
-_PART_ITEMS: Final = 500
-_PART_VALUES: Final = 20_000
-
 _STR_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:str"})
 
 
@@ -71,16 +69,12 @@ def read_document(name: str, text: str, *, stream: Stream | None = None, most_va
     """
     document = Document(name)
     reader = _DocumentReader(document, stream, most_values)
-    try:
+    with suppress(StopReadingError):
         try:
             reader.read(text)
-        except StopReadingError:
-            raise
-        except Exception as error:
+        except yaml.YAMLError as error:
             reader.end_early(error, text)
         reader.hand_over()
-    except StopReadingError:
-        pass
     return document
 
 
@@ -119,7 +113,12 @@ class _DocumentReader:
             written += 1
             scalar = oddity = None
             if written > bound:
-                self.stop_at_size(opened, is_item=streamed is not None and len(stack) > 2)
+                what, remedy = "this file contains, besides its entries,", "divide it"
+                if streamed is not None and len(stack) > 2:
+                    what = "this entry contains"
+                elif self.stream is None:
+                    what, remedy = "this file contains", "shorten it"
+                document.stop(rule.TOO_LARGE, f"{what} more than {self.most_values:,} values; {remedy}", opened)
             if kind is scalar_event:
                 value = scalar = event.value
                 if len(value) > MAX_CHARACTERS:
@@ -166,7 +165,9 @@ class _DocumentReader:
                 if len(stack) >= MAX_DEPTH:
                     stop_at_depth(document, event)
                 is_list = kind is sequence_start
-                is_streamed = is_list and len(stack) == 1 and self.starts_stream(key, target, event)
+                # One with an anchor is needed as a whole.
+                is_first = self.stream is not None and streamed is None and key == self.stream.key
+                is_streamed = is_first and is_list and len(stack) == 1 and key not in target and event.anchor is None
                 stack.append((target, key, key_mark, merges, anchor, opened, nodes, height))
                 anchor, opened = event.anchor, event.start_mark
                 if anchor is not None:
@@ -219,7 +220,7 @@ class _DocumentReader:
                 target.spots.append((mark, mark, scalar, oddity))
                 if streamed is not None and target is streamed:
                     bound = written + self.most_values
-                    if len(streamed) >= _PART_ITEMS or written - taken > _PART_VALUES:
+                    if len(streamed) >= 500 or written - taken > 20_000:
                         taken = written
                         self.hand_over()
             else:
@@ -241,11 +242,6 @@ class _DocumentReader:
                         target[key] = item
                         target.spots[key] = source.spots[key]
 
-    def starts_stream(self, key: str | None, root: Any, event: Any) -> bool:
-        """Whether the list that begins here is handed over in parts; one with an anchor is needed as a whole."""
-        is_first = self.stream is not None and self.streamed is None and key == self.stream.key
-        return is_first and type(root) is YamlMapping and key not in root and event.anchor is None
-
     def hand_over(self) -> None:
         """Hand over the items that were read since the last time, and forget them."""
         document, items = self.document, self.streamed
@@ -262,8 +258,8 @@ class _DocumentReader:
         items.clear()
         items.spots.clear()
 
-    def end_early(self, error: Exception, text: str) -> None:
-        """Report an error of the YAML parser and keep what was read before it; re-raise anything else."""
+    def end_early(self, error: yaml.YAMLError, text: str) -> None:
+        """Report an error of the YAML parser and keep what was read before it."""
         document = self.document
         if isinstance(error, ReaderError):
             before = text.encode()[: error.position].decode(errors="ignore").splitlines() or [""]
@@ -292,14 +288,6 @@ class _DocumentReader:
     def report_duplicate(self, target: YamlMapping, key: str, mark: Any) -> None:
         first = self.document.place(target, key).key
         self.document.report(rule.DUPLICATE_KEY, f"the key {quote(key)} is written twice; it is also at {first}", mark)
-
-    def stop_at_size(self, mark: Any, *, is_item: bool) -> NoReturn:
-        what, remedy = "this file contains, besides its entries,", "divide it"
-        if is_item:
-            what = "this entry contains"
-        elif self.stream is None:
-            what, remedy = "this file contains", "shorten it"
-        self.document.stop(rule.TOO_LARGE, f"{what} more than {self.most_values:,} values; {remedy}", mark)
 
 
 LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from quotaform.desired.config import Config
-from quotaform.desired.loader import LoadedFiles
-from quotaform.desired.quotas_file import Profiles
+from quotaform.desired.loader import LoadedFiles, Profiles
 from quotaform.desired.tree import Layout, SourceFile, Tree
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Desired

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from quotaform.desired.approval import read_approvals
-from quotaform.desired.config_reader import read_config
+from quotaform.desired.config import read_config
 from quotaform.desired.format import format_source
-from quotaform.desired.loader import conclude
+from quotaform.desired.loader import conclude, load_file
 from quotaform.desired.policy.policy import check_policies
 from quotaform.desired.policy.reader import read_policy
-from quotaform.desired.quotas_file import load_file
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.writer import render_quotas
 from quotaform.model.errors import InvalidFilesError

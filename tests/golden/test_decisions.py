@@ -74,7 +74,6 @@ from quotaform.resolve.request import Effective
 from quotaform.resolve.request_file import RequestFile
 from quotaform.resolve.resolve import ResolveOptions
 from quotaform.resolve.run import ResolveRequest, ResolveRun
-from quotaform.review.comment import DesiredComment
 from quotaform.review.run import Platform, find_pull_request
 from quotaform.usage.bucket.bucket import RECORDED_LIMIT, bucket_rows
 from quotaform.usage.prometheus import Prometheus
@@ -713,7 +712,7 @@ def of_answered(line: str) -> Lines:
 def of_marker(text: str) -> Lines:
     """Return what the first line of a comment says of it."""
     marker = read_marker(text)
-    is_empty = marker is not None and DesiredComment("plan.md", marker, text).is_empty
+    is_empty = marker is not None and marker.changes == 0
     return [f"{marker}{', nothing to review' if is_empty else ''}"]
 
 

@@ -21,8 +21,7 @@ from msgspec import structs
 
 from quotaform.apply.freshness import check_fresh, require_fresh
 from quotaform.apply.run import require_guards
-from quotaform.desired.config import Config
-from quotaform.desired.config_reader import read_config
+from quotaform.desired.config import Config, read_config
 from quotaform.desired.policy.reader import Policy, read_policy
 from quotaform.desired.tree import SourceFile
 from quotaform.drift.drift import make_drift

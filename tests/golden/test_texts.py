@@ -29,12 +29,11 @@ from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.report import render_quotas_csv
 from quotaform.cluster.snapshot import dump_snapshot, load_snapshot
 from quotaform.desired.approval import read_approvals
-from quotaform.desired.config import Cluster, Config, choose_clusters
-from quotaform.desired.config_reader import read_config
+from quotaform.desired.config import Cluster, Config, choose_clusters, read_config
 from quotaform.desired.format import format_source, respell
+from quotaform.desired.loader import load_file
 from quotaform.desired.policy.policy import check_policies
 from quotaform.desired.policy.reader import read_policy
-from quotaform.desired.quotas_file import load_file
 from quotaform.desired.tree import Layout, SourceFile
 from quotaform.desired.writer import check_writable, render_quotas, spell_scalar, writable_values
 from quotaform.desired.yaml.document import is_text

@@ -13,8 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from quotaform.desired.policy.policy import check_policies
-from quotaform.desired.policy.reader import read_policy
-from quotaform.desired.policy.shape import KEYWORDS, ROOT_KEYWORDS
+from quotaform.desired.policy.reader import KEYWORDS, ROOT_KEYWORDS, read_policy
 from quotaform.desired.schema import quotas as quotas_schema
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.writer import render_quotas, spell_scalar, writable_values

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from quotaform.desired.format import FormattedFile, format_source, respell
-from quotaform.desired.quotas_file import LoadedFile, load_file
+from quotaform.desired.loader import LoadedFile, load_file
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.writer import render_quotas, spell_scalar
 from quotaform.model.entity import Entity

@@ -21,9 +21,8 @@ import quotaform
 from quotaform import Alteration, Entity, EntityFilter, QuotaAdmin
 from quotaform.cluster.broker import split_alterations
 from quotaform.cluster.snapshot import dump_snapshot
-from quotaform.desired.config_reader import read_config
-from quotaform.desired.loader import conclude
-from quotaform.desired.quotas_file import load_file
+from quotaform.desired.config import read_config
+from quotaform.desired.loader import conclude, load_file
 from quotaform.desired.tree import SourceFile
 from quotaform.model.errors import ClusterError, InvalidFilesError, UsageError
 from quotaform.model.finding import Finding

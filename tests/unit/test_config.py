@@ -17,8 +17,7 @@ from quotaform.cli.present import cluster_paths
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.sasl.password import Password
 from quotaform.cluster.wire.failure import Failure, Stage, connect_error
-from quotaform.desired.config import Cluster
-from quotaform.desired.config_reader import read_config
+from quotaform.desired.config import Cluster, read_config
 from quotaform.desired.tree import SourceFile
 from quotaform.model.errors import InvalidFilesError, UsageError
 from quotaform.model.server import HiddenServer, Server

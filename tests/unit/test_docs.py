@@ -19,7 +19,7 @@ import pytest
 import typer
 
 from quotaform.cli.client_quotas import build_parser
-from quotaform.desired.config_reader import read_config
+from quotaform.desired.config import read_config
 from quotaform.desired.tree import SourceFile
 from quotaform.model.errors import ExitCode
 from quotaform.usage.ingest.run import read_usage_mapping

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.desired.loader import LoadedFiles, assemble
-from quotaform.desired.quotas_file import LoadedFile, load_file
+from quotaform.desired.loader import LoadedFile, LoadedFiles, conclude, load_file
 from quotaform.desired.tree import Layout, SourceFile, Tree
 from quotaform.model.entity import Entity
 from quotaform.model.errors import InvalidFilesError
@@ -54,8 +53,8 @@ def test_a_file_is_loaded_anywhere_and_carried_back() -> None:
     file = load_file(SourceFile("f.yaml", COMMON, "prod"), {})
     carried: LoadedFile = pickle.loads(pickle.dumps(file))  # noqa: S301
     assert carried == file
-    desired, found = assemble([carried], TODAY)
-    assert (list(desired), found.all()) == ([Entity(user="a")], [])
+    desired, found = conclude([carried], TODAY)
+    assert (list(desired), found) == ([Entity(user="a")], [])
 
 
 def test_of_many_entries_of_a_file_out_of_scope_a_few_are_named() -> None:

@@ -14,10 +14,8 @@ from pathlib import Path
 import pytest
 
 from quotaform.cluster.snapshot import load_snapshot
-from quotaform.desired.config import Config, choose_clusters
-from quotaform.desired.config_reader import read_config
-from quotaform.desired.loader import LoadedFiles, conclude
-from quotaform.desired.quotas_file import load_file
+from quotaform.desired.config import Config, choose_clusters, read_config
+from quotaform.desired.loader import LoadedFiles, conclude, load_file
 from quotaform.desired.tree import Layout, SourceFile, Tree
 from quotaform.model import rule
 from quotaform.model.entity import Entity

@@ -13,8 +13,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from quotaform.desired.policy.policy import LONGEST_TEXT, SlowPolicyError, check_policies, entry_document
-from quotaform.desired.policy.reader import MOST_SECONDS, Policy, read_policy
-from quotaform.desired.policy.shape import MOST_STEPS
+from quotaform.desired.policy.reader import MOST_SECONDS, MOST_STEPS, Policy, read_policy
 from quotaform.desired.tree import SourceFile
 from quotaform.model import rule
 from quotaform.model.entity import Entity

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yaml import safe_dump
 
-from quotaform.desired.quotas_file import load_file
+from quotaform.desired.loader import load_file
 from quotaform.desired.tree import SourceFile
 from quotaform.model.entity import Entity
 from quotaform.model.errors import InvalidFilesError

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from quotaform.cli.client_quotas import read_ops, read_parts, read_properties, render_described
 from quotaform.cli.command.usage import SizeOptions
 from quotaform.cli.main import run
-from quotaform.desired.config import Config
-from quotaform.desired.config_reader import read_config
+from quotaform.desired.config import Config, read_config
 from quotaform.desired.tree import SourceFile
 from quotaform.model.entity import Entity, sanitized_entity
 from quotaform.model.errors import UsageError

@@ -6,10 +6,10 @@ from contextlib import suppress
 from datetime import date, timedelta
 from typing import Any
 
+from quotaform.desired.field import read_expires, read_values
 from quotaform.desired.schema import approvals as approvals_schema
 from quotaform.desired.shape import require_shape
 from quotaform.desired.tree import SourceFile, decode
-from quotaform.desired.value import read_expires, read_values
 from quotaform.desired.yaml.document import Document, StopReadingError
 from quotaform.desired.yaml.reader import read_document
 from quotaform.model import rule

@@ -1,32 +1,53 @@
-"""What quotaform.yaml says; which clusters names and globs choose; variables of the environment in it."""
+"""quotaform.yaml: what it says, and how it is read; which clusters names and globs choose."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
-from typing import Final
+from re import compile as regex
+from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from quotaform.desired.field import bare_keys, name_oddness, read_expires, read_pattern, read_values
+from quotaform.desired.schema import config as config_schema
+from quotaform.desired.shape import NodePath, require_shape
+from quotaform.desired.tree import SourceFile, decode
+from quotaform.desired.yaml.document import Document, StopReadingError, taken_for
+from quotaform.desired.yaml.reader import read_document
 from quotaform.model import rule
+from quotaform.model.entity import USER, spell_name
 from quotaform.model.errors import ArgumentError, ClusterChoiceError, InvalidFilesError, UsageError
-from quotaform.model.finding import Location
+from quotaform.model.finding import Finding, Location
+from quotaform.model.moment import parse_duration
+from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Snapshot, Values
-from quotaform.model.scope import FULL_SCOPE, Scope, count_problem, is_glob, matches_glob, pattern_problem
+from quotaform.model.scope import FULL_SCOPE, Pattern, Scope, count_problem, is_glob, matches_glob, pattern_problem
+from quotaform.model.server import parse_server, spell_server
 from quotaform.model.settings import (
     DEFAULT_GUARD_LIMITS,
+    EXPIRES_WITHIN_DAYS,
     NO_METRICS,
     Capacity,
     ClusterMetrics,
     GuardLimits,
     Ignore,
     LintSettings,
+    MetricsSource,
     PruneMode,
     SizingSettings,
+    SourceKind,
+    parse_percentile,
+    parse_source,
+    require_distinct,
 )
 from quotaform.model.text import did_you_mean, listed, quote
-from quotaform.model.variable import ReferenceProblem, expand, problem_text
+from quotaform.model.units import suspicious_unit_text
+from quotaform.model.variable import PLACES, PREFIX, ReferenceProblem, check_references, expand, problem_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,3 +215,265 @@ class Referring(Struct, frozen=True):
                 ]
             )
         return expansion.text
+
+
+MOST_VALUES: Final = 500_000
+"""The limit on values, keys among them: a cluster has some 15."""
+
+_CLUSTER_NAME: Final = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*").fullmatch
+_VALUES: Final = (("recommend", "floor"), ("recommend", "cap"))
+"""Where other values than those of profiles and clusters are."""
+
+
+def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Finding]]:
+    """Return the content of a configuration, and its problems; it is of use only when there are none.
+
+    `directory`: the folder that paths in it are relative to.
+    """
+    text = decode(source)
+    if isinstance(text, Finding):
+        return Config(), [text]
+    document = read_document(source.name, text, most_values=MOST_VALUES)
+    config = Config()
+    if document.root is not None:
+        with suppress(StopReadingError):
+            config = _read_root(document, directory)
+    return config, document.findings.all()
+
+
+def _read_root(document: Document, directory: Path) -> Config:
+    _check_texts(document)
+    _check_clusters(document)
+    root: dict[str, Any] = require_shape(config_schema, document) or {}
+    clusters, profiles, lints = (root.get(key, {}) for key in ("clusters", "profiles", "lints"))
+    scope = Scope(**{side: _read_patterns(patterns, document) for side, patterns in root.get("scope", {}).items()})
+    prune = PruneMode(root.get("prune", PruneMode.REPORT))
+    if problem := prune_problem(prune, scope):
+        document.add(rule.PRUNE_SCOPE, problem, root, "prune")
+    values_of = {name: read_values(values, None, document) for name, values in profiles.items()}
+    bare: list[Finding] = []
+    for name, values in values_of.items():
+        for key in bare_keys(profiles[name], values):
+            text, location = suspicious_unit_text(key, values[key]), document.place(profiles[name], key).value
+            bare.append(rule.SUSPICIOUS_UNIT.finding(text, key=key, location=location))
+    principals = root.get("principals", {}).get("brokers")
+    for index, name in enumerate(principals or ()):
+        if oddness := name_oddness(USER, name):
+            document.add(rule.BAD_NAME, f"{spell_name(name)} {oddness}", principals, index)
+    return Config(
+        clusters={name: _read_cluster(name, node, directory, document) for name, node in clusters.items()},
+        profiles=values_of,
+        scope=scope,
+        prune=prune,
+        drift_ignore=_read_ignores(root.get("drift_ignore", ()), document),
+        policies=_read_paths(root.get("policies", ()), document),
+        roots=_read_paths(root.get("roots", ()), document),
+        guard_limits=_read_guard_limits(root, document),
+        sizing=_read_sizing(root.get("recommend", {}), document),
+        lints=LintSettings(
+            ignores=_read_ignores(lints.get("ignore", ()), document),
+            expires_within_days=int(lints.get("expires_within_days", EXPIRES_WITHIN_DAYS)),
+            broker_principals=None if principals is None else tuple(principals),
+            profile_findings=tuple(bare),
+        ),
+    )
+
+
+def _check_texts(document: Document) -> None:
+    """Reject texts that other YAML parsers read as a number or a date, and each `${...}` that is not expanded.
+
+    Values are checked where they are read. The environment is not.
+    """
+    for path, container, key, text in _walk_texts(document.root):
+        of_cluster = path[2:3] if path[0] == "clusters" else ()
+        if path[0] == "profiles" or path[:2] in _VALUES or of_cluster == ("capacity",):
+            continue
+        oddity = document.oddity(container, key)
+        if oddity is not None and key != "expires":  # A date is what `expires` holds.
+            document.add(rule.WRONG_TYPE, f"this must be text, but {taken_for(text, oddity)}", container, key)
+        if "${" not in text:
+            continue
+        problems = [f"{PLACES}; write the value itself"]
+        if of_cluster in {("bootstrap_servers",), ("command_config",)}:
+            problems = [problem_text(problem, name) for problem, name in check_references(text)]
+        for message in problems:
+            document.add(rule.BAD_VARIABLE, message, container, key)
+
+
+def _walk_texts(node: Any, path: NodePath = ()) -> Iterator[tuple[NodePath, Any, Any, str]]:
+    """Yield the texts of a document: the path of each, what holds it at which key, and itself."""
+    pairs = list(node.items()) if isinstance(node, dict) else list(enumerate(node)) if isinstance(node, list) else []
+    for key, value in pairs:
+        if isinstance(value, str):
+            yield (*path, key), node, key, value
+        else:
+            yield from _walk_texts(value, (*path, key))
+
+
+def _check_clusters(document: Document) -> None:
+    """Report a cluster with a name that is none, or that is not either running or a snapshot."""
+    clusters: Any = document.root.get("clusters") if isinstance(document.root, dict) else None
+    for name, node in clusters.items() if isinstance(clusters, dict) else ():
+        if not _CLUSTER_NAME(name):
+            text = f"the cluster name {quote(name)} must consist of letters, digits, dots, dashes and underscores"
+            document.add(rule.BAD_NAME, text, clusters, name, at_key=True)
+        if not isinstance(node, dict):
+            continue
+        if ("bootstrap_servers" in node) == ("snapshot" in node):
+            which = "both bootstrap_servers and" if "snapshot" in node else "neither bootstrap_servers nor"
+            text = f"the cluster {quote(name)} has {which} snapshot; give one of them"
+            document.add(rule.BAD_CLUSTER, text, clusters, name, at_key=True)
+        elif "snapshot" in node and "command_config" in node:
+            text = "command_config has no effect with snapshot; remove it"
+            document.add(rule.BAD_CLUSTER, text, node, "command_config", at_key=True)
+
+
+def _read_cluster(name: str, node: dict[str, Any], directory: Path, document: Document) -> Cluster:
+    servers, server_references = _read_servers(node.get("bootstrap_servers", ()), document)
+    file: str | None = node.get("command_config")
+    location = None if file is None else document.place(node, "command_config").value
+    capacity = node.get("capacity", {})
+    values = read_values(capacity, None, document)
+    return Cluster(
+        name=name,
+        bootstrap_servers=servers,
+        command_config=None if file is None else directory / file,
+        cluster_id=node.get("cluster_id"),
+        confirm=node.get("confirm"),
+        snapshot=directory / node["snapshot"] if "snapshot" in node else None,
+        server_references=server_references,
+        config_reference=Referring(file, location) if file and location and PREFIX in file else None,
+        config_location=location,
+        servers_location=document.place(node, "bootstrap_servers").value if servers else None,
+        folder=directory,
+        capacity=Capacity(values=values, places={key: document.place(capacity, key).key for key in values}),
+        metrics=_read_metrics(node, document) if "metrics" in node else NO_METRICS,
+    )
+
+
+def _read_servers(listed: list[Any], document: Document) -> tuple[tuple[str, ...], dict[str, Referring]]:
+    """Return the servers, and those of them that refer to variables; one text may hold several."""
+    servers: list[str] = []
+    references: dict[str, Referring] = {}
+    for index, text in enumerate(listed):
+        place = document.place(listed, index)
+        parts = [part.strip() for part in text.split(",")]
+        references |= {part: Referring(part, place.value) for part in parts if PREFIX in part}
+        try:
+            servers += [part if PREFIX in part else str(parse_server(part)) for part in parts]
+        except ValueError:
+            if "${" not in text:
+                message = f"{spell_server(place.text or '')} is not HOST:PORT, as in broker-1:9092"
+                document.add_at(rule.BAD_SERVER, message, place.value)
+    return tuple(servers), references
+
+
+def _read_metrics(node: dict[str, Any], document: Document) -> ClusterMetrics:
+    from quotaform.http.message import Url
+
+    written = node["metrics"]
+    sources: list[MetricsSource] = []
+    listed = written.get("brokers", ())
+    urls: list[tuple[str, Any, str | int]] = []
+    if "prometheus" in written:
+        urls.append((written["prometheus"], written, "prometheus"))
+    for index, text in enumerate(listed):
+        try:
+            source = parse_source(text)
+            require_distinct([*sources, source])
+        except ValueError as error:
+            document.add(rule.BAD_METRICS, str(error), listed, index)
+            continue
+        if source.kind is not SourceKind.JMX:
+            urls.append((source.address, listed, index))
+        sources.append(source)
+    for url, container, key in urls:
+        try:
+            Url.parse(url)
+        except ValueError as error:
+            document.add(rule.BAD_METRICS, f"invalid URL: {error}", container, key)
+    return ClusterMetrics(
+        sources=tuple(sources),
+        prometheus=written.get("prometheus"),
+        labels=dict(written.get("labels", {})),
+        location=document.place(node, "metrics").value,
+    )
+
+
+def _read_patterns(patterns: Iterable[dict[str, Any]], document: Document) -> tuple[Pattern, ...]:
+    return tuple(read_pattern(pattern, document) for pattern in patterns)
+
+
+def _read_paths(paths: list[Any], document: Document) -> tuple[ListedPath, ...]:
+    return tuple(ListedPath(text, document.place(paths, index).value) for index, text in enumerate(paths))
+
+
+def _read_guard_limits(root: dict[str, Any], document: Document) -> GuardLimits:
+    guards, default = root.get("guards", {}), DEFAULT_GUARD_LIMITS
+    delete, update = (
+        replace(limit, **{side: int(number) for side, number in guards.get(key, {}).items()})
+        for key, limit in (("delete", default.delete), ("update", default.update))
+    )
+    return GuardLimits(
+        delete=delete,
+        update=update,
+        change_factor=int(guards.get("change_factor", default.change_factor)),
+        protect=_read_patterns(root.get("protect", ()), document),
+    )
+
+
+def _days(text: str) -> float:
+    return parse_duration(text).total_seconds() / 86_400
+
+
+_SIZING: Final[dict[str, tuple[str, Callable[[Any], float]]]] = {
+    "percentile": ("percentile", parse_percentile),
+    "outlier_days": ("outlier_days", int),
+    "headroom": ("headroom", float),
+    "min_history": ("min_history_days", _days),
+    "min_samples": ("min_samples", int),
+    "unused_after": ("unused_after_days", _days),
+}
+"""The fields of `recommend` that are not values: the setting that each is, and what reads it."""
+
+
+def _read_sizing(node: dict[str, Any], document: Document) -> SizingSettings:
+    settings: dict[str, Any] = {
+        f"{key}s": read_values(node[key], None, document) for key in ("floor", "cap") if key in node
+    }
+    for key, (name, read) in _SIZING.items():
+        try:
+            if key in node:
+                settings[name] = read(node[key])
+        except ValueError as error:
+            document.add(rule.BAD_VALUE, f"{key}: {error}", node, key)
+    return SizingSettings(**settings)
+
+
+def _read_ignores(items: list[Any], document: Document) -> tuple[Ignore, ...]:
+    ignores: list[Ignore] = []
+    for index, item in enumerate(items):
+        name, lints = item.get("rule"), ", ".join(rule.LINTS)
+        if name in rule.RULES and name not in rule.LINTS:
+            text = f"{name} is not a lint, and only lints can be ignored: {lints}"
+            document.add(rule.BAD_CHOICE, text, item, "rule")
+        elif name is not None and name not in rule.LINTS:
+            text = f"unknown lint {quote(name)}{did_you_mean(name, rule.LINTS) or '.'} The lints are {lints}"
+            document.add(rule.BAD_CHOICE, text, item, "rule")
+        keys = item.get("keys", ())
+        for place, key in enumerate(keys):
+            if key not in QUOTA_KEYS:
+                guess = did_you_mean(key, QUOTA_KEYS) or f"; the keys are {', '.join(QUOTA_KEYS)}"
+                document.add(rule.UNKNOWN_KEY, f"unknown quota key {quote(key)}{guess}", keys, place)
+        ignores.append(
+            Ignore(
+                reason=item.get("reason", ""),
+                rule=name,
+                address=item.get("address"),
+                match=read_pattern(item["match"], document) if "match" in item else None,
+                keys=frozenset(keys),
+                expires=read_expires(item, document) or date.max,
+                location=document.place(items, index).value,
+            )
+        )
+    return tuple(ignores)

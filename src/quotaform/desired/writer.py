@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection
-from math import isinf, isnan
+from math import isnan
 from re import compile as regex
 from shlex import quote as quote_for_shell
 from typing import Final
@@ -192,7 +192,6 @@ def _name_problems(entity: Entity) -> list[tuple[FindingRule, str]]:
 
 
 def _value_problem(types: tuple[str, ...], name: str, value: float) -> tuple[FindingRule, str] | None:
-    """Return the rule and the text for a value that files cannot write."""
     key = QUOTA_KEYS.get(name)
     if key is None:
         return rule.UNKNOWN_KEY, f"{quote(name)} is not known to this version; it is left unchanged"
@@ -204,16 +203,10 @@ def _value_problem(types: tuple[str, ...], name: str, value: float) -> tuple[Fin
         )
     if is_writable(key, value):
         return None
+    kinds = f"{'whole numbers' if key.is_whole else 'numbers'} of {key.measures}"
+    reason = f"and files hold {kinds} above 0, up to {plain(key.maximum)} ({UNLIMITED})"
     if isnan(value):
         reason = "which limits nothing for some requests and blocks others"
-    elif value <= 0:
-        reason = "which is no limit" if isinf(value) else "which newer brokers reject"
-    elif isinf(value):
-        reason = f"which is another number than {UNLIMITED} in files"
-    elif value > key.maximum:
-        reason = f"which is above the maximum {plain(key.maximum)}"
-    else:
-        reason = f"which is not a whole number of {key.measures}"
     text = f"{name} is {readable(value)}, {reason}; the entity is left unchanged until the files declare it"
     return rule.NAN_VALUE if isnan(value) else rule.INEXACT_VALUE, text
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from quotaform.desired.loader import Claim
-from quotaform.desired.quotas_file import load_file
+from quotaform.desired.loader import Claim, load_file
 from quotaform.desired.tree import SourceFile, is_hidden, is_read, layer_of, shown_path
 from quotaform.git import (
     Commit,
@@ -41,7 +40,7 @@ from quotaform.system.files import POLICY_LIMIT
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Config
-    from quotaform.desired.quotas_file import Profiles
+    from quotaform.desired.loader import Profiles
     from quotaform.desired.tree import Tree
     from quotaform.plan.base import Bases
     from quotaform.repository.repository import Repository

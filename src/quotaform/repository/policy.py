@@ -142,8 +142,7 @@ def load_policies(repository: Repository, config: Config) -> LoadedPolicies:
     """
     if not config.policies:
         return NO_POLICIES
-    from quotaform.desired.policy.reader import read_policy
-    from quotaform.desired.policy.shape import MOST_STEPS
+    from quotaform.desired.policy.reader import MOST_STEPS, read_policy
 
     folder = DiskFolder(repository.config_path.parent)
     problems: list[Finding] = []

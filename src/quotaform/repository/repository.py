@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from quotaform.desired.config import Cluster, Config, choose_cluster, choose_clusters, prune_problem
+from quotaform.desired.config import Cluster, Config, choose_cluster, choose_clusters, prune_problem, read_config
 from quotaform.desired.loader import Claim, LoadedFiles
 from quotaform.desired.tree import Layout, shown_path
 from quotaform.git import find_work_tree
@@ -108,8 +108,6 @@ class Repository(Struct, frozen=True, kw_only=True):
         `UsageError` if the quotas directory is the folder of one cluster: it is named after one, in `quotas.d`
         or next to folders of others.
         """
-        from quotaform.desired.config_reader import read_config
-
         source = self._read(self.config_path)
         if source is None and self.needs_config:
             text = "does not exist; write at least clusters: {local: {bootstrap_servers: [127.0.0.1:9092]}}"
@@ -322,8 +320,9 @@ def _root(repository: Repository, path: ListedPath) -> Repository:
     Raises `InvalidFilesError` if it is not there, is this one, or is somewhere else than other repositories may be.
     """
     folder = repository.config_path.parent
-    place = folder / path.text
-    if PurePosixPath(path.text).is_absolute() or not _is_allowed(place, repository):
+    place, top = folder / path.text, find_work_tree(repository.config_path)
+    allowed = [Path(os.path.realpath(folder)).parent, *([] if top is None else [top])]
+    if PurePosixPath(path.text).is_absolute() or not any(is_within(place, each) for each in allowed):
         where = "within the git work tree, or the directory above that of quotaform.yaml"
         raise InvalidFilesError([_problem(path, f"{inert(path.text)} is not {where}; give a path that is")])
     quotas = place / QUOTAS_NAME if is_folder(place / QUOTAS_NAME) else place
@@ -336,12 +335,6 @@ def _root(repository: Repository, path: ListedPath) -> Repository:
         )
         raise InvalidFilesError([_problem(path, text)])
     return root
-
-
-def _is_allowed(place: Path, repository: Repository) -> bool:
-    above = Path(os.path.realpath(repository.config_path.parent)).parent
-    top = find_work_tree(repository.config_path)
-    return is_within(place, above) or (top is not None and is_within(place, top))
 
 
 def _problem(path: ListedPath, text: str) -> Finding:

@@ -41,11 +41,6 @@ class DesiredComment(Struct, frozen=True):
     marker: Marker  # What it shows
     body: str  # Its text, with the marker
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to review: its marker says that there are no changes."""
-        return self.marker.changes == 0
-
 
 class Posted(Struct, frozen=True, kw_only=True):
     """A comment that is there."""
@@ -84,7 +79,7 @@ def plan_comment(draft: DesiredComment, posted: Iterable[Posted], mode: CommentM
         is_same = _text(own[0].body) == _text(draft.body)
         action = CommentAction.KEEP if is_same else CommentAction.UPDATE
         return CommentStep(draft=draft, action=action, target=own[0], duplicates=len(own) - 1, others=others)
-    is_skipped = mode is CommentMode.CHANGES_ONLY and draft.is_empty
+    is_skipped = mode is CommentMode.CHANGES_ONLY and draft.marker.changes == 0
     action = CommentAction.SKIP if is_skipped else CommentAction.CREATE
     return CommentStep(draft=draft, action=action, others=others)
 
@@ -95,23 +90,21 @@ def _text(body: str) -> str:
 
 
 _DONE: Final = {
-    CommentAction.CREATE: "created",
-    CommentAction.UPDATE: "updated",
-    CommentAction.KEEP: "up to date",
-    CommentAction.SKIP: "not created, because there are no changes",
+    CommentAction.CREATE: ("created", "would be created"),
+    CommentAction.UPDATE: ("updated", "would be updated"),
+    CommentAction.KEEP: ("up to date", "is up to date"),
+    CommentAction.SKIP: (
+        "not created, because there are no changes",
+        "would not be created, because there are no changes",
+    ),
 }
-_PLANNED: Final = {
-    CommentAction.CREATE: "would be created",
-    CommentAction.UPDATE: "would be updated",
-    CommentAction.KEEP: "is up to date",
-    CommentAction.SKIP: "would not be created, because there are no changes",
-}
+"""What was done, and what would be."""
 
 
 def render_comment(step: CommentStep, *, is_dry_run: bool = False) -> str:
     """Return one line about a comment."""
     marker = step.draft.marker
-    what = (_PLANNED if is_dry_run else _DONE)[step.action]
+    what = _DONE[step.action][is_dry_run]
     place = f": {inert(step.target.url)}" if step.target is not None and step.target.url else ""
     return f"Comment on the {marker.kind} of {spell_name(marker.cluster)}: {what}{place}\n"
 

@@ -26,11 +26,6 @@ class Import(Struct, frozen=True, kw_only=True):
     differing_from_common: int = 0
     findings: tuple[Finding, ...]  # what files cannot express, and other findings about the live quotas
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether the cluster has no quotas."""
-        return not (self.declared or self.out_of_scope or self.left_out or any(self.counts.values()))
-
 
 class Initialization(Struct, frozen=True, kw_only=True):
     """The files of a new quota repository."""
@@ -71,7 +66,7 @@ def render_import(done: Import, style: Style = PLAIN) -> str:
 
 def _live_lines(done: Import, style: Style) -> Iterator[str]:
     """Yield what is said of the cluster: how many entities the files declare otherwise, and findings."""
-    if done.is_empty:
+    if not (done.declared or done.out_of_scope or done.left_out or any(done.counts.values())):
         yield "The cluster has no quotas."
     if done.differing:
         are, have = ("is", "has") if done.differing == 1 else ("are", "have")

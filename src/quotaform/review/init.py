@@ -15,8 +15,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from quotaform.cluster.gateway import Gateway, read_actual
-from quotaform.desired.config import Cluster, Config, choose_cluster
-from quotaform.desired.config_reader import read_config
+from quotaform.desired.config import Cluster, Config, choose_cluster, read_config
 from quotaform.desired.loader import LoadedFiles
 from quotaform.desired.schema import config as config_schema
 from quotaform.desired.schema import quotas as quotas_schema

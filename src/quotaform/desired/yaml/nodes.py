@@ -150,7 +150,6 @@ def find_comments(text: str) -> Counter[str]:
 
 
 def _line(text: str, index: int) -> int:
-    """Return where a line begins."""
     return text.rfind("\n", 0, index) + 1
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from quotaform.desired.config import Config
-from quotaform.desired.edit import EntryEdit, FileEdit, UneditableError
+from quotaform.desired.format import EntryEdit, FileEdit, UneditableError
 from quotaform.desired.loader import LoadedFiles
 from quotaform.desired.tree import Layout, Root, layer_of, shown_path
 from quotaform.desired.writer import SCHEMA, writable_values

@@ -100,7 +100,7 @@ def test_a_broker_itself_refuses_a_type_twice_and_such_a_filter_never_reaches_it
         answer = connection.send(DescribeClientQuotas(asked), timeout=30)
     words = words_of(sandbox, "Entity type user cannot appear more than once")
     with pytest.raises(InvalidRequestError, match=words):
-        require_success(answer, subject="it", right="none", problem="It says")
+        require_success(answer, subject="it", right="none")
     assert admin.describe(asked) == select(SHAPES, EntityFilter.contains(user="a"))
 
 

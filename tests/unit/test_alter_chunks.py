@@ -186,7 +186,6 @@ def test_a_refusal_by_a_service_says_where_quotas_are_set() -> None:
                 DescribeResponse(code, None, None),
                 subject="it",
                 right="X",
-                problem="The broker responded with",
                 hint=hint,
             )
         assert CLOUD in str(caught.value)

@@ -140,7 +140,7 @@ def with_alter_remedy(error: AuthorizationError) -> AuthorizationError:
     return AuthorizationError(error.problem, remedy=remedy, code=error.code)
 
 
-def require_success(answer: DescribeResponse[Any], *, subject: str, right: str, problem: str, hint: str = "") -> None:
+def require_success(answer: DescribeResponse[Any], *, subject: str, right: str, hint: str = "") -> None:
     """Raise the error of an answer to a read that has one.
 
     Code 31 comes without any words of the broker. `hint` is what to do instead, if the cluster is of a service that
@@ -157,7 +157,7 @@ def require_success(answer: DescribeResponse[Any], *, subject: str, right: str, 
     if kind is UnknownOutcomeError:
         # A read has no outcome that could be unknown.
         kind = ClusterError
-    text = f"{problem} error code {code}"
+    text = f"Cannot read {subject}; the broker responded with error code {code}"
     text = f"{text}: {inert(shorten_message(message))}" if message else text
     raise kind(text, remedy=hint if hint and code in _OF_A_SERVICE else None, code=code)
 

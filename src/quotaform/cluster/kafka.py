@@ -120,12 +120,12 @@ class BrokerGateway(Connected):
         connection = ClusterConnection(servers, config, name=label, timeout=timeout)
         return cls(connection, name=label, request_timeout=config.request_timeout, api_timeout=config.api_timeout)
 
-    def _read(self, request: BrokerRequest[ResponseT], timeout: float, *, problem: str, hint: str = "") -> ResponseT:
+    def _read(self, request: BrokerRequest[ResponseT], timeout: float, *, subject: str, hint: str = "") -> ResponseT:
         """Send a read until it is answered; a lost connection is no failure, since reading again is harmless."""
         try:
             return self._ask(request, timeout, request_timeout=self._request_timeout)
         except UnansweredError as error:
-            raise ClusterError(f"{problem}: {error}{hint}") from None
+            raise ClusterError(f"Cannot read {subject}: {error}{hint}") from None
 
     def _ask(
         self,
@@ -211,18 +211,9 @@ class KafkaGateway(BrokerGateway, Gateway):
         if self.release.has_zookeeper and any(each.match == "" for each in entity_filter.for_brokers().components):
             # No entity has an empty name there, and the broker answers code -1.
             return {}
-        answer = self._read(
-            DescribeClientQuotas(entity_filter.for_brokers()),
-            self._api_timeout if timeout is None else timeout,
-            problem=f"Cannot read the quotas of {self.name}",
-        )
-        require_success(
-            answer,
-            subject=f"the client quotas of {self.name}",
-            right="DESCRIBE_CONFIGS",
-            problem=f"Cannot read the quotas of {self.name}; the broker responded with",
-            hint=self.service_hint,
-        )
+        subject, seconds = f"the client quotas of {self.name}", self._api_timeout if timeout is None else timeout
+        answer = self._read(DescribeClientQuotas(entity_filter.for_brokers()), seconds, subject=subject)
+        require_success(answer, subject=subject, right="DESCRIBE_CONFIGS", hint=self.service_hint)
         return answer.found if entity_filter.is_answered_by_brokers else select(answer.found, entity_filter)
 
     def describe_entities(self, entities: Collection[Entity], *, timeout: float | None = None) -> Quotas:
@@ -248,12 +239,7 @@ class KafkaGateway(BrokerGateway, Gateway):
             request = DescribeBrokerConfig(node_id, name)
             try:
                 answer = self.connection.send_to(node_id, request, timeout=BROKER_TIMEOUT)
-                require_success(
-                    answer,
-                    subject=f"the configuration of broker {node_id}",
-                    right="DESCRIBE_CONFIGS",
-                    problem=f"Broker {node_id} does not return its configuration; it responded with",
-                )
+                require_success(answer, subject=f"the configuration of broker {node_id}", right="DESCRIBE_CONFIGS")
                 values[node_id] = answer.found
             except UnansweredError as error:
                 errors[node_id] = ClusterError(str(error))

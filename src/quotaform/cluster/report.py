@@ -44,31 +44,21 @@ def render_quotas_text(
 
     `is_filtered`: there may be more than these. `heading` is the name of the cluster, for a line above.
     """
-    head = f"{cluster_line(heading, style)}   {reading_text(read_at, snapshot)}\n\n" if heading else ""
-    return head + "".join(f"{line}\n" for line in _lines(quotas, style, is_filtered))
-
-
-def _lines(quotas: Quotas, style: Style, is_filtered: bool) -> Iterator[str]:
-    if not quotas:
-        yield "No entity matches." if is_filtered else "There are no quotas."
-        return
+    lines = [f"{cluster_line(heading, style)}   {reading_text(read_at, snapshot)}", ""] if heading else []
     for address, values in sorted((entity.address, values) for entity, values in quotas.items()):
-        yield style.paint(address, "bold")
-        yield from value_lines(values)
-    total = sum(map(len, quotas.values()))
-    yield ""
-    yield f"{counted(len(quotas), 'entity', 'entities')}, {counted(total, 'value')}.{_scope(quotas)}"
-
-
-def _scope(quotas: Quotas) -> str:
-    """Say where the limits hold, of those that are there."""
-    found = {key.per for values in quotas.values() for name in values if (key := QUOTA_KEYS.get(name)) is not None}
-    if not found:
-        return ""
-    if found == {"broker"}:
-        return " Limits are per broker."
-    per_cluster = ", ".join(name for name, key in QUOTA_KEYS.items() if key.per == "cluster")
-    return f" Limits are per broker, {per_cluster} per cluster." if len(found) > 1 else " Limits are per cluster."
+        lines += [style.paint(address, "bold"), *value_lines(values)]
+    if quotas:
+        # Where the limits hold, of those that are there.
+        found = {key.per for values in quotas.values() for name in values if (key := QUOTA_KEYS.get(name)) is not None}
+        per_cluster = ", ".join(name for name, key in QUOTA_KEYS.items() if key.per == "cluster")
+        scope = "".join(f" Limits are per {per}." for per in found)
+        if len(found) > 1:
+            scope = f" Limits are per broker, {per_cluster} per cluster."
+        total = sum(map(len, quotas.values()))
+        lines += ["", f"{counted(len(quotas), 'entity', 'entities')}, {counted(total, 'value')}.{scope}"]
+    else:
+        lines.append("No entity matches." if is_filtered else "There are no quotas.")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def value_lines(values: Mapping[str, float], notes: Mapping[str, str] | None = None) -> Iterator[str]:
@@ -86,34 +76,28 @@ def render_altered(done: Altered, style: Style = PLAIN, *, heading: str | None =
 
     `heading` is the name of the cluster, for a line above; without one there is none.
     """
-    head = f"{cluster_line(heading, style)}\n\n" if heading else ""
-    return head + "".join(f"{line}\n" for line in _altered_lines(done, style))
-
-
-def _altered_lines(done: Altered, style: Style) -> Iterator[str]:
-    would = done.is_validation
-    changed = {key: _note(key, done.before.get(key)) for key in done.ops if done.has_changed(key)}
+    would, changed = done.is_validation, dict[str, str]()
+    for key in filter(done.has_changed, done.ops):
+        before = done.before.get(key)
+        changed[key] = "was not set" if before is None else f"was {render_value(QUOTA_KEYS.get(key), before)}"
+    lines = [cluster_line(heading, style), ""] if heading else []
     if done.after:
-        yield style.paint(done.entity.address, "bold")
-        yield from value_lines(done.after, changed)
+        lines += [style.paint(done.entity.address, "bold"), *value_lines(done.after, changed)]
     else:
-        yield f"{style.paint(done.entity.address, 'bold')} {'would have' if would else 'has'} no quotas."
+        lines.append(f"{style.paint(done.entity.address, 'bold')} {'would have' if would else 'has'} no quotas.")
     removed = sorted(changed.keys() - done.after.keys(), key=key_order)
     for key in removed:
-        yield f"  {spell_name(key)} {'would be' if would else 'is'} removed   ({changed[key]})"
-    yield ""
+        lines.append(f"  {spell_name(key)} {'would be' if would else 'is'} removed   ({changed[key]})")
+    lines.append("")
     if would:
-        yield "The broker would accept this. Nothing was changed."
+        lines.append("The broker would accept this. Nothing was changed.")
     elif changed:
-        yield style.paint(f"Altered {done.entity.address}.", "green")
+        lines.append(style.paint(f"Altered {done.entity.address}.", "green"))
         if removed:
-            yield "Another quota may apply in its place, or none: quotaform resolve shows it."
+            lines.append("Another quota may apply in its place, or none: quotaform resolve shows it.")
     else:
-        yield f"No changes: {done.entity.address} already has these values."
-
-
-def _note(key: str, value: float | None) -> str:
-    return "was not set" if value is None else f"was {render_value(QUOTA_KEYS.get(key), value)}"
+        lines.append(f"No changes: {done.entity.address} already has these values.")
+    return "".join(f"{line}\n" for line in lines)
 
 
 COLUMNS: Final = (
@@ -146,34 +130,31 @@ def _cells(entity: Entity) -> list[str]:
     ]
 
 
-_HEADINGS: Final = ("USER", "MECHANISM", "ITERATIONS")
 _WORDS: Final = {Outcome.REFUSED: "refused by the broker: ", Outcome.UNKNOWN: "outcome unknown: ", Outcome.NOT_SENT: ""}
 
 
 def render_scram(users: Sequence[ScramUser], cluster_name: str, style: Style = PLAIN) -> str:
     """Return a table of credentials, one per line, and their number."""
-    return "\n".join(_scram_lines(users, cluster_name, style)) + "\n"
-
-
-def _scram_lines(users: Sequence[ScramUser], cluster_name: str, style: Style) -> Iterator[str]:
+    lines: list[str] = []
     rows = [
         (spell_name(found.user), credential.mechanism, str(credential.iterations))
         for found in users
         for credential in found.credentials
     ]
     if rows:
-        head, *lines = aligned([_HEADINGS, *rows])
-        yield from (style.paint(head, "bold"), *lines, "")
+        head, *table = aligned([("USER", "MECHANISM", "ITERATIONS"), *rows])
+        lines += [style.paint(head, "bold"), *table, ""]
     for found in users:
         if found.error:
             is_without = found.error.code == RESOURCE_NOT_FOUND
             words = " has no SCRAM credentials" if is_without else f": {inert(found.error.message)}"
-            yield style.paint(f"{spell_name(found.user)}{words}", "red")
+            lines.append(style.paint(f"{spell_name(found.user)}{words}", "red"))
     owners = sum(bool(found.credentials) for found in users)
     if owners:
-        yield f"{counted(len(rows), 'SCRAM credential')} of {counted(owners, 'user')} on {inert(cluster_name)}."
+        lines.append(f"{counted(len(rows), 'SCRAM credential')} of {counted(owners, 'user')} on {inert(cluster_name)}.")
     elif not users:
-        yield f"{inert(cluster_name)} has no SCRAM credentials."
+        lines.append(f"{inert(cluster_name)} has no SCRAM credentials.")
+    return "\n".join(lines) + "\n"
 
 
 def render_scram_result(result: ScramResult, style: Style = PLAIN) -> str:
@@ -197,20 +178,18 @@ _COLOURS = {StepStatus.OK: "green", StepStatus.FAILED: "red", StepStatus.NOT_REA
 
 def render_checkup(checkup: Checkup, style: Style = PLAIN) -> str:
     """Return one line per step, below the server that it was taken with."""
-    return "".join(f"{line}\n" for line in _checkup_lines(checkup, style))
-
-
-def _checkup_lines(checkup: Checkup, style: Style) -> Iterator[str]:
-    yield f"{cluster_line(checkup.cluster.name, style)}   Checked {inert(checkup.checked_at)}"
+    lines = [f"{cluster_line(checkup.cluster.name, style)}   Checked {inert(checkup.checked_at)}"]
     for number, (server, steps) in enumerate(groupby(checkup.steps, lambda step: step.server)):
-        yield ""
+        lines.append("")
         if number:
-            yield style.paint("Rights" if server is None else inert(server), "bold")
+            lines.append(style.paint("Rights" if server is None else inert(server), "bold"))
         for step in steps:
             status = style.paint(f"{step.status.replace('-', ' '):<11}", _COLOURS[step.status])
             facts = ", ".join(f"{name.replace('_', ' ')} {inert(value)}" for name, value in step.facts.items())
-            yield f"  {status}  {step.step.replace('-', ' '):<16}  {inert(step.problem or '') or facts}".rstrip()
-    yield ""
+            lines.append(
+                f"  {status}  {step.step.replace('-', ' '):<16}  {inert(step.problem or '') or facts}".rstrip()
+            )
     counts = Counter(step.status for step in checkup.steps)
     failed = f"{counted(counts[StepStatus.FAILED], 'step')} failed, {counts[StepStatus.NOT_REACHED]} not reached."
-    yield "All steps succeeded." if checkup.is_healthy else failed
+    lines += ["", "All steps succeeded." if checkup.is_healthy else failed]
+    return "".join(f"{line}\n" for line in lines)

@@ -121,20 +121,11 @@ class ScramGateway(BrokerGateway):
 
         A user without credentials has an error code.
         """
+        subject, request = f"the SCRAM credentials of {self.name}", DescribeUserScramCredentials(tuple(users))
+        hint = " Some brokers do not respond to a principal without DESCRIBE on the Cluster resource (kafka-cluster)."
         with self._scram_api():
-            answer = self._read(
-                DescribeUserScramCredentials(tuple(users)),
-                _DESCRIBE_TIMEOUT,
-                problem=f"Cannot read the SCRAM credentials of {self.name}",
-                hint=" Some brokers do not respond to a principal without DESCRIBE on the Cluster resource"
-                " (kafka-cluster).",
-            )
-        require_success(
-            answer,
-            subject=f"the SCRAM credentials of {self.name}",
-            right="DESCRIBE",
-            problem=f"Cannot read the SCRAM credentials of {self.name}; the broker responded with",
-        )
+            answer = self._read(request, _DESCRIBE_TIMEOUT, subject=subject, hint=hint)
+        require_success(answer, subject=subject, right="DESCRIBE")
         return sorted(answer.found, key=lambda found: found.user)
 
     def upsert(

@@ -58,10 +58,10 @@ class TopicGateway(BrokerGateway):
         for server in self.connection.brokers.values():
             if problem := server.problem(environ):
                 raise ConnectError(f"{server} {problem}")
-        problem = f"Cannot read the topic {quote(name)} of {self.name}"
+        subject = f"the topic {quote(name)} of {self.name}"
         try:
             # For so many seconds with all retries: a topic that was made just now may take a moment.
-            code, topic_id, _ = self._read(Metadata([name]), 15.0, problem=problem).topics[0]
+            code, topic_id, _ = self._read(Metadata([name]), 15.0, subject=subject).topics[0]
         except ValueError as error:
             raise UsageError(f"{quote(name)} is not the name of a topic: {error}") from None
         if code == 3:  # UNKNOWN_TOPIC_OR_PARTITION
@@ -73,12 +73,12 @@ class TopicGateway(BrokerGateway):
             )
         if code == 29:  # TOPIC_AUTHORIZATION_FAILED
             raise AuthorizationError(
-                f"The principal is not authorised to read the topic {quote(name)} of {self.name}",
+                f"The principal is not authorised to read {subject}",
                 remedy="grant it READ and DESCRIBE on the topic.",
                 code=code,
             )
         if code:
-            raise ClusterError(f"{problem}; the broker responded with error code {code}", code=code)
+            raise ClusterError(f"Cannot read {subject}; the broker responded with error code {code}", code=code)
         # Uuid.ZERO_UUID stands for none.
         shown_id = urlsafe_b64encode(topic_id).decode().rstrip("=") if any(topic_id) else None
         return Topic(name=name, topic_id=shown_id, cluster_id=self.connection.cluster_id)

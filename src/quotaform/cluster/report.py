@@ -23,7 +23,7 @@ from typing import Final
 
 from quotaform.cluster.records import RESOURCE_NOT_FOUND, Checkup, ScramResult, ScramUser, StepStatus
 from quotaform.model.alteration import Altered, Outcome
-from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, KNOWN_TYPES, Entity, spell_name
+from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, KNOWN_TYPES, spell_name
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Quotas, SnapshotFile
 from quotaform.model.text import inert
@@ -115,19 +115,14 @@ def render_quotas_csv(quotas: Quotas) -> str:
     table = writer(text, lineterminator="\n")
     table.writerow(COLUMNS)
     for entity, values in sorted(quotas.items(), key=lambda item: item[0].address):
-        cells = [csv_cell(entity.address), *_cells(entity)]
+        cells = [csv_cell(entity.address)]
+        for entity_type in ENTITY_TYPES:
+            named = entity.names.get(entity_type, "")
+            cells.append(DEFAULT_WORD if named is None else csv_cell(named))
         for name in sorted(values, key=key_order):
             value = values[name]
             table.writerow([*cells, csv_cell(name), plain(value), render_value(QUOTA_KEYS.get(name), value)])
     return text.getvalue()
-
-
-def _cells(entity: Entity) -> list[str]:
-    names = entity.names
-    return [
-        "" if entity_type not in names else DEFAULT_WORD if (name := names[entity_type]) is None else csv_cell(name)
-        for entity_type in ENTITY_TYPES
-    ]
 
 
 _WORDS: Final = {Outcome.REFUSED: "refused by the broker: ", Outcome.UNKNOWN: "outcome unknown: ", Outcome.NOT_SENT: ""}

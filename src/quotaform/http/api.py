@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from json import dumps
@@ -20,7 +21,6 @@ from quotaform.model.text import Secret, inert
 PAGE_LIMIT: Final = 32 * MIB
 """The most bytes of one page of a list: 100 comments of GitHub, or 20 notes of GitLab, each as long as it may be."""
 _MOST_PAGES: Final = 500
-_LONGEST_MESSAGE: Final = 200
 _NEXT: Final = regex(r'<([^<>]*)>\s*;[^,<]*\brel="?next"?')
 
 
@@ -78,7 +78,15 @@ class Api:
             if not isinstance(items, list):
                 raise self.malformed()
             yield from items
-            url = self._next(response)
+            url = None
+            if found := _NEXT.search(response.headers.get("link", "")):
+                try:
+                    url = response.url.follow(found[1])
+                except ValueError:
+                    raise self.malformed() from None
+                if url.origin != self.base.origin:
+                    problem = f"says that the list goes on at {url.origin}, which is not followed; check the URL"
+                    raise HttpError(self.base.origin, problem)
         if url is not None:
             raise HttpError(self.base.origin, f"lists more than {_MOST_PAGES} pages")
 
@@ -95,20 +103,6 @@ class Api:
             raise self._error(response)
         return response
 
-    def _next(self, response: Response) -> Url | None:
-        found = _NEXT.search(response.headers.get("link", ""))
-        if found is None:
-            return None
-        try:
-            url = response.url.follow(found[1])
-        except ValueError:
-            raise self.malformed() from None
-        if url.origin != self.base.origin:
-            raise HttpError(
-                self.base.origin, f"says that the list goes on at {url.origin}, which is not followed; check the URL"
-            )
-        return url
-
     def _error(self, response: Response) -> HttpError:
         status = response.status
         now = self.transport.retry.clock.now()
@@ -121,18 +115,12 @@ class Api:
         elif status >= 500:
             problem = f"failed (status {status}); try again later"
         else:
-            problem = f"refused this with status {status}{self._server_message(response)}"
+            # A message of the server is text from outside, and may repeat the token.
+            content = None
+            with suppress(HttpError):
+                content = response.json()
+            message = content.get("message") or content.get("error") if isinstance(content, dict) else None
+            said = message.replace(self.token.reveal(), "***")[:200] if isinstance(message, str) else ""
+            problem = f"refused this with status {status}" + (f" ({inert(said)})" if said else "")
             problem += f"; {self.remedies[status]}" if status in self.remedies else ""
         return HttpError(self.base.origin, problem, status=status, retry_after=wait)
-
-    def _server_message(self, response: Response) -> str:
-        """Return the message of the server about an error, if there is one: text from outside, without the token."""
-        try:
-            content = response.json()
-        except HttpError:
-            return ""
-        message = content.get("message") or content.get("error") if isinstance(content, dict) else None
-        if not isinstance(message, str):
-            return ""
-        message = message.replace(self.token.reveal(), "***")[:_LONGEST_MESSAGE]
-        return f" ({inert(message)})"

@@ -127,6 +127,18 @@ def send(
     raise HttpError(request.url.origin, f"redirects more than {_REDIRECTS} times; check the URL")
 
 
+def _tls(ca_file: Path | None) -> ssl.SSLContext:
+    if ca_file is None:
+        return ssl.create_default_context()
+    text = read_text(ca_file, PEM_LIMIT)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(cadata=text)
+    except (ssl.SSLError, ValueError, TypeError):
+        raise QuotaformError(f"{ca_file} contains no readable PEM certificate") from None
+    return context
+
+
 def _redirected(request: HttpRequest, response: Response) -> Url:
     try:
         url = request.url.follow(response.headers["location"])
@@ -144,18 +156,6 @@ def _redirected(request: HttpRequest, response: Response) -> Url:
     else:
         return url
     raise HttpError(request.url.origin, problem, status=response.status)
-
-
-def _tls(ca_file: Path | None) -> ssl.SSLContext:
-    if ca_file is None:
-        return ssl.create_default_context()
-    text = read_text(ca_file, PEM_LIMIT)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    try:
-        context.load_verify_locations(cadata=text)
-    except (ssl.SSLError, ValueError, TypeError):
-        raise QuotaformError(f"{ca_file} contains no readable PEM certificate") from None
-    return context
 
 
 def _exchange(request: HttpRequest, limits: Timeouts, deadline: float, context: ssl.SSLContext | None) -> Response:
@@ -181,7 +181,9 @@ def _exchange(request: HttpRequest, limits: Timeouts, deadline: float, context: 
             connection.connect()
             connected = connection.sock
             connected.settimeout(left)
-            connection.request(request.method, target, request.body, _headers(request) | headers)
+            headers |= {"User-Agent": f"quotaform/{__version__}", "Accept-Encoding": "identity", "Connection": "close"}
+            secret = {name: value.reveal() for name, value in request.credentials.items()}
+            connection.request(request.method, target, request.body, headers | dict(request.headers) | secret)
             with closing(connection.getresponse()) as answer:
                 response = _read(request, answer)
         if time.monotonic() >= deadline:  # What was cut off may look whole.
@@ -218,12 +220,6 @@ def _connection(
         return connection, url.reveal(), proxy.headers
     connection.set_tunnel(url.host, url.port, proxy.headers)
     return connection, url.target, {}
-
-
-def _headers(request: HttpRequest) -> dict[str, str]:
-    shown = {"User-Agent": f"quotaform/{__version__}", "Accept-Encoding": "identity", "Connection": "close"}
-    secret = {name: value.reveal() for name, value in request.credentials.items()}
-    return shown | dict(request.headers) | secret
 
 
 def _read(request: HttpRequest, answer: HTTPResponse) -> Response:

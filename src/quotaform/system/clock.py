@@ -32,20 +32,16 @@ SYSTEM_CLOCK: Final = Clock()
 
 def timestamp(clock: Clock = SYSTEM_CLOCK) -> str:
     """Return the time as ISO 8601 in UTC, to the second."""
-    return _format(clock.now())
+    return f"{clock.now():%Y-%m-%dT%H:%M:%SZ}"
 
 
 def plan_timestamp(clock: Clock = SYSTEM_CLOCK) -> str:
     """Return when a plan is made: the time, or that of SOURCE_DATE_EPOCH, which makes plan files reproducible."""
     epoch = environ.get(EPOCH_VARIABLE, "")
     is_time = epoch.isascii() and epoch.isdecimal() and len(epoch) <= 11
-    return _format(datetime.fromtimestamp(int(epoch), UTC)) if is_time else timestamp(clock)
+    return f"{datetime.fromtimestamp(int(epoch), UTC):%Y-%m-%dT%H:%M:%SZ}" if is_time else timestamp(clock)
 
 
 def today(clock: Clock = SYSTEM_CLOCK) -> date:
     """Return the day in UTC, on which entries may expire."""
     return clock.now().date()
-
-
-def _format(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -146,15 +146,24 @@ def _read_source(reader: ClientProperties, options: Mapping[str, str]) -> tuple[
             instead = f"use one of {_PACKAGE}*, or give a command in {OwnSecret.TOKEN_COMMAND} without {_URL}"
             reader.report(key, f"{key} names a Java class that quotaform does not have; {instead}")
     if is_unsecured or (reader.get(_HANDLER) or "").endswith(_UNSECURED):
-        return _read_unsecured(reader, options), f"user {shown_option(reader, f'{_CLAIM}sub')}"
+        claims = {name.removeprefix(_CLAIM): value for name, value in options.items() if name.startswith(_CLAIM)}
+        lifetime, known = options.get(_LIFETIME, "3600"), (_CLAIM, _EXTENSIONS[1], _LIFETIME)
+        has_other = any(name.startswith("unsecuredLogin") and not name.startswith(known) for name in options)
+        if not claims.get("sub") or not is_number(lifetime) or has_other or claims.keys() & {"exp", "iat"}:
+            raise reader.refused(
+                _JAAS,
+                f'{_JAAS} cannot be used: an unsecured token needs {_CLAIM}sub="NAME", and may have other {_CLAIM}NAME'
+                f" but exp and iat, and {_LIFETIME}, a number; remove other options of this kind",
+            )
+        source = Unsecured(tuple(claims.items()), int(float(lifetime)))
+        return source, f"user {shown_option(reader, f'{_CLAIM}sub')}"
     if not url:
         raise reader.refused(_JAAS, f"{_URL} is missing; {_FORM}")
     if (path := file_of(url)) is not None:
         return _file(reader, _URL, path), f"the token of {_URL}"
     key = f"{_CLIENT}id"
-    return _read_endpoint(
-        reader, options
-    ), f"client {reader.written(key) if reader.has(key) else shown_option(reader, 'clientId')}"
+    client = reader.written(key) if reader.has(key) else shown_option(reader, "clientId")
+    return _read_endpoint(reader, options), f"client {client}"
 
 
 def _read_command(reader: ClientProperties, command: str) -> TokenCommand:
@@ -176,19 +185,6 @@ def _read_command(reader: ClientProperties, command: str) -> TokenCommand:
             f" their hosts in {ALLOWED_HOSTS}, or keep these properties outside of it",
         )
     return TokenCommand(tuple(map(Secret, [str(program), *arguments])))
-
-
-def _read_unsecured(reader: ClientProperties, options: Mapping[str, str]) -> Unsecured:
-    claims = {name.removeprefix(_CLAIM): value for name, value in options.items() if name.startswith(_CLAIM)}
-    lifetime, known = options.get(_LIFETIME, "3600"), (_CLAIM, _EXTENSIONS[1], _LIFETIME)
-    has_other = any(name.startswith("unsecuredLogin") and not name.startswith(known) for name in options)
-    if not claims.get("sub") or not is_number(lifetime) or has_other or claims.keys() & {"exp", "iat"}:
-        raise reader.refused(
-            _JAAS,
-            f'{_JAAS} cannot be used: an unsecured token needs {_CLAIM}sub="NAME", and may have other {_CLAIM}NAME but'
-            f" exp and iat, and {_LIFETIME}, a number; remove other options of this kind",
-        )
-    return Unsecured(tuple(claims.items()), int(float(lifetime)))
 
 
 def _read_endpoint(reader: ClientProperties, options: Mapping[str, str]) -> Endpoint:

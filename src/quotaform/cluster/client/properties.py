@@ -237,40 +237,24 @@ USED: Final = frozenset(_USED.split())
 """Keys that are read."""
 
 _WITHOUT_EFFECT = """
-    client.rack connections.max.idle.ms receive.buffer.bytes send.buffer.bytes
-    reconnect.backoff.ms reconnect.backoff.max.ms retries retry.backoff.ms retry.backoff.max.ms
-    socket.connection.setup.timeout.ms socket.connection.setup.timeout.max.ms
-    metadata.max.age.ms metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms
-    metric.reporters auto.include.jmx.reporter enable.metrics.push
-    metrics.num.samples metrics.recording.level metrics.sample.window.ms
-
-    acks batch.size buffer.memory compression.type compression.gzip.level compression.lz4.level
-    compression.zstd.level delivery.timeout.ms enable.idempotence interceptor.classes key.serializer linger.ms
-    max.block.ms max.in.flight.requests.per.connection max.request.size metadata.max.idle.ms partitioner.class
-    partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms partitioner.ignore.keys
-    transaction.timeout.ms transactional.id value.serializer
-
-    allow.auto.create.topics auto.commit.interval.ms auto.offset.reset check.crcs enable.auto.commit
-    exclude.internal.topics fetch.max.bytes fetch.max.wait.ms fetch.min.bytes group.id group.instance.id
-    group.protocol group.remote.assignor heartbeat.interval.ms isolation.level key.deserializer
-    max.partition.fetch.bytes max.poll.interval.ms max.poll.records partition.assignment.strategy
-    session.timeout.ms value.deserializer
+    acks allow auto basic batch buffer check compression connections delivery enable exclude fetch group heartbeat
+    interceptor isolation key linger max metadata metric metrics partition partitioner receive reconnect retries retry
+    schema send session socket transaction transactional value
 """
 _IGNORED: Final = frozenset(_WITHOUT_EFFECT.split())
-"""Keys without effect here: tuning, metrics, producers, consumers."""
+"""Words before the first dot of keys without effect here: tuning, metrics, producers, consumers, and other services
+whose settings share the file."""
 
 _IGNORED_PREFIXES: Final = (
+    "client.rack",
     "sasl.kerberos.",
     "sasl.login.refresh.",
     "sasl.oauthbearer.jwks.",
     "sasl.oauthbearer.expected.",
     "sasl.oauthbearer.scope.claim.name",
-    "schema.registry.",
-    "basic.auth.",
     "config.providers.",
 )
-"""Keys of unsupported mechanisms and of brokers, of other services whose settings share the file, and of providers,
-which are read when a value names one."""
+"""Keys of unsupported mechanisms and of brokers, and of providers, which are read when a value names one."""
 
 _REMEDIES: Final = {
     "bootstrap.controllers": "quotas are read and changed through brokers; give bootstrap.servers",
@@ -301,7 +285,7 @@ _WORDS_AND_DOTS: Final = regex(r"[a-z]+(?:\.[a-z]+){1,8}").fullmatch
 """What all keys of Kafka's clients are made of, and few secrets."""
 _SECRETS: Final = (".jaas.config", ".password", ".keystore.key", ".secret", ".passphrase")
 """What keys end with whose values are secret."""
-_FAMILIES: Final = frozenset(key.partition(".")[0] for key in USED | _IGNORED)
+_FAMILIES: Final = frozenset(key.partition(".")[0] for key in USED)
 
 
 def is_word(value: str) -> bool:
@@ -406,8 +390,9 @@ class ClientProperties:
     def check_keys(self) -> None:
         """Report the keys that are neither read nor ignored."""
         for key in self._written:
-            is_known = key in USED or key in _IGNORED or key.startswith(_IGNORED_PREFIXES)
-            if not is_known and len(self.problems) <= MAX_PROBLEMS:
+            is_ignored = key.partition(".")[0] in _IGNORED or key.startswith(_IGNORED_PREFIXES)
+            is_wrong = key in _REMEDIES or not (key in USED or is_ignored)
+            if is_wrong and len(self.problems) <= MAX_PROBLEMS:
                 self.report(key, refusal(key))
 
     def render(self, key: str) -> str:

@@ -16,12 +16,12 @@ from quotaform.desired.config import Cluster
 from quotaform.fleet import session
 from quotaform.fleet.data_source import (
     PLAN_ROWS,
+    PlanWriter,
     Written,
     cluster_changes,
     clusters_of,
     failed_row,
     read_failure,
-    require_written,
 )
 from quotaform.fleet.job import DriverContext
 from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
@@ -100,14 +100,14 @@ def test_the_size_of_what_a_task_reports_does_not_grow_with_the_entities() -> No
     assert written.counts == {"applied": 500, "refused": 500}
     assert written.reasons == [f"eu: reason {number}" for number in (1, 3, 5, 7, 9)]
     with pytest.raises(PartialError) as raised:
-        require_written([written, Written(), other, written])
+        PlanWriter([]).commit([written, Written(), other, written])
     assert str(raised.value) == (
         "1,000 of 2,001 entities do not hold what was written (1,000 refused): eu: reason 1; eu: reason 3; "
         "eu: reason 5; eu: reason 7; eu: reason 9"
     )
     other.unsaved.append("eu: disk full")
     with pytest.raises(PartialError, match="all is written, but 1 receipts are not: eu: disk full"):
-        require_written([other])
+        PlanWriter([]).commit([other])
 
 
 def test_what_the_operator_allows_goes_to_the_executors(monkeypatch: pytest.MonkeyPatch) -> None:

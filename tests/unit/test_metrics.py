@@ -128,11 +128,12 @@ def server(request: pytest.FixtureRequest) -> Iterator[tuple[str, MetricsServer]
     made = MetricsServer(request.param, 0, lambda: samples, lambda: (HEALTH["status"] != "stalled", HEALTH))
     made.start()
     yield request.param, made
-    made.close()
+    made.shutdown()
+    made.server_close()
 
 
 def ask(server: tuple[str, MetricsServer], method: str, path: str) -> tuple[int, str, str]:
-    connection = HTTPConnection(server[0], server[1].port, timeout=10)
+    connection = HTTPConnection(server[0], server[1].server_port, timeout=10)
     try:
         connection.request(method, path)
         answer = connection.getresponse()
@@ -178,7 +179,7 @@ def test_nothing_else_is_served(server: tuple[str, MetricsServer], method: str, 
 def test_connections_that_say_nothing_keep_nobody_out(server: tuple[str, MetricsServer]) -> None:
     with ExitStack() as stack:
         for _ in range(3 * AT_ONCE):
-            connection = stack.enter_context(create_connection((server[0], server[1].port)))
+            connection = stack.enter_context(create_connection((server[0], server[1].server_port)))
             connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: ")
         assert ask(server, "GET", "/healthz")[0] == 200
 
@@ -188,7 +189,7 @@ def test_connections_that_say_nothing_keep_nobody_out(server: tuple[str, Metrics
 def test_what_is_no_request_is_refused_and_others_are_served(
     server: tuple[str, MetricsServer], request_bytes: bytes, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with create_connection((server[0], server[1].port)) as connection:
+    with create_connection((server[0], server[1].server_port)) as connection:
         connection.sendall(request_bytes)
         connection.shutdown(1)
         while connection.recv(65536):
@@ -244,7 +245,7 @@ def test_every_metric_and_label_exists(expression: str) -> None:
     for name, matchers in selectors(expression):
         metric = METRICS[name]
         for label, value in matchers.items():
-            assert label in metric.all_labels, expression
+            assert label in metric.labels, expression
             values = LABEL_VALUES.get(label)
             assert values is None or set(value.split("|")) <= values, expression
 
@@ -283,12 +284,12 @@ def test_the_dashboard_is_complete() -> None:
     for expression, legend in targets():
         assert 'cluster=~"$cluster"' in expression
         labels = set(re.findall(r"\{\{(\w+)\}\}", legend))
-        kept = {label for name, _ in selectors(expression) for label in METRICS[name].all_labels}
+        kept = {label for name, _ in selectors(expression) for label in METRICS[name].labels}
         assert labels <= kept
 
 
 def test_the_page_lists_every_metric() -> None:
     text = PAGE.read_text("utf-8")
     for metric in METRICS.values():
-        labels = ", ".join(f"`{label}`" for label in metric.all_labels)
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
         assert f"| `{metric.name}` | {labels} | {metric.help} |" in text

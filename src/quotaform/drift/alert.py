@@ -23,6 +23,7 @@ from quotaform.drift.records import (
     Notified,
     choose_event,
     dump_notify_state,
+    fingerprint_of,
     load_notify_state,
     make_notification,
 )
@@ -45,8 +46,6 @@ from quotaform.system.files import read_text, update_lock, write_text_atomically
 # HMAC-SHA256 of the time, a dot and the body, byte for byte as it is sent.
 
 SIGNATURE_HEADER: Final = "X-Quotaform-Signature"
-_LIMITS: Final = Timeouts(connect=5.0, total=10.0)
-_ATTEMPTS: Final = 3
 _TOTAL: Final = 30.0
 
 
@@ -69,15 +68,13 @@ class Receiver(Struct, frozen=True):
 
         Raises `ValueError` if it is not one of these; the message does not show it.
         """
-        for each in MessageFormat:
-            prefix = f"{each.value}="
-            if text.startswith(prefix):
-                return cls(Url.parse(text.removeprefix(prefix)), each)
-        if "=" in text.partition(":")[0]:
-            raise ValueError(
-                f"it must be a URL, alone or after {' or '.join(f'{each.value}=' for each in MessageFormat)}"
-            )
-        return cls(Url.parse(text))
+        name, separator, url = text.partition("=")
+        if not separator or ":" in name:
+            return cls(Url.parse(text))
+        if name not in set(MessageFormat):
+            known = " or ".join(f"{each.value}=" for each in MessageFormat)
+            raise ValueError(f"it must be a URL, alone or after {known}")
+        return cls(Url.parse(url), MessageFormat(name))
 
     @property
     def id(self) -> str:
@@ -106,8 +103,8 @@ def post(receiver: Receiver, body: bytes, *, key: Secret | None, clock: Clock) -
     if key is not None:
         headers[SIGNATURE_HEADER] = sign(body, key, clock.now())
     request = HttpRequest(method="POST", url=receiver.url, headers=headers, body=body, is_repeatable=True)
-    retry = Retry(clock=clock, attempts=_ATTEMPTS, total=_TOTAL, longest_wait=5.0)
-    response = send_again(request, lambda each: send(each, _LIMITS), retry)
+    retry = Retry(clock=clock, attempts=3, total=_TOTAL, longest_wait=5.0)
+    response = send_again(request, lambda each: send(each, Timeouts(connect=5.0, total=10.0)), retry)
     if not response.is_success:
         raise HttpError(receiver.url.origin, f"answered with status {response.status}", status=response.status)
 
@@ -215,9 +212,12 @@ class DriftReporter(Struct, kw_only=True):
             if not self._deliver(receiver, notification):
                 is_delivered = False
                 continue
+            latest = replace(notified, is_failure=True)
+            if drift is not None:
+                latest = Notified(fingerprint=fingerprint_of(drift))
             with self._remembered() as states:
                 known = states.get(cluster, ClusterState())
-                states[cluster] = replace(known, notified={**known.notified, receiver.id: notified.after(drift)})
+                states[cluster] = replace(known, notified={**known.notified, receiver.id: latest})
         return is_delivered
 
     def keep_only(self, clusters: Collection[str]) -> None:

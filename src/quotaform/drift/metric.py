@@ -34,18 +34,13 @@ class Metric(Struct, frozen=True):
 
     name: str
     help: str  # What it says, in one sentence
-    labels: tuple[str, ...] = ()  # Its labels, without `cluster`
+    labels: tuple[str, ...] = ("cluster",)  # Its labels, the cluster first
     # Whether it says something about the last run, and not about the cluster when it was last read
     is_of_run: bool = False
 
-    @property
-    def all_labels(self) -> tuple[str, ...]:
-        """Its labels, `cluster` first."""
-        return ("cluster", *self.labels)
-
 
 DRIFT_ENTITIES: Final = Metric(
-    "quotaform_drift_entities", "Entities that differ from what was last agreed, by class.", ("class",)
+    "quotaform_drift_entities", "Entities that differ from what was last agreed, by class.", ("cluster", "class")
 )
 IGNORED_ENTITIES: Final = Metric(
     "quotaform_drift_ignored_entities", "Entities with differences that drift_ignore lists; not counted as drift."
@@ -53,30 +48,34 @@ IGNORED_ENTITIES: Final = Metric(
 PENDING_CHANGES: Final = Metric(
     "quotaform_pending_changes",
     "Entities that the files have changed since the baseline and that are not applied yet; absent without a baseline.",
-    ("action",),
+    ("cluster", "action"),
 )
 MANAGED_ENTITIES: Final = Metric("quotaform_managed_entities", "Entities for which the files declare values.")
 UNMANAGED_ENTITIES: Final = Metric(
-    "quotaform_unmanaged_entities", "Live entities that no file declares, in and out of scope.", ("scope",)
+    "quotaform_unmanaged_entities", "Live entities that no file declares, in and out of scope.", ("cluster", "scope")
 )
 FIRST_SEEN: Final = Metric(
     "quotaform_drift_first_seen_timestamp_seconds",
     "When drift was first seen since the cluster was last in sync; absent when it is in sync.",
 )
 RUN_SUCCESS: Final = Metric(
-    "quotaform_last_run_success", "Whether the last run could compare the cluster: 1 or 0.", ("command",), True
+    "quotaform_last_run_success",
+    "Whether the last run could compare the cluster: 1 or 0.",
+    ("cluster", "command"),
+    True,
 )
 SUCCESS_TIME: Final = Metric(
-    "quotaform_last_success_timestamp_seconds", "When the cluster was last compared.", ("command",), True
+    "quotaform_last_success_timestamp_seconds", "When the cluster was last compared.", ("cluster", "command"), True
 )
-RUN_DURATION: Final = Metric("quotaform_last_run_duration_seconds", "How long the last run took.", ("command",), True)
+RUN_DURATION: Final = Metric(
+    "quotaform_last_run_duration_seconds", "How long the last run took.", ("cluster", "command"), True
+)
 NOTIFY_SUCCESS: Final = Metric(
     "quotaform_last_notify_success",
     "Whether every notification that was due at the last run was delivered: 1 or 0; absent if nobody is notified.",
-    (),
-    True,
+    is_of_run=True,
 )
-BUILD_INFO: Final = Metric("quotaform_build_info", "The version of quotaform; always 1.", ("version",), True)
+BUILD_INFO: Final = Metric("quotaform_build_info", "The version of quotaform; always 1.", ("cluster", "version"), True)
 
 METRICS: Final[Mapping[str, Metric]] = {row.name: row for row in tuple(globals().values()) if isinstance(row, Metric)}
 """All metrics by name, in the order in which they are written."""
@@ -150,7 +149,7 @@ class _Samples(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         samples = self._read()
         for metric in METRICS.values():
-            family = GaugeMetricFamily(metric.name, metric.help, labels=metric.all_labels)
+            family = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
             for (_, labels), value in sorted(item for item in samples.items() if item[0][0] == metric.name):
                 family.add_metric(labels, value)
             if family.samples:
@@ -187,8 +186,8 @@ def parse_metrics(text: str) -> dict[MetricSample, float]:
                 if count > MOST_SAMPLES:
                     raise ValueError
                 metric = METRICS.get(sample.name)
-                if metric is not None and sample.labels.keys() == set(metric.all_labels):
-                    labels = tuple(sample.labels[label] for label in metric.all_labels)
+                if metric is not None and sample.labels.keys() == set(metric.labels):
+                    labels = tuple(sample.labels[label] for label in metric.labels)
                     found[sample.name, labels] = float(sample.value)
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise ValueError("it is not in the text format of Prometheus, or has too many samples") from None

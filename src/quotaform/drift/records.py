@@ -102,13 +102,6 @@ class Notified(Record):
     fingerprint: str | None = None  # That of the drift; `None` when it was in sync, or there was no notification
     is_failure: bool = field(default=False, name="failure")  # Whether it was that the check failed
 
-    def after(self, drift: Drift | None) -> Notified:
-        """Return what the receiver was last notified of once a notification about a run is delivered.
-
-        `drift` is what was found; `None` when the check failed.
-        """
-        return structs.replace(self, is_failure=True) if drift is None else Notified(fingerprint=fingerprint_of(drift))
-
 
 class ClusterState(Record):
     """What is remembered of a cluster from one run to the next."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from json import dumps
-from socket import AF_INET6, SHUT_RDWR, socket
+from socket import AF_INET, AF_INET6, SHUT_RDWR, socket
 from socketserver import TCPServer, ThreadingMixIn
 from threading import Lock, Thread
 from typing import Any, Final
@@ -21,12 +21,14 @@ from quotaform.drift.metric import MetricSamples, metric_registry
 
 AT_ONCE: Final = 16
 """How many connections are served at a time."""
-_SILENCE: Final = 10.0
-"""For how many seconds a connection may be silent."""
 
 
-class MetricsServer:
+class MetricsServer(ThreadingMixIn, WSGIServer):
     """Serves metrics in threads that end with the process."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
 
     def __init__(
         self,
@@ -40,8 +42,10 @@ class MetricsServer:
         `read` returns the metrics, for each request. `health` returns whether the process works, and what it says about
         itself.
         """
-        server_type = type("_Server6", (_Server,), {"address_family": AF_INET6}) if ":" in host else _Server
-        self._server: _Server = server_type((host, port), _Handler)
+        self.address_family = AF_INET6 if ":" in host else AF_INET
+        self._open: dict[int, socket] = {}
+        self._lock = Lock()
+        super().__init__((host, port), _Handler)
         metrics = make_wsgi_app(metric_registry(read))
 
         def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
@@ -57,32 +61,11 @@ class MetricsServer:
                 return _text(start, status, dumps(document) + "\n", content_type="application/json")
             return _text(start, "404 Not Found", "there are /metrics and /healthz\n")
 
-        self._server.set_app(answer)
-
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        return int(self._server.server_address[1])
+        self.set_app(answer)
 
     def start(self) -> None:
         """Begin to answer."""
-        Thread(target=self._server.serve_forever, name="quotaform-metrics", daemon=True).start()
-
-    def close(self) -> None:
-        """Listen no longer."""
-        self._server.shutdown()
-        self._server.server_close()
-
-
-class _Server(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 64
-
-    def __init__(self, *arguments: Any) -> None:
-        self._open: dict[int, socket] = {}
-        self._lock = Lock()
-        super().__init__(*arguments)
+        Thread(target=self.serve_forever, name="quotaform-metrics", daemon=True).start()
 
     def server_bind(self) -> None:
         """Bind without asking for the name of the host, which may take long."""
@@ -91,6 +74,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         self.setup_environ()
 
     def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer a request in a thread; the connection that is open longest is closed if there are too many."""
         with self._lock:
             oldest = next(iter(self._open), None) if len(self._open) >= AT_ONCE else None
             left = None if oldest is None else self._open.pop(oldest)
@@ -101,6 +85,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
+        """End a connection."""
         with self._lock:
             self._open.pop(id(request), None)
         super().shutdown_request(request)
@@ -110,7 +95,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 
 class _Handler(WSGIRequestHandler):
-    timeout = _SILENCE
+    timeout = 10.0  # For how many seconds a connection may be silent
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing: every scrape is one request."""

@@ -73,7 +73,6 @@ JITTER: Final = 0.1
 """A round begins earlier or later by up to this share of the interval, so that many processes do not ask at once."""
 LONGEST_BACKOFF: Final = 300.0
 """The longest pause in seconds, or one interval, before a cluster that cannot be reached is asked again."""
-_STALLED_ROUNDS: Final = 3
 
 
 class ClusterWatch(Struct):
@@ -158,7 +157,7 @@ class Watch(Struct):
                 for name, each in self._clusters.items()
             }
         statuses = {each["status"] for each in clusters.values()}
-        late = max(_STALLED_ROUNDS * self.interval, LONGEST_BACKOFF)
+        late = max(3 * self.interval, LONGEST_BACKOFF)
         is_alive = self._round_at is None or self.clock.monotonic() - self._round_at < late
         status = "degraded" if self._problem is not None or "failed" in statuses else "ok"
         if not is_alive:

@@ -6,26 +6,13 @@ quotas = spark.read.format("kafka_quotas").option("bootstrap_servers", "b1:9092"
 rows.repartition("cluster").write.format("kafka_quotas").option("repository", "/srv/quotas").mode("append").save()
 ```
 
-| option | content |
-| --- | --- |
-| repository | the folder of quotaform.yaml, whose clusters are meant |
-| cluster | with `repository`: names of clusters, or globs, with commas between them; otherwise its name |
-| bootstrap_servers | brokers of one cluster, with commas between them |
-| command_config | with `bootstrap_servers`: a file of Java client properties |
-| snapshot | a snapshot file in the place of a cluster |
-| receipts | a folder for receipts when rows are written, which executors see |
+docs/spark.md has the options. Spark shows them in plans and logs, so credentials never are among them: a properties
+file is read where the cluster is read, and must be there. A cluster that cannot be read is a row with a `failure`, so
+that the others are read nevertheless; see `read_failure`.
 
-Spark shows options in plans and logs, so credentials never are among them: a properties file is read where the cluster
-is read, and must be there. A cluster that cannot be read is a row with a `failure`, so that the others are read
-nevertheless; see `read_failure`.
-
-A task applies the rows of each cluster that it is given by `quotaform.apply.run.apply_cluster`: checked against the
-cluster, dry-run, written, read back. Attempts that Spark repeats do no harm, as `quotaform.fleet.run` says. A cluster
-that fails keeps no other from being written. What was done is on record in receipts, which each task writes at once.
-
-Guards are not checked: the rows are taken for those of plans that passed them. A task holds the lock of
-`quotaform apply` where it sees its folder. Rows of one entity in several tasks may be refused as stale, so that the
-rows of a cluster belong into one: `rows.repartition("cluster")`.
+A task applies the rows of each cluster that it is given by `quotaform.apply.run.apply_cluster`. Attempts that Spark
+repeats do no harm, as `quotaform.fleet.run` says, and a cluster that fails keeps no other from being written. Rows of
+one entity in several tasks may be refused as stale, so that the rows of a cluster belong into one.
 """
 
 from __future__ import annotations
@@ -140,16 +127,10 @@ _ROWS: Final = 10_000
 """How many rows a task sends at a time."""
 
 
-def cluster_batches(
-    cluster: Cluster, driver: DriverContext, *, is_pinned: bool = False
-) -> Iterator[pyarrow.RecordBatch]:
-    """Yield what a cluster holds as `QUOTAS`; runs on an executor, through the same gateway as everywhere.
-
-    `is_pinned`: Whether a cluster with another id than quotaform.yaml pins is a failure.
-    """
-    connect = open_pinned_gateway if is_pinned else open_gateway
+def cluster_batches(cluster: Cluster, driver: DriverContext) -> Iterator[pyarrow.RecordBatch]:
+    """Yield what a cluster holds as `QUOTAS`; runs on an executor, through the same gateway as everywhere."""
     try:
-        with driver.entered(), connect(cluster) as gateway:
+        with driver.entered(), open_pinned_gateway(cluster) as gateway:
             cluster_id, quotas, snapshot = gateway.cluster_id(), gateway.describe(), gateway.snapshot
             brokers = gateway.broker_count
             read_at = SYSTEM_CLOCK.now() if snapshot is None else snapshot_moment(snapshot)
@@ -160,13 +141,13 @@ def cluster_batches(
         yield row_batch(QUOTAS, part)
 
 
-def read_clusters(spark: SparkSession, clusters: Iterable[Cluster], *, is_pinned: bool = False) -> DataFrame:
+def read_clusters(spark: SparkSession, clusters: Iterable[Cluster]) -> DataFrame:
     """Return `QUOTAS` of clusters, not read yet; each is read in a task. See `cluster_batches`."""
     chosen, driver = tuple(clusters), DriverContext.current(str(Path.cwd()))
 
     def read(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         for place in (place for batch in batches for place in batch.column(0).to_pylist()):
-            yield from cluster_batches(chosen[place], driver, is_pinned=is_pinned)
+            yield from cluster_batches(chosen[place], driver)
 
     return spark.range(0, len(chosen), 1, max(1, len(chosen))).mapInArrow(read, QUOTAS).select(*QUOTAS.names)
 
@@ -303,7 +284,7 @@ class QuotaSourceReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Yield the rows of one cluster; runs on an executor. See `cluster_batches`."""
-        return cluster_batches(partition.value, self.driver, is_pinned=True)
+        return cluster_batches(partition.value, self.driver)
 
 
 PLAN_ROWS: Final = struct("cluster cluster_id entity_key string", ENTITY, "key string", "before after double")
@@ -348,8 +329,23 @@ class PlanWriter(DataSourceArrowWriter):
         return written
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Fail if anything does not hold."""
-        require_written([each for each in messages if isinstance(each, Written)])
+        """Make sure that all entities hold what was written, and receipts say so.
+
+        Raises `PartialError` with the first reasons if not.
+        """
+        tasks = [each for each in messages if isinstance(each, Written)]
+        counts = sum((task.counts for task in tasks), Counter[str]())
+        unsaved = [reason for task in tasks for reason in task.unsaved]
+        if failed := {result: count for result, count in counts.items() if not Result(result).holds}:
+            shown = ", ".join(f"{count:,} {result}" for result, count in sorted(failed.items()))
+            reasons = list(dict.fromkeys(reason for task in tasks for reason in task.reasons))[:_MOST_REASONS]
+            raise PartialError(
+                f"{sum(failed.values()):,} of {counts.total():,} entities do not hold what was written ({shown}): "
+                f"{'; '.join(reasons)}"
+            )
+        if unsaved:
+            shown = "; ".join(unsaved[:_MOST_REASONS])
+            raise PartialError(f"all is written, but {len(unsaved):,} receipts are not: {shown}")
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Do nothing: what was done stays done. It is called after a `commit` that fails, too."""
@@ -410,25 +406,6 @@ class Written(WriterCommitMessage):
         reason = f"{'null' if cluster is None else spell_name(cluster)}: {message or result.value}"
         if not result.holds and reason not in self.reasons and len(self.reasons) < _MOST_REASONS:
             self.reasons.append(reason)
-
-
-def require_written(tasks: Sequence[Written]) -> None:
-    """Make sure that all entities hold what was written, and receipts say so.
-
-    Raises `PartialError` with the first reasons if not.
-    """
-    counts = sum((task.counts for task in tasks), Counter[str]())
-    unsaved = [reason for task in tasks for reason in task.unsaved]
-    if failed := {result: count for result, count in counts.items() if not Result(result).holds}:
-        shown = ", ".join(f"{count:,} {result}" for result, count in sorted(failed.items()))
-        reasons = list(dict.fromkeys(reason for task in tasks for reason in task.reasons))[:_MOST_REASONS]
-        raise PartialError(
-            f"{sum(failed.values()):,} of {counts.total():,} entities do not hold what was written ({shown}): "
-            f"{'; '.join(reasons)}"
-        )
-    if unsaved:
-        shown = "; ".join(unsaved[:_MOST_REASONS])
-        raise PartialError(f"all is written, but {len(unsaved):,} receipts are not: {shown}")
 
 
 def cluster_changes(cluster: str, rows: Sequence[PlanRow]) -> tuple[str, dict[Entity, list[Change]]]:

@@ -28,11 +28,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# The catalog of a session: whether it may have tables, and the directory in which they are.
-#
-# The catalog of an unconfigured session is in memory and has no tables. Spark makes the directory
-# `spark-warehouse` for them in the working directory nevertheless, as soon as a query is analysed, and fails where it
-# cannot; so it gets a temporary one.
+# The catalog of an unconfigured session is in memory and has no tables. Spark makes the directory `spark-warehouse` for
+# them in the working directory nevertheless, as soon as a query is analysed, and fails where it cannot; so it gets a
+# temporary one.
 
 _SETTINGS: Final = ("spark.sql.", "spark.hadoop.", "spark.driver.extra")
 """How the names of settings begin by which a catalog may be configured."""
@@ -64,18 +62,18 @@ def temporary_warehouse() -> Iterator[Path]:
             path.rmdir()
 
 
-_WORKER_ERROR: Final = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception): .*", re.MULTILINE)
-_JAVA_ERROR: Final = re.compile(r"^: ([\w.$]+: .*)", re.MULTILINE)
-"""What py4j writes below `An error occurred while calling`."""
-_CONNECT_ERROR: Final = re.compile(r'^\s*details = "(.*)"', re.MULTILINE)
-"""What gRPC writes below `RPC that terminated with`."""
-_LOG_ERROR: Final = re.compile(r"^\S+ \S+ ERROR \w+: (.*)")
-_PYTHON: Final = (
-    "let the executors run a Python with quotaform and of the same version: set PYSPARK_PYTHON, or send a packed "
-    "environment (docs/spark.md)"
+_ERRORS: Final = (
+    re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception): .*", re.MULTILINE),  # Of a worker
+    re.compile(r"^: ([\w.$]+: .*)", re.MULTILINE),  # What py4j writes below `An error occurred while calling`
+    re.compile(r'^\s*details = "(.*)"', re.MULTILINE),  # What gRPC writes below `RPC that terminated with`
 )
+_LOG_ERROR: Final = re.compile(r"^\S+ \S+ ERROR \w+: (.*)")
 _REMEDIES: Final = (
-    (re.compile(r"No module named|Cannot run program|PYTHON_VERSION_MISMATCH|ATTRIBUTE_NOT_FOUND"), _PYTHON),
+    (
+        re.compile(r"No module named|Cannot run program|PYTHON_VERSION_MISMATCH|ATTRIBUTE_NOT_FOUND"),
+        "let the executors run a Python with quotaform and of the same version: set PYSPARK_PYTHON, or send a packed "
+        "environment (docs/spark.md)",
+    ),
     (
         re.compile(r"InvalidClassException|serialVersionUID|NoSuchMethodError|ClassNotFoundException"),
         "the cluster runs another version of Spark; install the pyspark of that version, or use a cluster of this one",
@@ -114,8 +112,7 @@ def cause(text: str, log: Iterable[str] = ()) -> str:
     `log`: The lines that the Java process wrote; stack traces are left out.
     """
     text = text.partition("JVM stacktrace")[0]
-    patterns = (_WORKER_ERROR, _JAVA_ERROR, _CONNECT_ERROR)
-    if raised := next(filter(None, (pattern.findall(text) for pattern in patterns)), None):
+    if raised := next(filter(None, (pattern.findall(text) for pattern in _ERRORS)), None):
         return str(raised[-1])
     lines = [line for line in map(str.strip, log) if line and not line.startswith(("at ", "..."))]
     logged = [match[1] for line in lines if (match := _LOG_ERROR.match(line))]
@@ -125,12 +122,6 @@ def cause(text: str, log: Iterable[str] = ()) -> str:
 _LOOPBACK: Final = "127.0.0.1"
 _PATIENCE: Final = 10.0
 """How many seconds a master has to accept a connection."""
-_EXECUTOR_PATIENCE: Final = 120.0
-"""How many seconds a standalone cluster has to start an executor."""
-_CONTAINER_PATIENCE: Final = 900.0
-"""How many seconds YARN and Kubernetes have, which may add a machine first."""
-_EXECUTOR: Final = {"memory": "1g", "cores": "1"}
-"""What Spark asks for by default."""
 TABLE_CONFIG: Final = {
     # Plain readers know no INT96, and it has no statistics by which files could be skipped.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -152,11 +143,6 @@ _LOCAL_CONFIG: Final = {
     _JAVA_SETTING: "-XX:+UseSerialGC -XX:-UsePerfData",
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
-}
-_SHORT_CONFIG: Final = {
-    # A session of seconds is over before the second compiler pays; this halves its processor time. Java would keep a
-    # fifth of the usual memory for compiled code then, which some hundred queries fill.
-    _JAVA_SETTING: f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m {_LOCAL_CONFIG[_JAVA_SETTING]}",
 }
 
 
@@ -211,7 +197,11 @@ def _start(master: Master, conf: Mapping[str, str], output: IO[str], tables: Pat
 
     settings = _CONFIG | {"spark.master": master.url}
     if master.is_local:
-        settings |= _LOCAL_CONFIG if has_joins else _LOCAL_CONFIG | _SHORT_CONFIG
+        settings |= _LOCAL_CONFIG
+        if not has_joins:
+            # A session of seconds is over before the second compiler pays; this halves its processor time. Java would
+            # keep a fifth of the usual memory for compiled code then, which some hundred queries fill.
+            settings[_JAVA_SETTING] += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
     if not may_have_tables(SessionOptions(conf=conf)):
         # With a scheme: the default file system may be another one.
         settings["spark.sql.warehouse.dir"] = tables.as_uri()
@@ -280,14 +270,15 @@ def _require_executor(master: Master, session: SparkSession, output: IO[str]) ->
     settings, context = session.conf, session.sparkContext._jsc.sc()
     if settings.get("spark.dynamicAllocation.enabled", "false") == "true":
         return
-    patience = _EXECUTOR_PATIENCE if master.url.startswith("spark://") else _CONTAINER_PATIENCE
+    # In seconds: YARN and Kubernetes may add a machine first.
+    patience = 120.0 if master.url.startswith("spark://") else 900.0
     deadline = monotonic() + patience
     # The driver is one of them.
     while context.getExecutorMemoryStatus().size() < 2:
         if context.isStopped():
             raise _not_started(master, output, "the application was ended")
         if monotonic() > deadline:
-            memory, cores = (settings.get(f"spark.executor.{name}", default) for name, default in _EXECUTOR.items())
+            memory, cores = settings.get("spark.executor.memory", "1g"), settings.get("spark.executor.cores", "1")
             raise EngineError(
                 f"{inert(master.url)} started no executor within {patience:.0f} s: its workers are busy, or none has "
                 f"{memory} of memory and {cores} core(s) free; wait, or ask for less with "

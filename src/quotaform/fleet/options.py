@@ -25,7 +25,6 @@ _LOCAL: Final = regex(
 _KUBERNETES_URL: Final = regex(r"k8s://(https?://)?([^/@]+)(/[^@\s]*)?")
 _REMOTE: Final = regex(r"sc://(\[[0-9A-Fa-f:.]+\]|[^/:;@\[\]?#\s]+)(:[0-9]{1,5})?(/(;[^;=]+=[^;=]*)*)?")
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
-_MASTERS: Final = "write local[2], spark://host:7077, yarn or k8s://https://host:443"
 
 
 class Master(Struct, frozen=True):
@@ -58,7 +57,8 @@ class Master(Struct, frozen=True):
             servers = _servers([match[2] if has_port else f"{match[2]}:{80 if match[1] == 'http://' else 443}"])
         if servers is None:
             # Not shown: it may hold a password.
-            raise ArgumentError(f"{source}: this is not the URL of a Spark master; {_MASTERS}")
+            masters = "local[2], spark://host:7077, yarn or k8s://https://host:443"
+            raise ArgumentError(f"{source}: this is not the URL of a Spark master; write {masters}")
         return cls(url, servers=servers)
 
     @property

@@ -195,8 +195,8 @@ def _row_of(outcome: ClusterOutcome[ClusterDigest]) -> FleetRow:
     )
 
 
-_SERVER: Final = regex(r"\S+:\d+")
-_NUMBER: Final = regex(r"\d+(?:\.\d+)?")
+_NUMBER: Final = regex(r"\S+:\d+|\d+(?:\.\d+)?")
+"""A server, or a number."""
 
 
 def _errors(rows: Iterable[FleetRow]) -> tuple[ErrorGroup, ...]:
@@ -205,7 +205,7 @@ def _errors(rows: Iterable[FleetRow]) -> tuple[ErrorGroup, ...]:
         if row.error is not None and row.status is FleetStatus.FAILED:
             # What they have in common is the first line without cluster, servers and numbers.
             unnamed = regex(rf"(?<![\w-]){escape(row.cluster)}(?![\w-])").sub("", row.error.head)
-            kind = row.error.type, _NUMBER.sub("", _SERVER.sub("", unnamed))
+            kind = row.error.type, _NUMBER.sub("", unnamed)
             found.setdefault(kind, (row.error, []))[1].append(row.cluster)
     groups = (ErrorGroup(**asdict(error), clusters=tuple(clusters)) for error, clusters in found.values())
     return tuple(sorted(groups, key=lambda each: -len(each.clusters)))
@@ -224,8 +224,6 @@ _MOST_NAMES: Final = 10
 """How many clusters are named where several have something in common."""
 _MOST_GROUPS: Final = 20
 """How many rules, and how many errors, are listed."""
-_FEW_ROWS: Final = 20
-"""In a table of no more clusters than this, those with the most differences are easy to see."""
 _LONGEST_NAME: Final = 40
 _LONGEST_ERROR: Final = 500
 _HINT: Final = f"{option_of('report')} json=report.json writes all of them"
@@ -244,7 +242,8 @@ def fleet_report(report: FleetReport) -> Report:
     rows = {row.cluster: row for row in report.rows}
     # In the order of severity, and then by differences.
     ordered = sorted(report.rows, key=lambda row: (_ORDER.index(row.status), -row.differences, row.cluster))
-    largest = [rows[each.cluster] for each in report.largest] if len(rows) > _FEW_ROWS else []
+    # In a table of a few clusters, those with the most differences are easy to see.
+    largest = [rows[each.cluster] for each in report.largest] if len(rows) > 20 else []
     tables = (
         Table(
             "Blocked by",

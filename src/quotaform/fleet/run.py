@@ -152,18 +152,14 @@ def _with_radii(
     radii = {
         name: found.get(name, RadiusTally()).radius(listed.table or "", totals[name], listed.folder) for name in names
     }
-    return [_with_radius(outcome, radii[outcome.cluster]) for outcome in outcomes]
+    return [outcome.map(partial(_with_radius, radii[outcome.cluster])) for outcome in outcomes]
 
 
-def _with_radius(outcome: ClusterOutcome[Kept[Plan]], radius: BlastRadius) -> ClusterOutcome[Kept[Plan]]:
+def _with_radius(radius: BlastRadius, made: Kept[Plan]) -> Kept[Plan]:
     """Add what was found to a plan, and its counts to the numbers of it."""
-
-    def completed(made: Kept[Plan]) -> Kept[Plan]:
-        row = structs.replace(made.digest.row, blast_radius=radius.without_changes())
-        digest = structs.replace(made.digest, row=row)
-        return Kept(digest, lambda: replace(made.load(), actual=None, blast_radius=radius))
-
-    return outcome.map(completed)
+    row = structs.replace(made.digest.row, blast_radius=radius.without_changes())
+    digest = structs.replace(made.digest, row=row)
+    return Kept(digest, lambda: replace(made.load(), actual=None, blast_radius=radius))
 
 
 def take_snapshots(

@@ -1,14 +1,7 @@
 """Provides a Spark session: the one that exists, that of spark-submit, one of Spark Connect, or one of its own.
 
-| what there is | session | stopped at the end |
-| --- | --- | --- |
-| an active session: a notebook, or a program that calls quotaform | that one, its settings left alone | no |
-| PYSPARK_GATEWAY_PORT: the process was started by spark-submit | of the context that spark-submit set up | yes |
-| `--remote`, or SPARK_REMOTE | of a Spark Connect server | yes: the session, not the server |
-| `--master`, or MASTER | of an application of its own on that master | yes |
-| nothing | local, with as many threads as there are cores | yes |
-
-An option takes precedence over a variable.
+docs/spark.md says which of these is used; an option takes precedence over a variable. An active session is left as it
+is, with its settings; any other is stopped at the end.
 """
 
 from __future__ import annotations
@@ -188,7 +181,7 @@ def chosen_engine(clusters: int, size: Callable[[], int], session: SessionOption
 
 @contextmanager
 def spark_session(options: SessionOptions = LOCAL_SESSION, progress: Progress = no_progress) -> Iterator[SparkSession]:
-    """Yield a session, see the table above.
+    """Yield the session in which Spark works.
 
     Raises `EngineError` if Spark is missing or does not start, or it failed while it was used, and `UsageError` if
     options exclude each other, cannot be used, or cannot be applied to the session that exists.

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from re import MULTILINE
-from re import compile as regex
+from re import MULTILINE, findall, match, sub
 from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JError, Py4JNetworkError
@@ -48,19 +47,13 @@ def row_batch(schema: StructType, rows: Iterable[tuple[Any, ...]]) -> pyarrow.Re
     return pyarrow.record_batch(columns, schema=arrow_schema(schema))
 
 
-_SCHEME: Final = regex(r"[A-Za-z][A-Za-z0-9+.-]+:/").match
-
-_GLOB_SIGN: Final = regex(r"[][{}*?\\\\]")
-_ESCAPED: Final = r"\\\g<0>"
-
-
 def is_url(path: str) -> bool:
     """Whether a path says which file system it is on, so that this process need not see what is there.
 
     >>> is_url("s3a://lake/principals"), is_url("dbfs:/principals"), is_url("/data/principals"), is_url("2026:11/a")
     (True, True, False, False)
     """
-    return _SCHEME(path) is not None
+    return match(r"[A-Za-z][A-Za-z0-9+.-]+:/", path) is not None
 
 
 def located(path: str) -> str:
@@ -81,13 +74,12 @@ def located_exactly(path: str) -> str:
     >>> located_exactly("/data/usage[1]")
     'file:///data/usage\\\\[1\\\\]'
     """
-    return located(_GLOB_SIGN.sub(_ESCAPED, path))
+    return located(sub(r"[][{}*?\\\\]", r"\\\g<0>", path))
 
 
 _FORMATS: Final = {f".{name}": name for name in ("parquet", "orc", "avro", "delta")}
 FILE_FORMATS: Final = ("parquet", "orc", "avro")
 """The formats of directories in which each file has a schema of its own."""
-_CAUSE: Final = regex(r"^\s*Caused by: [\w.$]+: (.*)$", MULTILINE).findall
 NO_PATH: Final = "there is no such file or directory; correct the path"
 NO_TABLE: Final = "there is neither such a file nor such a table in the catalog; correct the name"
 NO_COLUMNS: Final = "there are no rows and no columns in it"
@@ -97,9 +89,6 @@ _REASONS: Final = {
     "UNABLE_TO_INFER_SCHEMA": NO_COLUMNS,
     "DATA_SOURCE_NOT_FOUND": "this session has nothing that reads the format",
 }
-
-_NOTHING_THERE: Final = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA", "DELTA_PATH_DOES_NOT_EXIST")
-"""What Spark says of a path where rows can be written, as nothing is there, or a directory without files."""
 
 
 def format_of(name: str) -> str | None:
@@ -142,9 +131,9 @@ def require_columns(name: str, table: DataFrame, columns: Sequence[str]) -> None
 
 
 def is_nothing_there(error: InvalidFilesError) -> bool:
-    """Whether `read_table` failed since nothing is there."""
-    cause = error.__cause__
-    return isinstance(cause, PySparkException) and (cause.getCondition() or "").startswith(_NOTHING_THERE)
+    """Whether `read_table` failed since nothing is there, or a directory without files, where rows can be written."""
+    cause, nothing = error.__cause__, ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA", "DELTA_PATH_DOES_NOT_EXIST")
+    return isinstance(cause, PySparkException) and (cause.getCondition() or "").startswith(nothing)
 
 
 def bad_table(name: str, text: str) -> InvalidFilesError:
@@ -165,11 +154,8 @@ def reason_of(error: PySparkException | Py4JError) -> str:
         condition = error.getCondition() or ""
         known = next((reason for start, reason in _REASONS.items() if condition.startswith(start)), None)
         return known or inert(text.partition("\n")[0])
-    causes = _CAUSE(text)
+    causes = findall(r"^\s*Caused by: [\w.$]+: (.*)$", text, MULTILINE)
     return inert(causes[-1] if causes else text.partition("\n")[0])
-
-
-_MOST_IN_FILE: Final = 50_000_000
 
 
 @contextmanager
@@ -183,7 +169,7 @@ def staged_rows(rows: DataFrame, table: Path, expected: int | None, by: Sequence
     from pyarrow import parquet
 
     with staged_folder(table) as staged:
-        rows.write.option("maxRecordsPerFile", _MOST_IN_FILE).partitionBy(*by).parquet(located(str(staged)))
+        rows.write.option("maxRecordsPerFile", 50_000_000).partitionBy(*by).parquet(located(str(staged)))
         found = sum(parquet.read_metadata(file).num_rows for file in staged.rglob("part-*.parquet"))
         if found != expected and (expected is not None or not found):
             wrote = "rows" if expected is None else f"{expected:,} rows"
@@ -196,13 +182,9 @@ def staged_rows(rows: DataFrame, table: Path, expected: int | None, by: Sequence
         yield staged
 
 
-_PATTERN: Final = frozenset("*?[{")
-"""With one of these, Spark takes a path for a pattern."""
-
-
 def is_of_spark(name: str, session: SessionOptions) -> bool:
     """Whether only Spark knows what a path is: a URL, a pattern, or anything where a session sees other files."""
-    return is_url(name) or bool(_PATTERN.intersection(name)) or not starts_java(session)
+    return is_url(name) or bool(set("*?[{").intersection(name)) or not starts_java(session)
 
 
 def require_table(name: str, session: SessionOptions) -> None:

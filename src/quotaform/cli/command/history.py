@@ -78,7 +78,7 @@ def append(
     else:
         from quotaform.fleet.data_source import read_clusters
 
-        read = partial(read_clusters, clusters=target.choose(), is_pinned=True)
+        read = partial(read_clusters, clusters=target.choose())
     if receipts is None:
         repository = target.repository()
         chosen = Receipts(receipt_folder(repository), repository.config_path.parent)

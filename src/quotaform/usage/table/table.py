@@ -296,7 +296,7 @@ class QuotaSource(Struct, frozen=True):
         Raises `InvalidFilesError` if the table cannot be read, lacks a column, or has one of another type.
         """
         if self.table is None:
-            return read_clusters(spark, self.clusters, is_pinned=True)
+            return read_clusters(spark, self.clusters)
         return as_quotas(self.table, read_table(spark, self.table))
 
 

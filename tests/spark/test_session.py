@@ -74,7 +74,7 @@ def test_a_connect_server_that_does_not_answer_is_named_without_its_token(
 
 def test_a_variable_that_holds_no_url_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_REMOTE", "spark://host:7077")
-    with pytest.raises(UsageError, match=r"^SPARK_REMOTE: this is the URL of a Spark master"):
+    with pytest.raises(UsageError, match=r"^SPARK_REMOTE: this is not the URL of a Spark Connect server"):
         require_spark()
     # An option takes precedence over it.
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")

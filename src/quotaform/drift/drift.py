@@ -225,14 +225,9 @@ class Drift(Struct, frozen=True, kw_only=True):
         return not any(finding.rule == rule.CLUSTER_ID.id for finding in self.findings)
 
     @property
-    def is_complete(self) -> bool:
-        """Whether everything was compared."""
-        return not self.options.is_partial
-
-    @property
     def has_entities(self) -> bool:
         """Whether anything was compared; not so when the selection leaves nothing."""
-        return self.is_complete or bool(self.entities or self.in_sync or self.pending or self.ignored)
+        return not self.options.is_partial or bool(self.entities or self.in_sync or self.pending or self.ignored)
 
     @property
     def status(self) -> Literal["in-sync", "drift", "unknown"]:

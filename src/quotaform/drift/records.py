@@ -75,7 +75,7 @@ def dump_drift(drift: Drift) -> str:
         snapshot=drift.snapshot,
         options=convert(drift.options, DriftOptionsRecord, from_attributes=True),
         baseline=BaselineRecord.of(drift.baseline),
-        complete=drift.is_complete,
+        complete=not drift.options.is_partial,
         status=drift.status,
         fingerprint=drift.fingerprint,
         summary=drift.summary,

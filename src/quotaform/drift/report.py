@@ -80,7 +80,7 @@ def drift_line(drift: Drift) -> str:
         return NOTHING_SELECTED
     is_history = drift.baseline is not None and drift.baseline.is_history
     noun = "entity of the history" if is_history else "declared entity"
-    return summary_line(drift.summary, is_partial=not drift.is_complete, noun=noun)
+    return summary_line(drift.summary, is_partial=drift.options.is_partial, noun=noun)
 
 
 def _baseline_line(base: Base | None) -> str:
@@ -171,21 +171,19 @@ def _tables(drift: Drift) -> Iterator[Table]:
         ("Pending: in the files and not applied yet", pending),
         ("Ignored: listed in drift_ignore", ignored),
     ):
-        if found:
-            rows = tuple(row for each, what in found for row in _rows(each, what))
-            yield Table(title, _COLUMNS, rows, is_folded=title != "Drift", counted="what")
-
-
-def _rows(each: Drifted | Pending, what: str) -> Iterator[tuple[Cell, ...]]:
-    absent = each.absent if isinstance(each, Drifted) else None
-    for row in each.keys:
-        agreed = row.actual if isinstance(each, Pending) else row.agreed
-        live, declared, last = (value_cell(row.key, value) for value in (row.actual, row.desired, agreed))
-        if absent is not None and row.desired is None:
-            declared = Number(inert(absent), -1.0)
-        bar = value_bar(Change(each.entity, row.key, row.actual, row.desired))
-        about = (inert(each.owner or "-"), str(each.location or "-"))
-        yield (each.address, what, spell_name(row.key), live, declared, last, bar, *about)
+        rows: list[tuple[Cell, ...]] = []
+        for each, what in found:
+            absent = each.absent if isinstance(each, Drifted) else None
+            for row in each.keys:
+                agreed = row.actual if isinstance(each, Pending) else row.agreed
+                live, declared, last = (value_cell(row.key, value) for value in (row.actual, row.desired, agreed))
+                if absent is not None and row.desired is None:
+                    declared = Number(inert(absent), -1.0)
+                bar = value_bar(Change(each.entity, row.key, row.actual, row.desired))
+                names = (each.address, what, spell_name(row.key))
+                rows.append((*names, live, declared, last, bar, inert(each.owner or "-"), str(each.location or "-")))
+        if rows:
+            yield Table(title, _COLUMNS, tuple(rows), is_folded=title != "Drift", counted="what")
 
 
 _MOST_ITEMS: Final = 10

@@ -56,7 +56,7 @@ from quotaform.model.rule import SNAPSHOT
 from quotaform.model.text import listed, quote
 from quotaform.plan.check.saved import entity_problem, value_problem
 from quotaform.plan.difference import make_plan
-from quotaform.plan.plan import Plan, PlanHeader, PlanSource
+from quotaform.plan.plan import PlanHeader, PlanSource
 from quotaform.plan.receipt import Result
 from quotaform.plan.receipt_file import receipt_name
 from quotaform.repository.gateway import open_gateway, open_pinned_gateway
@@ -351,15 +351,29 @@ class PlanWriter(DataSourceArrowWriter):
         """Do nothing: what was done stays done. It is called after a `commit` that fails, too."""
 
     def _apply(self, name: str | None, rows: Sequence[PlanRow], written: Written) -> None:
+        """Apply the plan that rows are; of the keys without a row the entities keep what they hold now."""
         try:
-            cluster, plan = self._plan(name, rows)
+            cluster = None if name is None else self._clusters.get(name)
+            if name is None or cluster is None:
+                known = listed(map(spell_name, self._clusters))
+                raise QuotaformError(f"the options name no cluster {name and spell_name(name)}, but {known}")
+            cluster_id, changes = cluster_changes(name, rows)
+            with open_gateway(cluster) as gateway:
+                held = gateway.describe_entities(list(changes))
+            before = {
+                entity: apply_ops(held.get(entity, {}), {row.key: row.before for row in own})
+                for entity, own in changes.items()
+            }
+            source, now = PlanSource(directory="kafka_quotas"), timestamp(SYSTEM_CLOCK)
+            header = PlanHeader(cluster_name=name, cluster_id=cluster_id, created_at=now, source=source)
+            made = make_plan(chain.from_iterable(changes.values()), {}, before, header)
+            plan = replace(made, declared=None)  # There are no files that declare anything.
             keeper = ReceiptKeeper(self._receipts and self._receipts / receipt_name(plan.digest))
             with ExitStack() as stack:
                 # That of `quotaform apply`, where this process sees its folder.
                 if cluster.folder is not None and cluster.folder.is_dir():
-                    stack.enter_context(cluster_lock(cluster.folder, cluster.name, plan.header.cluster_id))
-                work = ClusterPlan(cluster, plan)
-                receipt, _ = apply_cluster(work, keeper, applier=self._applier)
+                    stack.enter_context(cluster_lock(cluster.folder, cluster.name, cluster_id))
+                receipt, _ = apply_cluster(ClusterPlan(cluster, plan), keeper, applier=self._applier)
         except QuotaformError as error:
             for _ in {row["entity_key"] for row in rows}:
                 written.add(name, Result.NOT_ATTEMPTED, str(error))
@@ -367,29 +381,7 @@ class PlanWriter(DataSourceArrowWriter):
         for item in receipt.results:
             written.add(name, item.result, item.message)
         if keeper.unsaved is not None:
-            written.unsaved.append(f"{spell_name(cluster.name)}: {keeper.unsaved}")
-
-    def _plan(self, name: str | None, rows: Sequence[PlanRow]) -> tuple[Cluster, Plan]:
-        """Return the plan that rows are; of the keys without a row the entities keep what they hold now."""
-        cluster = None if name is None else self._clusters.get(name)
-        if name is None or cluster is None:
-            known = listed(map(spell_name, self._clusters))
-            raise QuotaformError(f"the options name no cluster {name and spell_name(name)}, but {known}")
-        cluster_id, changes = cluster_changes(name, rows)
-        with open_gateway(cluster) as gateway:
-            held = gateway.describe_entities(list(changes))
-        before = {
-            entity: apply_ops(held.get(entity, {}), {row.key: row.before for row in rows})
-            for entity, rows in changes.items()
-        }
-        header = PlanHeader(
-            cluster_name=name,
-            cluster_id=cluster_id,
-            created_at=timestamp(SYSTEM_CLOCK),
-            source=PlanSource(directory="kafka_quotas"),
-        )
-        made = make_plan(chain.from_iterable(changes.values()), {}, before, header)
-        return cluster, replace(made, declared=None)  # There are no files that declare anything.
+            written.unsaved.append(f"{spell_name(name)}: {keeper.unsaved}")
 
 
 @dataclass(slots=True)

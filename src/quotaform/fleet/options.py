@@ -47,8 +47,6 @@ class Master(Struct, frozen=True):
             return cls(url, is_local=True)
         if url == "yarn":
             return cls(url)
-        if url.startswith("sc://"):
-            raise ArgumentError(f"{source}: sc:// is the URL of a Spark Connect server; give it with {{remote}}")
         servers: tuple[Server, ...] | None = None
         if url.startswith("spark://"):
             servers = _servers(url.removeprefix("spark://").split(","))
@@ -57,8 +55,10 @@ class Master(Struct, frozen=True):
             servers = _servers([match[2] if has_port else f"{match[2]}:{80 if match[1] == 'http://' else 443}"])
         if servers is None:
             # Not shown: it may hold a password.
-            masters = "local[2], spark://host:7077, yarn or k8s://https://host:443"
-            raise ArgumentError(f"{source}: this is not the URL of a Spark master; write {masters}")
+            raise ArgumentError(
+                f"{source}: this is not the URL of a Spark master; write local[2], spark://host:7077, yarn or "
+                "k8s://https://host:443, or give the sc:// URL of a Spark Connect server with {remote}"
+            )
         return cls(url, servers=servers)
 
     @property
@@ -84,11 +84,9 @@ class Remote(Struct, frozen=True):
         match = _REMOTE.fullmatch(url)
         servers = match and _servers([f"{match[1]}{match[2] or f':{CONNECT_PORT}'}"])
         if not (match and servers):
-            if url.startswith(("spark://", "k8s://")) or url == "yarn" or _LOCAL.fullmatch(url):
-                raise ArgumentError(f"{source}: this is the URL of a Spark master; give it with {{master}}")
             raise ArgumentError(
                 f"{source}: this is not the URL of a Spark Connect server; write sc://host:{CONNECT_PORT}, and "
-                "parameters as in sc://host:443/;use_ssl=true"
+                "parameters as in sc://host:443/;use_ssl=true, or give the URL of a master with {master}"
             )
         names = (part.partition("=")[0] for part in url.partition("/;")[2].split(";"))
         return cls(url, servers[0], tuple(filter(None, names)))

@@ -217,18 +217,16 @@ class OutputTarget(Struct, frozen=True):
 
     def require_free(self, spark: SparkSession) -> None:
         """Make sure that there is nothing yet, before any work is done."""
+        problem, folder = None, Path(self.name)
         if self.kind == _TABLE:
             if spark.catalog.tableExists(self.name):
-                raise self._taken("table exists; drop it, or name another")
-            return
-        folder = Path(self.name)
-        if folder.exists():
+                problem = "table exists; drop it, or name another"
+        elif folder.exists():
             is_cut = folder.is_dir() and not (folder / "_SUCCESS").exists()
             state = "exists, and is not a finished table (it has no _SUCCESS)" if is_cut else "exists"
-            raise self._taken(f"{state}; remove it, or name another folder")
-
-    def _taken(self, problem: str) -> ArgumentError:
-        return ArgumentError(f"{{out}} {self.kind}={{}}: this {problem}", inert(self.name))
+            problem = f"{state}; remove it, or name another folder"
+        if problem is not None:
+            raise ArgumentError(f"{{out}} {self.kind}={{}}: this {problem}", inert(self.name))
 
     def write(self, rows: DataFrame) -> None:
         """Write rows."""

@@ -153,14 +153,7 @@ def starts_java(options: SessionOptions = LOCAL_SESSION) -> bool:
 
 
 def chosen_engine(clusters: int, size: Callable[[], int], session: SessionOptions) -> tuple[str, str | None]:
-    """Return the engine for some work, and why.
-
-    | clusters | quota files | Spark can be used here | engine |
-    | --- | --- | --- | --- |
-    | 400 or fewer | 64 MiB or less | any | local |
-    | more | any | yes | spark |
-    | any | more | yes | spark |
-    | more, or | more | no | local |
+    """Return the engine for some work: Spark for much of it, if it can be used here.
 
     `size`: returns how many bytes the quota files have; called if it matters.
 

@@ -190,7 +190,7 @@ def _marks(node: Node) -> list[str]:
 
 def _make_flow(node: CollectionNode) -> None:
     parts = list(walk(node))
-    if any(part.comment and part.comment.has_text for part in parts):
+    if any(any((*each.before, *each.trailing, *each.closing)) for part in parts if (each := part.comment)):
         return
     for part in parts:
         part.comment = None

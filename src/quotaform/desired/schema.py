@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from quotaform.model.entity import DEFAULT_WORD, KNOWN_TYPES, MAX_NAME_BYTES
@@ -24,6 +25,8 @@ from quotaform.model.settings import (
 from quotaform.model.text import option_of
 from quotaform.model.units import UNLIMITED, describe_key, unit_spellings
 
+filled: Final = partial(text, minLength=1)
+"""The schema of a text that is not empty."""
 _NUMBER: Final = r"(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?"
 
 
@@ -52,7 +55,7 @@ def quotas() -> tuple[Node, dict[str, Node]]:
     )
     literal = closed(
         "A literal name, for names with a special meaning.",
-        {"name": text("The name, taken literally.", minLength=1)},
+        {"name": filled("The name, taken literally.")},
         required=["name"],
         examples=[{"name": DEFAULT_WORD}],
     )
@@ -87,10 +90,8 @@ def _entry() -> Node:
         {
             "match": ref("match"),
             "values": in_code(ref("values"), {"type": "object", "minProperties": 0}),
-            "profile": text(
-                "The name of a profile in quotaform.yaml; values next to it override it key by key.",
-                "gold",
-                minLength=1,
+            "profile": filled(
+                "The name of a profile in quotaform.yaml; values next to it override it key by key.", "gold"
             ),
             "unset": items(
                 "Keys of the common entry to remove for this cluster; only in the directory of a cluster.",
@@ -98,8 +99,8 @@ def _entry() -> Node:
                 minItems=1,
                 examples=[[first]],
             ),
-            "owner": text("The owner; shown in plans.", "team-orders", minLength=1),
-            "reason": text("The reason; shown in plans.", "checkout traffic", minLength=1),
+            "owner": filled("The owner; shown in plans.", "team-orders"),
+            "reason": filled("The reason; shown in plans.", "checkout traffic"),
             "expires": _day("Treated as absent from this date (UTC)."),
             "state": choice("absent: the entity must not have any quotas.", ("present", "absent"))
             | {"default": "present"},
@@ -135,15 +136,14 @@ def approvals() -> tuple[Node, dict[str, Node]]:
     }
     fields = {
         "rule": in_code(choice("The rule that blocks.", APPROVABLE), {"type": "string"}),
-        "address": text(
+        "address": filled(
             "The address of the entity, as printed in plans, or one with globs (*, ?, [...]) as names, for entities of "
             "the same types; only <default> matches a default.",
             "user=<default>",
             "user=svc-*,client-id=etl",
-            minLength=1,
         ),
-        "reason": text("The reason.", "moves to the new cluster", minLength=1),
-        "approver": text("The person who approves it.", "alice@example.com", minLength=1),
+        "reason": filled("The reason.", "moves to the new cluster"),
+        "approver": filled("The person who approves it.", "alice@example.com"),
         "expires": _day(f"The day (UTC) on which the approval expires, at most {MOST_DAYS} days ahead."),
     }
     optional = {
@@ -153,7 +153,7 @@ def approvals() -> tuple[Node, dict[str, Node]]:
             "Limits the approval to these keys, each with its only approved value, written as in quotas; any if "
             "omitted.",
         ),
-        "cluster": text("The cluster in quotaform.yaml, or a glob over names; any if omitted.", "prod-*", minLength=1),
+        "cluster": filled("The cluster in quotaform.yaml, or a glob over names; any if omitted.", "prod-*"),
     }
     approval = closed(
         "An approval for one rule, and one entity or the entities that a pattern matches.",
@@ -225,14 +225,14 @@ def config() -> tuple[Node, dict[str, Node]]:
             "policies": items(
                 "JSON Schemas that each resolved entry must satisfy (see quotaform schema entry): paths or globs, "
                 "relative to this file and within its directory.",
-                text("A path or a glob.", "policies/*.schema.json", minLength=1),
+                filled("A path or a glob.", "policies/*.schema.json"),
                 minItems=1,
                 maxItems=100,
             ),
             "roots": items(
                 "Other quota repositories, relative to this file: in the same git work tree, or next to this "
                 "repository. An entity that one of them declares for the same cluster is an error here.",
-                text("The path of a quotas directory, or of its parent.", "../other-team", minLength=1),
+                filled("The path of a quotas directory, or of its parent.", "../other-team"),
                 minItems=1,
                 maxItems=100,
             ),
@@ -255,7 +255,7 @@ def config() -> tuple[Node, dict[str, Node]]:
                 {
                     "brokers": items(
                         "The principals with which brokers authenticate to each other, as user names in quotas.",
-                        text("A user name, without User:.", "kafka", "ANONYMOUS", minLength=1),
+                        filled("A user name, without User:.", "kafka", "ANONYMOUS"),
                         minItems=1,
                         maxItems=100,
                     )
@@ -268,7 +268,7 @@ def config() -> tuple[Node, dict[str, Node]]:
         "Selects entities by type: every listed type must be present and match. Names are globs; <default> is the "
         "default entity, which no glob matches.",
         {
-            row.name: text(f"A glob of {row.name} names, or {DEFAULT_WORD}.", row.glob, DEFAULT_WORD, minLength=1)
+            row.name: filled(f"A glob of {row.name} names, or {DEFAULT_WORD}.", row.glob, DEFAULT_WORD)
             for row in KNOWN_TYPES.values()
         },
         minProperties=1,
@@ -316,9 +316,9 @@ def _lint_ignore() -> Node:
         "Findings of a lint that are not shown: all of them, or those about one entity or about entities that match.",
         {
             "rule": in_code(choice("The lint.", LINTS), {"type": "string"}),
-            "address": text("The address of the entity, as shown in findings.", "client-id=etl", minLength=1),
+            "address": filled("The address of the entity, as shown in findings.", "client-id=etl"),
             "match": ref("pattern"),
-            "reason": text("Why it is accepted.", "agreed with team-etl until the migration", minLength=1),
+            "reason": filled("Why it is accepted.", "agreed with team-etl until the migration"),
             "expires": _day("Has no effect from this date (UTC) on."),
         },
         required=["rule", "reason"],
@@ -350,18 +350,13 @@ def _cluster() -> Node:
         "A cluster: either bootstrap_servers, or snapshot for a file.",
         {
             "bootstrap_servers": items("Bootstrap servers, as HOST:PORT.", server, minItems=1, maxItems=100),
-            "command_config": text(
+            "command_config": filled(
                 "Java client properties file (security.protocol, sasl.*, ssl.*), relative to this file.",
                 "client-prod.properties",
-                minLength=1,
             ),
-            "cluster_id": text("The expected cluster id; any other cluster is rejected.", minLength=1),
+            "cluster_id": filled("The expected cluster id; any other cluster is rejected."),
             "confirm": choice("name: interactive applies require typing the cluster name.", ("name",)),
-            "snapshot": text(
-                "Snapshot file to plan against offline, relative to this file.",
-                "snapshots/lab.json",
-                minLength=1,
-            ),
+            "snapshot": filled("Snapshot file to plan against offline, relative to this file.", "snapshots/lab.json"),
             "capacity": {
                 "allOf": [ref("values")],
                 "description": "The capacity of one broker (of the cluster for keys per cluster). There is a warning "
@@ -385,9 +380,7 @@ def _metrics() -> Node:
                 minItems=1,
                 maxItems=MOST_SOURCES,
             ),
-            "prometheus": text(
-                "The URL of a Prometheus that has them, for quotaform top.", "http://prometheus:9090", minLength=1
-            ),
+            "prometheus": filled("The URL of a Prometheus that has them, for quotaform top.", "http://prometheus:9090"),
             "labels": mapping(
                 "Labels that choose the series of the cluster in Prometheus.",
                 {"type": "string", "minLength": 1},
@@ -407,10 +400,8 @@ def _drift_ignore() -> Node:
         {
             "match": ref("pattern"),
             "keys": items("Only these quota keys (default: all).", key, minItems=1),
-            "reason": text("Why it is ignored.", "load test of the new brokers", minLength=1),
-            "expires": in_code(
-                text("The date (UTC) from which it counts again.", "2026-12-31", minLength=1), {"type": "string"}
-            ),
+            "reason": filled("Why it is ignored.", "load test of the new brokers"),
+            "expires": in_code(filled("The date (UTC) from which it counts again.", "2026-12-31"), {"type": "string"}),
         },
         required=["match", "reason", "expires"],
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection
+from json import dumps
 from math import isnan
 from re import compile as regex
 from shlex import quote as quote_for_shell
@@ -40,7 +41,6 @@ MOST_COLUMNS: Final = 100
 """How long a line of a file may be that could be several."""
 
 _PLAIN = regex(r"[A-Za-z0-9_][A-Za-z0-9_.@/=+-]*").fullmatch
-_ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0", "\x1b": "\\e"}
 
 
 def render_quotas(quotas: Quotas, *, schema: str | None = SCHEMA) -> tuple[str, list[Finding]]:
@@ -92,16 +92,8 @@ def spell_scalar(text: str) -> str:
 
 def quote_scalar(text: str) -> str:
     """Return a text in double quotes, in which everything is escaped that cannot be seen."""
-    return f'"{"".join(map(_escape, text))}"'
-
-
-def _escape(character: str) -> str:
-    if character in _ESCAPES:
-        return _ESCAPES[character]
-    if character.isprintable():
-        return character
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    quoted = dumps(text, ensure_ascii=False)  # Its escapes are escapes of YAML.
+    return "".join([each if each.isprintable() else f"\\U{ord(each):08x}" for each in quoted])
 
 
 _KNOWN: Final = frozenset(ENTITY_TYPES)

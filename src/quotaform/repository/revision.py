@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from itertools import islice
 from pathlib import Path
 from stat import S_ISDIR
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 from msgspec import Struct, field
 
@@ -44,34 +44,17 @@ MOST_BYTES: Final = 1024 * MIB
 """How many bytes the files of a quotas directory may have together."""
 
 
-class Folder(Protocol):
-    """A folder in one state of the files. Paths are relative to it, and `""` is the folder itself.
-
-    Links are followed within it, and not out of it.
-    """
-
-    def has(self, path: str) -> bool:
-        """Whether there is anything at a path."""
-
-    def is_folder(self, path: str) -> bool:
-        """Whether a path leads to a folder. Raises `FileReadError` if it is a link that leads nowhere, or out."""
-
-    def names(self, path: str) -> Iterator[str]:
-        """Yield the names in a folder; nothing if it is not one. Raises `FileReadError` if it cannot be listed."""
-
-    def read(self, path: str, limit: int) -> bytes:
-        """Return the content of a file. Raises `FileReadError` if it cannot be read, or has more bytes than a limit."""
-
-
 class DiskFolder(Struct, frozen=True):
-    """A folder on disk."""
+    """A folder on disk. Paths are relative to it, and `""` is the folder itself; links are not followed out of it."""
 
     folder: Path
 
     def has(self, path: str) -> bool:
+        """Whether there is anything at a path."""
         return os.path.lexists(self.folder / path)
 
     def is_folder(self, path: str) -> bool:
+        """Whether a path leads to a folder. Raises `FileReadError` if it is a link that leads nowhere, or out."""
         place = self.folder / path
         if is_link(place):
             try:
@@ -85,6 +68,7 @@ class DiskFolder(Struct, frozen=True):
         return is_folder(place)
 
     def names(self, path: str) -> Iterator[str]:
+        """Yield the names in a folder; nothing if it is not one. Raises `FileReadError` if it cannot be listed."""
         here = self.folder / path
         if not is_folder(here) or not is_within(here, self.folder):
             return
@@ -95,6 +79,7 @@ class DiskFolder(Struct, frozen=True):
             raise FileReadError(path, reason_of(error)) from None
 
     def read(self, path: str, limit: int) -> bytes:
+        """Return the content of a file. Raises `FileReadError` if it cannot be read, or has more bytes than a limit."""
         place = self.folder / path
         steps = [place, *place.parents[: path.count("/")]]
         # What no link leads to lies in its folder, and need not be asked where it is.
@@ -144,19 +129,6 @@ CONFIG_NAME: Final = "quotaform.yaml"
 QUOTAS_NAME: Final = "quotas.d"
 
 
-class Revision(Protocol):
-    """A state of the files of a repository."""
-
-    def read_config(self, path: Path) -> SourceFile | None:
-        """Read quotaform.yaml; `None` when there is none. Raises `FileReadError` if it is there and cannot be read."""
-
-    def read_tree(self, directory: Path, files: MutableMapping[str, bytes] | None = None) -> Tree:
-        """Read a quotas directory; what cannot be read is part of the answer.
-
-        `files` is what keeps the content of its files by their paths; in memory if left out.
-        """
-
-
 class WorkTree(Struct, frozen=True):
     """The files as they are on disk. Links are followed within the folder that a file is in, and not out of it.
 
@@ -166,6 +138,7 @@ class WorkTree(Struct, frozen=True):
     named: frozenset[Path] = frozenset()
 
     def read_config(self, path: Path) -> SourceFile | None:
+        """Read quotaform.yaml; `None` when there is none. Raises `FileReadError` if it is there and cannot be read."""
         within = None if path in self.named else path.parent
         try:
             return SourceFile(shown_path(path), read_bytes(path, CONFIG_LIMIT, within=within))
@@ -175,6 +148,7 @@ class WorkTree(Struct, frozen=True):
             raise
 
     def read_tree(self, directory: Path, files: MutableMapping[str, bytes] | None = None) -> Tree:
+        """Read a quotas directory; what cannot be read is part of the answer. `files`: see `read_folder`."""
         name = directory.as_posix()
         if directory not in self.named and is_link(directory) and not is_within(directory, directory.parent):
             return Tree(name=name, unreadable={"": LEADS_OUT})
@@ -219,7 +193,7 @@ def _near(directory: Path) -> str | None:
 
 
 class GitRevision(Struct, frozen=True):
-    """The files of a repository at a commit. Links are followed within the commit, and not out of it.
+    """The files of a repository at a commit, see `WorkTree`. Links are followed within the commit, and not out of it.
 
     Whatever reads may raise `GitError`.
     """
@@ -271,7 +245,7 @@ class GitRevision(Struct, frozen=True):
 
 
 class GitFolder(Struct, frozen=True):
-    """A folder at a commit; every method may raise `GitError`."""
+    """A folder at a commit, see `DiskFolder`; every method may raise `GitError`."""
 
     objects: GitObjects
     root: str  # the id of the commit's tree
@@ -335,3 +309,9 @@ class GitFolder(Struct, frozen=True):
 
     def _join(self, path: str) -> str:
         return "/".join(part for part in (self.place, path) if part)
+
+
+Folder: TypeAlias = DiskFolder | GitFolder
+"""A folder in one state of the files."""
+Revision: TypeAlias = WorkTree | GitRevision
+"""A state of the files of a repository."""

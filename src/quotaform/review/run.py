@@ -254,17 +254,15 @@ def find_pull_request(
         # The commit of its branch: that of a pipeline for merged results is another one.
         its_commit = environ.get("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA") or environ.get("CI_COMMIT_SHA") or None
     if not site.is_repository(repository):
-        what, given = "none is given", []
-        if repository:
-            what = f"{{}} ({{repository}}, or {site.repository_variables[-1]}) is not a repository"
-            given = [quote(repository)]
-        raise ArgumentError(f"a repository is needed: {what}; give {{repository}} OWNER/NAME", *given)
+        what = "{} is not a repository" if repository else "a repository is needed"
+        given = [quote(repository)] if repository else []
+        raise ArgumentError(f"{what}; give {{repository}} OWNER/NAME", *given)
     try:
         api = Url.parse(api_url or environ.get(site.url_variable) or site.url)
+        if "?" in api.target:
+            raise ValueError("it must not contain a query")
     except ValueError as error:
         raise ArgumentError("the URL of the API cannot be used: {}; check {api_url}", error) from None
-    if "?" in api.target:
-        raise ArgumentError("the URL of the API cannot be used: it must not contain a query; check {api_url}")
     if found is not None:
         commit = commit or its_commit
         return PullRequest(platform=platform, api=api, repository=repository, number=found, commit=commit)
@@ -324,9 +322,7 @@ def read_drafts(paths: Sequence[Path]) -> tuple[DesiredComment, ...]:
         marker = read_marker(body)
         if marker is None:
             markdown = path.with_suffix(".md")  # Never over a plan that was given by mistake.
-            remedy = f"write it with plan {option_of('out')} markdown={markdown}"
-            if markdown != path:
-                remedy = f"give what plan {option_of('out')} markdown={markdown} writes"
+            remedy = f"give what plan {option_of('out')} markdown={markdown} writes"
             raise QuotaformError(f"{path} does not begin with the marker of a comment; {remedy}")
         if marker in drafts:
             raise UsageError(

@@ -27,8 +27,6 @@ from quotaform.model.finding_list import FindingList
 from quotaform.model.rule import FindingRule
 from quotaform.model.text import LONGEST, quote
 
-Scalar: TypeAlias = str | int | Decimal | bool | None
-
 WORDS: Final[dict[str, bool | None]] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE"), True),
@@ -122,7 +120,7 @@ def is_text(text: str) -> bool:
     return text[0] not in NUMERIC_STARTS or type(read_number(text)) is str
 
 
-Node: TypeAlias = "Scalar | list[Any] | dict[str, Any]"
+Node: TypeAlias = str | int | Decimal | bool | list[Any] | dict[str, Any] | None
 
 Spot: TypeAlias = tuple[Any, Any, str | None, Oddity | None]
 """The marks of a key and its value (for an item of a list: the item twice), the text of a scalar, and its oddity."""

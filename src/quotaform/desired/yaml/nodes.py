@@ -54,11 +54,6 @@ class Notes(Struct):
     trailing: list[str] = field(default_factory=list)  # at the end of its line
     closing: list[str] = field(default_factory=list)  # between the last item of a collection and its end
 
-    @property
-    def has_text(self) -> bool:
-        """Whether there is a comment."""
-        return any((*self.before, *self.trailing, *self.closing))
-
 
 def notes(node: Node) -> Notes:
     """Return the comments of a node, which may be changed."""

@@ -171,7 +171,7 @@ class _DocumentReader:
                 stack.append((target, key, key_mark, merges, anchor, opened, nodes, height))
                 anchor, opened = event.anchor, event.start_mark
                 if anchor is not None:
-                    anchors.begin(anchor, opened)
+                    anchors.open[anchor] = opened.line, anchors.aliased
                 nodes, height, key, merges = written + anchors.aliased, 0, None, None
                 is_mapping = not is_list
                 target = YamlMapping() if is_mapping else YamlList()
@@ -320,21 +320,18 @@ class Anchors:
         self.aliased = 0  # how many values aliases have added so far
         self._document = document
         self._anchors: dict[str, Anchor] = {}
-        self._open: dict[str, tuple[int, int]] = {}
+        # The anchors whose mapping or list goes on: the line, and `aliased` at their beginning
+        self.open: dict[str, tuple[int, int]] = {}
         self._anchored = 0
 
     def add(self, name: str, value: Any, oddity: Oddity | None) -> None:
         """Add the anchor of a scalar."""
-        self._open.pop(name, None)
+        self.open.pop(name, None)
         self._anchors[name] = Anchor(value, oddity, 1, 0)
-
-    def begin(self, name: str, mark: Any) -> None:
-        """Note that the value of an anchor begins, a mapping or a list."""
-        self._open[name] = mark.line, self.aliased
 
     def end(self, name: str, value: Any, size: int, height: int, mark: Any) -> None:
         """Add an anchor whose value has ended, unless one of its name began within it."""
-        begun = self._open.pop(name, None)
+        begun = self.open.pop(name, None)
         if begun is None:
             return
         self._anchors[name] = Anchor(value, None, size, height)
@@ -349,8 +346,8 @@ class Anchors:
         `written`: how many values the file holds so far.
         """
         name, stop = event.anchor, self._document.stop
-        if name in self._open:
-            what = f"the alias *{name} is part of the value that it refers to (line {self._open[name][0] + 1})"
+        if name in self.open:
+            what = f"the alias *{name} is part of the value that it refers to (line {self.open[name][0] + 1})"
             stop(rule.RECURSIVE_ALIAS, what, event.start_mark)
         anchor = self._anchors.get(name)
         if anchor is None:

@@ -32,7 +32,6 @@ _TYPES: Mapping[str, str] = {
     "boolean": "a boolean",
     "null": "empty",
 }
-_EMPTY: Mapping[str, str] = {"array": "[]", "object": "{}"}
 
 
 def check_shape(build: Builder, document: Document) -> set[NodePath]:
@@ -124,7 +123,7 @@ def _type_text(instance: Any, schema: Mapping[str, Any], name: str, raw: str | N
     words = " or ".join(_TYPES[kind] for kind in wanted)
     if instance is None:
         may_be_empty = schema.keys().isdisjoint({"minItems", "minProperties", "required", "oneOf"})
-        empty = _EMPTY.get(wanted[0]) if may_be_empty else None
+        empty = {"array": "[]", "object": "{}"}.get(wanted[0]) if may_be_empty else None
         remedy = f"write {name}: {empty} if there are none" if empty else "add a value or remove the field"
         return f"{name} must be {words}, but it is empty; {remedy}"
     if isinstance(instance, dict | list):

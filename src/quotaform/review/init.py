@@ -34,7 +34,7 @@ from quotaform.plan.difference import diff
 from quotaform.repository.gateway import open_gateway
 from quotaform.repository.repository import Repository
 from quotaform.repository.revision import CONFIG_NAME, QUOTAS_NAME
-from quotaform.review.import_text import Import, Initialization
+from quotaform.review.report import Import, Initialization
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.system.files import is_folder, is_within, read_text
 

@@ -306,10 +306,6 @@ def _number(value: object) -> int | None:
     return int(text) if _NUMBER(text) else None
 
 
-_DRAFT_LIMIT: Final = 4 * MIB
-"""The most bytes of a file with a comment; a comment of GitLab has at most 1,000,000 characters."""
-
-
 def read_drafts(paths: Sequence[Path]) -> tuple[DesiredComment, ...]:
     """Read the files of comments.
 
@@ -318,7 +314,7 @@ def read_drafts(paths: Sequence[Path]) -> tuple[DesiredComment, ...]:
     """
     drafts: dict[Marker, DesiredComment] = {}
     for path in paths:
-        body = read_text(path, _DRAFT_LIMIT)
+        body = read_text(path, 4 * MIB)  # A comment of GitLab has at most 1,000,000 characters.
         marker = read_marker(body)
         if marker is None:
             markdown = path.with_suffix(".md")  # Never over a plan that was given by mistake.

@@ -61,8 +61,8 @@ def init(
       quotaform init --cluster prod-eu --bootstrap-server broker1:9092 --import --ci github
       quotaform init kafka-quotas --cluster lab --bootstrap-server localhost:9092 --no-import --ci none
     """
-    from quotaform.review.import_text import render_init
     from quotaform.review.init import InitRequest, make_repository, require_cluster, require_nothing_there
+    from quotaform.review.report import render_init
 
     console = output.console
     folder = directory or Path()
@@ -161,8 +161,8 @@ def import_quotas(
     """
     from quotaform.api import snapshot as take_snapshots
     from quotaform.cluster.snapshot import SnapshotGateway
-    from quotaform.review.import_text import render_import
     from quotaform.review.init import import_cluster
+    from quotaform.review.report import render_import
 
     console = output.console
     console.keep_code()

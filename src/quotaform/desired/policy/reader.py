@@ -276,15 +276,12 @@ def _count_values(node: Any) -> int:
     return count
 
 
-_ABOUT: Final = (MESSAGE, "description", "title")
-"""The keywords that describe a schema, in order of preference."""
 _BOUNDS: Final = {
     "maximum": "above the maximum of",
     "minimum": "below the minimum of",
     "exclusiveMaximum": "not below",
     "exclusiveMinimum": "not above",
 }
-_LONGEST_ABOUT: Final = 500
 _SHOWN: Final = 10
 
 
@@ -338,18 +335,15 @@ def _about(refusal: Refusal, schema: Any) -> str:
     written = nodes_of(schema, refusal.schema_path)
     used = nodes_of(schema, refusal.used_path)
     for node in (*reversed(written[1:]), *reversed(used)):
-        for keyword in _ABOUT:
+        for keyword in (MESSAGE, "description", "title"):
             text = node.get(keyword)
             if isinstance(text, str) and text.strip():
-                return inert(text.strip().rstrip(".")[:_LONGEST_ABOUT])
+                return inert(text.strip().rstrip(".")[:500])
     return ""
 
 
 MOST_SECONDS: Final = 10.0
 """The time limit of a policy in seconds, plus a millisecond per entry; 10,000 entries take some 10 ms."""
-_MOST_VIOLATIONS: Final = 10
-"""The limit on violations shown for one entry and policy."""
-_LONGEST_REASON: Final = 200
 
 
 class Policy:
@@ -368,7 +362,7 @@ class Policy:
         begin = thread_time()
         found: Sequence[Violation] = ()
         if self._scope.contains(entity) and not self._gate.is_valid(document):
-            found = [violation_of(refusal, self._schema) for refusal in self._gate.refusals(document, _MOST_VIOLATIONS)]
+            found = [violation_of(refusal, self._schema) for refusal in self._gate.refusals(document, 10)]
             found = found or [Violation("the policy rejects the entry")]
         self._left -= thread_time() - begin - 0.001
         if self._left < 0:
@@ -486,5 +480,5 @@ def _schema_text(path: Sequence[str | int], reason: str) -> str:
         )
     if keyword == "format":
         return "the format is unknown; use a pattern"
-    short = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}…"
+    short = reason if len(reason) <= 200 else f"{reason[:200]}…"
     return f"{keyword} is not valid in a JSON Schema: {inert(short)}"

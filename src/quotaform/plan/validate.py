@@ -158,10 +158,7 @@ def validate_files(
         config = repository.config()
     except InvalidFilesError as error:
         problems.update(error.problems)
-        report = Validation(
-            directory=repository.directory.as_posix(), files=0, entities=(), problems=tuple(first_findings(problems))
-        )
-        return ValidatedFiles(report=report, config=Config(), files=None)
+        return ValidatedFiles(report=_validation([repository], 0, {}, problems), config=Config(), files=None)
     names = repository.cluster_names(config, patterns)
     loaded = repository.load(config, day)
     policies = load_policies(repository, config)
@@ -213,12 +210,7 @@ def validate_files(
             problems.add(structs.replace(finding, message=f"{listed(clusters, _FEW)}: {finding.message}"))
     if not patterns and not any(problem.severity is Severity.ERROR for problem in problems):
         problems.update(unused_ignores(config.lints.ignores, used, day))
-    report = Validation(
-        directory=repository.directory.as_posix(),
-        files=len(files),
-        entities=_counted(entities),
-        problems=tuple(first_findings(problems)),
-    )
+    report = _validation([repository], len(files), entities, problems)
     return ValidatedFiles(report=report, config=config, files=loaded)
 
 
@@ -243,16 +235,18 @@ def validate_together(
             own = _claims(checked.config, checked.files)
             problems.update(check_claims(own, claims))
             claims += own
+    return _validation(repositories, count, entities, problems)
+
+
+def _validation(
+    repositories: Sequence[Repository], files: int, entities: Mapping[str | None, int], problems: Iterable[Finding]
+) -> Validation:
     return Validation(
         directory=", ".join(repository.directory.as_posix() for repository in repositories),
-        files=count,
-        entities=_counted(entities),
+        files=files,
+        entities=tuple(DeclaredEntities(cluster=name, count=count) for name, count in entities.items()),
         problems=tuple(first_findings(problems)),
     )
-
-
-def _counted(entities: Mapping[str | None, int]) -> tuple[DeclaredEntities, ...]:
-    return tuple(DeclaredEntities(cluster=name, count=count) for name, count in entities.items())
 
 
 def _claims(config: Config, files: LoadedFiles) -> list[Claim]:

@@ -144,10 +144,8 @@ def make_cluster_plan(
         revert=revert,
     )
     made = with_findings(made, facts, (*GUARDS, *CHECKS) if request.is_guarded else CHECKS)
-    if request.keeps_actual:
+    if request.keeps_actual or (request.principals is not None and request.principals.table is not None):
         made = replace(made, actual=reading.quotas)
-    if request.principals is not None and request.principals.table is not None:
-        return replace(made, actual=reading.quotas)
     if reading.principals is None:
         return made
     file = None if request.principals is None else request.principals.files.get(cluster.name)

@@ -260,7 +260,12 @@ class AppendedFile:
         require_no_way_out(path)
         self._descriptor = os.open(path, _FLAGS, 0o666)
         os.set_blocking(self._descriptor, True)
-        self._breaks_line = not _ends_line(path)
+        self._breaks_line = False  # The last line of a process that was killed may have no end.
+        with suppress(OSError):
+            if path.is_file() and path.stat().st_size:
+                with path.open("rb") as file:
+                    file.seek(-1, os.SEEK_END)
+                    self._breaks_line = file.read(1) != b"\n"
 
     def append(self, lines: Iterable[str]) -> None:
         """Append lines, each by a write of its own, and make them last through a power cut.
@@ -269,7 +274,6 @@ class AppendedFile:
         been.
         """
         for line in lines:
-            # The last line of a process that was killed may have no end.
             text = f"\n{line}" if self._breaks_line else line
             self._breaks_line = False
             data = text.encode()
@@ -281,15 +285,3 @@ class AppendedFile:
     def close(self) -> None:
         """Close it."""
         os.close(self._descriptor)
-
-
-def _ends_line(path: Path) -> bool:
-    """Whether a file is empty, ends with a line break, or cannot tell."""
-    try:
-        if not path.is_file() or not path.stat().st_size:
-            return True
-        with path.open("rb") as file:
-            file.seek(-1, os.SEEK_END)
-            return file.read(1) == b"\n"
-    except OSError:
-        return True

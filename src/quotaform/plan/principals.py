@@ -68,12 +68,14 @@ def read_principals(
     `UsageError` or `InvalidFilesError`.
     """
     files = files or {}
-    found = PrincipalList(files=files) if text == SCRAM else None
-    if found is None and not is_table(text, on_spark=on_spark):
+    found = None
+    if text == SCRAM:
+        found = PrincipalList(files=files)
+    elif not is_table(text, on_spark=on_spark):
         found = _read_list(text, files, on_spark=on_spark)
-    if found is not None and folder is not None:
-        raise ArgumentError("{principals_out} parquet=DIR is for a table of principals; name a .csv or .jsonl file")
     if found is not None:
+        if folder is not None:
+            raise ArgumentError("{principals_out} parquet=DIR is for a table of principals; name a .csv or .jsonl file")
         return found
     if not on_spark:
         raise ArgumentError(

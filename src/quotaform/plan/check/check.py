@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 from quotaform.desired.policy.policy import SlowPolicyError, check_policies, find_violations
 from quotaform.desired.writer import check_live, is_removable
 from quotaform.model import rule
-from quotaform.model.entity import Entity, try_address
+from quotaform.model.entity import try_address
 from quotaform.model.finding import (
     APPROVALS_NAME,
     DELETE,
@@ -337,23 +337,14 @@ def is_of_cluster(approval: Approval, cluster: str) -> bool:
 def is_about(approval: Approval, finding: Finding, *, is_deleted: bool) -> bool:
     """Whether an approval is for the rule and the entity of a finding; it may have expired, and be for other values.
 
-    `is_deleted` says whether the plan deletes the entity of the finding.
+    `is_deleted` says whether the plan deletes the entity of the finding. A pattern is for entities of the same types
+    whose names its globs match; as in `scope`, only `<default>` matches a default.
     """
-    is_of_rule = approval.rule == finding.rule and (approval.action == DELETE) == is_deleted
-    return is_of_rule and _matches(approval.entity, finding.address)
-
-
-def _is_for_value(approval: Approval, finding: Finding) -> bool:
-    return not approval.to or any(key == finding.key and same_value(value, finding.value) for key, value in approval.to)
-
-
-def _matches(pattern: Entity, address: str | None) -> bool:
-    """Whether an address is that of an approval, or one of the same types whose names its globs match.
-
-    As in `scope`, only `<default>` matches a default.
-    """
-    if address is None or pattern.address == address:
-        return address is not None
+    pattern, address = approval.entity, finding.address
+    if address is None or approval.rule != finding.rule or (approval.action == DELETE) is not is_deleted:
+        return False
+    if pattern.address == address:
+        return True
     entity = try_address(address)
     return (
         entity is not None
@@ -363,6 +354,10 @@ def _matches(pattern: Entity, address: str | None) -> bool:
             for (_, name), (_, glob) in zip(entity.parts, pattern.parts, strict=True)
         )
     )
+
+
+def _is_for_value(approval: Approval, finding: Finding) -> bool:
+    return not approval.to or any(key == finding.key and same_value(value, finding.value) for key, value in approval.to)
 
 
 def follows_deletion(finding: Finding, deleted: Collection[str]) -> bool:

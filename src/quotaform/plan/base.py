@@ -62,13 +62,10 @@ def _declared_bases(
     """
     try:
         earlier = repository.config()
-    except InvalidFilesError as error:
-        problem = f"at {base.ref} it is invalid: {_first_problem(error)}"
-        return Bases(partial(_same_base, replace(_invalid(base, error), safeguards_problem=problem)))
-    except UsageError as error:
-        text = f"at {base.ref}: {error}"
-        found = ClusterBase(findings=(rule.BASE_INVALID.finding(text),), safeguards_problem=text)
-        return Bases(partial(_same_base, found))
+    except (InvalidFilesError, UsageError) as error:
+        why = _first_problem(error) if isinstance(error, InvalidFilesError) else str(error)
+        finding = rule.BASE_INVALID.finding(f"the files at {base.ref} are invalid, so no change has an origin: {why}")
+        return Bases(partial(_same_base, ClusterBase(findings=(finding,), safeguards_problem=f"at {base.ref}: {why}")))
     files = LoadedFiles(repository.layout(earlier), earlier.profiles, today, earlier.scope, similar=similar)
     removed = []
     for name in earlier.clusters:
@@ -115,33 +112,25 @@ class _Declared(Struct, frozen=True, kw_only=True):
     removed: tuple[Finding, ...]  # About clusters that were removed since
 
     def __call__(self, name: str) -> ClusterBase:
-        found = self._declared(name)
-        return replace(
-            found,
+        ref, declared = self.base.ref, None
+        why = None if self.files.layout.tree.has_files else f"{self.directory} has no quotas there"
+        if why is None and name in self.clusters and name not in self.earlier.clusters:
+            why = f"cluster {name} is not in {self.config_path} there"
+        findings = self.removed
+        try:
+            declared = DeclaredBase(self.base, self.files.desired(name) if why is None else {})
+        except InvalidFilesError as error:
+            text = f"the files at {ref} are invalid, so no change has an origin: {_first_problem(error)}"
+            findings = (rule.BASE_INVALID.finding(text), *findings)
+        if why is not None:
+            text = f"the base {ref} declares nothing for this cluster: {why}; everything counts as new"
+            findings = (rule.BASE_EMPTY.finding(text), *findings)
+        return ClusterBase(
+            declared=declared,
+            findings=findings,
             safeguards=safeguards_of(self.earlier, self.earlier.clusters.get(name), self.digests),
             approvals=self.approvals,
-            findings=(*found.findings, *self.removed),
         )
-
-    def _declared(self, name: str) -> ClusterBase:
-        if not self.files.layout.tree.has_files:
-            return _empty(self.base, f"{self.directory} has no quotas there")
-        if name in self.clusters and name not in self.earlier.clusters:
-            return _empty(self.base, f"cluster {name} is not in {self.config_path} there")
-        try:
-            return ClusterBase(declared=DeclaredBase(self.base, self.files.desired(name)))
-        except InvalidFilesError as error:
-            return _invalid(self.base, error)
-
-
-def _empty(base: Base, why: str) -> ClusterBase:
-    text = f"the base {base.ref} declares nothing for this cluster: {why}; everything counts as new"
-    return ClusterBase(declared=DeclaredBase(base, {}), findings=(rule.BASE_EMPTY.finding(text),))
-
-
-def _invalid(base: Base, error: InvalidFilesError) -> ClusterBase:
-    text = f"the files at {base.ref} are invalid, so no change has an origin: {_first_problem(error)}"
-    return ClusterBase(findings=(rule.BASE_INVALID.finding(text),))
 
 
 def _first_problem(error: InvalidFilesError) -> str:

@@ -164,22 +164,6 @@ def drift_text(number: int) -> str:
     )
 
 
-def render_reverted_drift(plan: Plan, style: Style = PLAIN) -> Iterator[str]:
-    """Yield the entities in which the cluster differs from the base, apart from the changes of the files."""
-    reverted = [change for change in plan.changes if change.origin in DRIFTED]
-    if not reverted:
-        return
-    yield drift_text(len(reverted))
-    for change in reverted[:_MOST_ADDRESSES]:
-        note = "   (the entry has expired)" if change.cause is Cause.EXPIRED else ""
-        if change.origin is ChangeOrigin.BOTH:
-            note = "   (the files change it, too)"
-        yield f"    {style.action(change.action.glyph, change.action)} {change.entity.address}{note}"
-    if len(reverted) > _MOST_ADDRESSES:
-        yield f"    ... and {len(reverted) - _MOST_ADDRESSES:,} more"
-    yield ""
-
-
 NO_CHANGES: Final = "No changes. Your infrastructure matches the configuration."
 NOTHING_SELECTED: Final = f"Nothing was compared: {option_of('select')} and {option_of('exclude')} leave no entity."
 _HEADLINES: Final = {
@@ -202,7 +186,17 @@ def _plan_lines(plan: Plan, style: Style, shows_unchanged: bool, shows_unmanaged
     for change in plan.changes:
         yield "\n" + "\n".join(_entity_lines(change, style, shows_unchanged))
     yield ""
-    yield from render_reverted_drift(plan, style)
+    # The entities in which the cluster differs from the base, apart from the changes of the files.
+    if reverted := [change for change in plan.changes if change.origin in DRIFTED]:
+        yield drift_text(len(reverted))
+        for change in reverted[:_MOST_ADDRESSES]:
+            note = "   (the entry has expired)" if change.cause is Cause.EXPIRED else ""
+            if change.origin is ChangeOrigin.BOTH:
+                note = "   (the files change it, too)"
+            yield f"    {style.action(change.action.glyph, change.action)} {change.entity.address}{note}"
+        if len(reverted) > _MOST_ADDRESSES:
+            yield f"    ... and {len(reverted) - _MOST_ADDRESSES:,} more"
+        yield ""
     yield from render_removed(plan.findings, style)
     if plan.unmanaged:
         hint = "" if shows_unmanaged else f" (list: {option_of('show_unmanaged')})"
@@ -416,7 +410,16 @@ def _lines(plan: Plan, style: Style) -> Iterator[str]:
         if deleted:
             yield ""
     yield from _described_lines(plan, style)
-    yield from _blocks(plan, style)
+    shown = [
+        each
+        for each in plan.findings
+        if each.blocking or (each.severity is Severity.WARNING and each.rule != rule.NO_LONGER_DECLARED.id)
+    ]
+    yield from render_findings(shown, style, most=MOST_BLOCKS, most_others=FEW)
+    if others := len(plan.findings) - len(shown):
+        yield f"{counted(others, 'other finding')} (list: without {option_of('summary')})."
+    if plan.findings:
+        yield ""
     yield from _last_lines(plan, style)
 
 
@@ -458,20 +461,6 @@ def _largest(plan: Plan, style: Style) -> Iterator[str]:
         note = effect_text(row, effect)
         yield f"    {address} {spell_name(row.key)} = {values_text(row, effect)}{f'   {note}' if note else ''}"
     yield ""
-
-
-def _blocks(plan: Plan, style: Style) -> Iterator[str]:
-    shown = [
-        each
-        for each in plan.findings
-        if each.blocking or (each.severity is Severity.WARNING and each.rule != rule.NO_LONGER_DECLARED.id)
-    ]
-    yield from render_findings(shown, style, most=MOST_BLOCKS, most_others=FEW)
-    others = len(plan.findings) - len(shown)
-    if others:
-        yield f"{counted(others, 'other finding')} (list: without {option_of('summary')})."
-    if plan.findings:
-        yield ""
 
 
 def plan_problems(plan: Plan) -> Problems:

@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path, PurePosixPath
 from re import compile as regex
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -173,6 +173,7 @@ MAX_FILE_BYTES: Final = 2 * MIB
 MAX_PARSED_BYTES: Final = 4 * MIB
 """How much is parsed for a cluster: files of which a line was removed that has the name of an entity in question."""
 
+_LOCK: Final = Lock()  # One search at a time, whichever the history: what is pickled cannot have a lock
 _WORDS: Final = regex(r"[^\s{}\[\],:\"'#]+").findall
 
 
@@ -205,21 +206,12 @@ class Removals:
         """Start at the files of this moment."""
         self._top, self._folder, self._head, self._left = top, folder, head, left
         self._name, self._profiles, self._today = PurePosixPath(tree.name), profiles, today
-        self._lock = Lock()
         self._steps: list[CommitStep] = []
         self._last: Commit | None = None
         self._listed: str | None = None
         self._now: Mapping[str, str | bytes] = tree.files
         self._files = frozenset(map(self._shown, tree.files))
         self._parsed: dict[tuple[str, str], tuple[Entry, ...]] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What another process on this machine needs to go through the history itself."""
-        return {**self.__dict__, "_lock": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._lock = Lock()
 
     def find(self, cluster: str, entities: Collection[Entity], applied: str | None = None) -> RemovalSearch:
         """Look for entities that the files of a cluster declared before.
@@ -231,7 +223,7 @@ class Removals:
         words = frozenset(word for name in names for word in _WORDS(name)[:1])
         search = _Search(cluster, applied, set(entities), words)
         not_searched: list[NotSearched] = []
-        with self._lock:
+        with _LOCK:
             try:
                 with open_objects(self._top, self._left) as objects:
                     for step in self._each_step(objects):

@@ -48,14 +48,6 @@ if TYPE_CHECKING:
     from quotaform.plan.receipt import Revert
 
 
-_PRUNED: Final = {
-    PruneMode.REPORT: "no entity is deleted that no file declares",
-    PruneMode.REMOVED: "an entity that is removed from the files is deleted from the cluster",
-    PruneMode.SCOPE: "every entity in scope that no file declares is deleted from the cluster",
-}
-"""What each mode does."""
-
-
 class Safeguards(Struct, frozen=True, kw_only=True):
     """What in a repository protects one cluster."""
 
@@ -73,7 +65,7 @@ class Safeguards(Struct, frozen=True, kw_only=True):
         """Yield in what way quotaform.yaml protects less than at the base.
 
         >>> list(Safeguards(prune=PruneMode.REMOVED).looser_than(Safeguards()))
-        ['prune is removed instead of report (an entity that is removed from the files is deleted from the cluster)']
+        ['prune is removed instead of report']
         """
         yield from self.limits.looser_than(base.limits)
         for path in base.policies:
@@ -92,7 +84,7 @@ class Safeguards(Struct, frozen=True, kw_only=True):
         if base.must_confirm and not self.must_confirm:
             yield "the cluster has no confirm: name"
         if self.prune.deletes_more_than(base.prune):
-            yield f"prune is {self.prune} instead of {base.prune} ({_PRUNED[self.prune]})"
+            yield f"prune is {self.prune} instead of {base.prune}"
         yield from self.scope.wider_than(base.scope)
 
     def policy_losses(self, base: Safeguards) -> Iterator[str]:

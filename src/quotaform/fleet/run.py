@@ -58,7 +58,7 @@ from quotaform.plan.digest import ClusterDigest, FleetStatus
 from quotaform.plan.plan import Plan
 from quotaform.plan.principals import PrincipalList
 from quotaform.plan.receipt import Receipt
-from quotaform.plan.run import MakeOfCluster, PlanRequest, plan_cluster, read_plan_source, with_same_clusters
+from quotaform.plan.run import PlanRequest, plan_cluster, read_plan_source, with_same_clusters
 from quotaform.plan.source import Source
 from quotaform.plan.spark import blast_radius, changed_cluster, distinct_principals, tallies
 from quotaform.repository.gateway import open_gateway, open_pinned_gateway
@@ -82,7 +82,7 @@ class PlanWork(Struct, frozen=True, kw_only=True):
     files: LoadedFiles
     source: Source  # Where they came from, and what the base declares
     clock: Clock
-    make: MakeOfCluster
+    make: Callable[..., Any]
 
     def __call__(self, cluster: Cluster) -> Any:
         """Return what is made of a cluster, and release the files that only it has."""
@@ -103,7 +103,7 @@ def plan(
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
     warn: Callable[[str], None] = lambda _: None,
-    make: MakeOfCluster = plan_cluster,
+    make: Callable[..., Any] = plan_cluster,
 ) -> list[ClusterOutcome[Any]]:
     """Plan clusters on Spark, or do as `make` does with each of them; see `quotaform.plan.run.plan`.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
@@ -260,10 +260,6 @@ def plan_cluster(
     return read_settled(gateway, make, bulk_of_plan, clock=clock, progress=progress)
 
 
-MakeOfCluster: TypeAlias = Callable[..., Any]
-"""The work on each cluster: `plan_cluster`, or `quotaform.drift.run.drift_cluster`, which take the same."""
-
-
 def plan(
     request: PlanRequest,
     *,
@@ -271,9 +267,10 @@ def plan(
     progress: Progress = no_progress,
     connect: Connect = open_gateway,
     files: LoadedFiles | None = None,
-    make: MakeOfCluster = plan_cluster,
+    make: Callable[..., Any] = plan_cluster,
 ) -> Iterator[ClusterOutcome[Any]]:
-    """Plan clusters in this process, all at a time, once the files are read; or do as `make` does with each of them.
+    """Plan clusters in this process, all at a time, once the files are read; or do as `make` does with each of them,
+    which takes what `plan_cluster` takes.
 
     Files that are invalid for a cluster are its outcome, whether or not it could be read. An interrupt (Ctrl-C) is
     raised again after the outcomes of all clusters that are finished were yielded.

@@ -34,6 +34,7 @@ from quotaform.model.finding import (
 from quotaform.model.finding_list import MAX_PROBLEMS
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import STATE_ABSENT, Cause, Desired, Entry, check_pinned_id, same_value
+from quotaform.model.rule import FindingRule
 from quotaform.model.scope import is_glob, matches_glob
 from quotaform.model.settings import PruneMode
 from quotaform.model.text import inert, listed, option_of, quote
@@ -373,12 +374,12 @@ def follows_deletion(finding: Finding, deleted: Collection[str]) -> bool:
 
 def expired_approval(approval: Approval) -> Finding:
     """Return the finding that says that an approval has expired."""
-    return rule.EXPIRED_APPROVAL.finding(
-        f"the approval of {approval.rule} in {APPROVALS_NAME} expired on {approval.expires} and lifts nothing; "
-        "remove it, or ask for a new one",
-        address=approval.entity.address,
-        location=approval.location,
-    )
+    text = f"expired on {approval.expires} and lifts nothing; remove it, or ask for a new one"
+    return _about(approval, rule.EXPIRED_APPROVAL, f"the approval of {approval.rule} in {APPROVALS_NAME} {text}")
+
+
+def _about(approval: Approval, row: FindingRule, text: str) -> Finding:
+    return row.finding(text, address=approval.entity.address, location=approval.location)
 
 
 def _notes(
@@ -401,36 +402,25 @@ def _notes(
                 bound = " with a value that its `to` names"
             elif approval.action == DELETE:
                 bound = ", which is to be deleted"
-            yield rule.UNUSED_APPROVAL.finding(
-                f"the approval of {approval.rule} in {APPROVALS_NAME} lifts nothing: no finding is about this rule and "
-                f"entity{bound}",
-                address=approval.entity.address,
-                location=approval.location,
-            )
+            text = f"lifts nothing: no finding is about this rule and entity{bound}"
+            yield _about(approval, rule.UNUSED_APPROVAL, f"the approval of {approval.rule} in {APPROVALS_NAME} {text}")
     for approval in taken:
         if approval.is_new:
-            yield rule.NEW_APPROVAL.finding(
-                f"the approval of {approval.rule} by {inert(approval.approver)} is new or changed in this change",
-                address=approval.entity.address,
-                location=approval.location,
-            )
+            by_whom = f"the approval of {approval.rule} by {inert(approval.approver)}"
+            yield _about(approval, rule.NEW_APPROVAL, f"{by_whom} is new or changed in this change")
     for by, findings in lifted.items():
         if isinstance(by, Allowance):
             continue
-        address, location = by.entity.address, by.location
         if is_pattern(by) or is_glob(by.cluster):
             matched = listed(dict.fromkeys(inert(each.address or "") for each in findings), _MOST_MATCHED)
             text = f"the approval of {by.rule} for {by.target} lifts it for {matched}"
-            yield rule.APPROVAL_PATTERN.finding(text, address=address, location=location)
+            yield _about(by, rule.APPROVAL_PATTERN, text)
         of_keys = [each for each in findings if each.key is not None]
         if by.is_for_any_value and of_keys:
             values = bound_values(of_keys)
             remedy = f"; for this one only, add to: {values}" if values else ""
-            yield rule.UNBOUND_APPROVAL.finding(
-                f"the approval of {by.rule} in {APPROVALS_NAME} is for any value of any key until {by.expires}{remedy}",
-                address=address,
-                location=location,
-            )
+            text = f"is for any value of any key until {by.expires}{remedy}"
+            yield _about(by, rule.UNBOUND_APPROVAL, f"the approval of {by.rule} in {APPROVALS_NAME} {text}")
 
 
 def with_findings(plan: Plan, facts: Facts, checks: Iterable[Check] = CHECKS) -> Plan:

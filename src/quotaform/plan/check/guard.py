@@ -299,13 +299,11 @@ def check_new_values(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
             number += 1
             if number <= MAX_PROBLEMS:
                 times = f"{_times(now, then)} times" if then > now else f"1/{_times(now, then)} of"
-                yield rule.NEW_VALUE_FACTOR.finding(
+                text = (
                     f"{row.key} would be {shown_limit(row.key, then)}, {times} the "
-                    f"{_from(change, row.key, effect.before)} that applies now; check the unit",
-                    address=change.entity.address,
-                    key=row.key,
-                    value=then,
+                    f"{_from(change, row.key, effect.before)} that applies now; check the unit"
                 )
+                yield rule.NEW_VALUE_FACTOR.finding(text, address=change.entity.address, key=row.key, value=then)
     if (more := number - MAX_PROBLEMS) > 0:
         yield rule.MORE_WARNINGS.finding(
             f"and {more:,} more {'value' if more == 1 else 'values'} of {rule.NEW_VALUE_FACTOR.id}"
@@ -342,13 +340,9 @@ def check_protected_changes(plan: Plan, limits: GuardLimits) -> Iterator[Finding
 
 def _halved(entity: Entity, key: str, effect: Effect, by: str = "") -> Finding:
     was, will_be = shown_limit(key, effect.before.value), shown_limit(key, effect.after.value)
-    return rule.PROTECT.finding(
-        f"this entity is protected, and the effective {key} would fall from {was} to {will_be}{by} (limit: more than "
-        "half)",
-        address=entity.address,
-        key=key,
-        value=effect.after.value,
-    )
+    fall = f"the effective {key} would fall from {was} to {will_be}{by} (limit: more than half)"
+    text = f"this entity is protected, and {fall}"
+    return rule.PROTECT.finding(text, address=entity.address, key=key, value=effect.after.value)
 
 
 def check_values(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
@@ -368,20 +362,15 @@ def _check_row(change: EntityChange, row: Change, effect: Effect, limits: GuardL
     if before is not None and after is not None and is_leap(key, before, after, limits.change_factor):
         has_factor = isfinite(before) and min(before, after) > 0 and not is_unlimited(QUOTA_KEYS.get(key), before)
         factor = f", by a factor of {_times(before, after)}" if has_factor else ""
-        yield rule.CHANGE_FACTOR.finding(
+        text = (
             f"{what} would change from {shown_limit(key, before)} to {shown_limit(key, after)}{fallback}{factor} "
-            f"(limit: less than a factor of {limits.change_factor:,})",
-            address=change.entity.address,
-            key=key,
-            value=after,
+            f"(limit: less than a factor of {limits.change_factor:,})"
         )
+        yield rule.CHANGE_FACTOR.finding(text, address=change.entity.address, key=key, value=after)
     if effect.becomes_unlimited(key):
-        yield rule.TO_UNLIMITED.finding(
-            f"{key} would become {UNLIMITED}; the limit is {_from(change, key, effect.before)}",
-            address=change.entity.address,
-            key=key,
-            value=QUOTA_KEYS[key].maximum if key in QUOTA_KEYS else None,
-        )
+        text = f"{key} would become {UNLIMITED}; the limit is {_from(change, key, effect.before)}"
+        most = QUOTA_KEYS[key].maximum if key in QUOTA_KEYS else None
+        yield rule.TO_UNLIMITED.finding(text, address=change.entity.address, key=key, value=most)
 
 
 _TIGHTENING: Final = 2  # What is left of a limit of a protected entity must be more than one part in so many

@@ -315,10 +315,8 @@ def check_defaults(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
     done = {Action.CREATE: "created", Action.UPDATE: "changed", Action.DELETE: "deleted"}
     for change in plan.changes:
         if all(name is None for _, name in change.entity.parts):
-            yield rule.DEFAULT_ENTITY.finding(
-                f"this default applies to all that have no entry of their own, and would be {done[change.action]}",
-                address=change.entity.address,
-            )
+            text = f"this default applies to all that have no entry of their own, and would be {done[change.action]}"
+            yield rule.DEFAULT_ENTITY.finding(text, address=change.entity.address)
 
 
 def check_protected_changes(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:

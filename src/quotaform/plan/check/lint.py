@@ -21,7 +21,7 @@ from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.finding_list import MAX_PROBLEMS
 from quotaform.model.precedence import level_of
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Cause, Desired, Entry, Quotas, Values
+from quotaform.model.quotas import Cause, Desired, Entry, Quotas
 from quotaform.model.rule import FindingRule
 from quotaform.model.scope import ALL, Selection
 from quotaform.model.settings import Capacity, Ignore, LintSettings
@@ -173,25 +173,18 @@ def check_capacity(facts: LintFacts) -> Iterator[Found]:
     if not facts.capacity.values:
         return
     totals = dict.fromkeys(facts.capacity.values, 0.0)
-    # Entries share their values, which are few.
-    groups = Counter[tuple[int, str, tuple[str, ...]]]()
-    values_of: dict[int, Values] = {}
-    maxima = {key: QUOTA_KEYS[key].maximum for key in totals}
     counts = {key: Counter[str]() for key in totals}
     for entity, entry in facts.entries:
-        parts, values = entity.parts, entry.values
-        kind = "default" if parts[0][1] is None or parts[-1][1] is None else "named"
-        groups[id(values), kind, tuple(shadowed_keys(facts, entity, values))] += 1
-        values_of[id(values)] = values
-    for (known, kind, lost), number in groups.items():
-        for key, value in values_of[known].items():
+        kind = "default" if entity.parts[0][1] is None or entity.parts[-1][1] is None else "named"
+        lost = shadowed_keys(facts, entity, entry.values)
+        for key, value in entry.values.items():
             if key not in totals or key in lost:
                 continue
-            if value >= maxima[key]:
-                counts[key]["unlimited"] += number
+            if value >= QUOTA_KEYS[key].maximum:
+                counts[key]["unlimited"] += 1
             else:
-                totals[key] += value * number
-                counts[key][kind] += number
+                totals[key] += value
+                counts[key][kind] += 1
     for key, most in facts.capacity.values.items():
         if totals[key] > most:
             row, counted, notes = QUOTA_KEYS[key], counts[key], []

@@ -41,7 +41,7 @@ def read_approvals(source: SourceFile, today: date) -> tuple[tuple[Approval, ...
             if first is not approval:
                 text = f"{approval.rule} of {approval.target} is approved twice; it is also at {first.location}"
                 text += ". Keep one of the two"
-                document.add(rule.DUPLICATE_APPROVAL, text, items, index, address=approval.entity.address)
+                document.add(rule.DUPLICATE_APPROVAL, text, items, index, entity=approval.entity)
     return tuple(found.values()), document.findings.all()
 
 

@@ -135,10 +135,10 @@ def _read_names(match: dict[str, Any], entity_type: str, document: Document) -> 
     for index in range(len(node)):
         name, is_good = _read_name(node, index, entity_type, document)
         if is_good and names.setdefault(name, index) != index:
-            address = Entity.of(((entity_type, name),)).address
+            entity = Entity.of(((entity_type, name),))
             first = document.place(node, names[name]).value
-            text = f"{address} is in this list twice; it is also at {first}. Keep one of the two"
-            document.add(rule.DUPLICATE_ENTITY, text, node, index, address=address)
+            text = f"{entity.address} is in this list twice; it is also at {first}. Keep one of the two"
+            document.add(rule.DUPLICATE_ENTITY, text, node, index, entity=entity)
     return [(entity_type, name) for name in names]
 
 
@@ -209,9 +209,8 @@ def read_values(node: dict[str, Any], entity: Entity | None, document: Document)
     for key, raw in node.items():
         quota_key = QUOTA_KEYS.get(key)
         if quota_key is None or not quota_key.entity_types.issuperset(types):
-            address = None if entity is None else entity.address
             known = None if quota_key is None else key
-            document.add(*key_problem(key, entity), node, key, at_key=True, address=address, quota_key=known)
+            document.add(*key_problem(key, entity), node, key, at_key=True, entity=entity, quota_key=known)
             continue
         _, _, written, oddity = spot_of(node, key)
         try:
@@ -220,9 +219,8 @@ def read_values(node: dict[str, Any], entity: Entity | None, document: Document)
         except ValueError as error:
             # The text of the error would show what a variable holds.
             what = f"{quote(written)} is not a value; {PLACES}" if written and PREFIX in written else str(error)
-            address = None if entity is None else entity.address
             text = f"{of_entity(entity)}{key}: {what}"
-            document.add(rule.BAD_VALUE, text, node, key, address=address, quota_key=key)
+            document.add(rule.BAD_VALUE, text, node, key, entity=entity, quota_key=key)
     return values
 
 
@@ -240,12 +238,9 @@ def _value_text(raw: Any, text: str | None, oddity: Oddity | None) -> str:
     """Return a value as it was written. Raises `ValueError` if it is nothing that is written as one text."""
     if raw is None:
         raise ValueError(f"there is no value; omit the key to inherit one, or write {UNLIMITED}")
-    if isinstance(raw, bool):
-        raise ValueError(f"{text} is a boolean, not a limit; write a value, or {UNLIMITED}")
-    if isinstance(raw, dict | list):
-        raise ValueError(
-            f"{'a mapping' if isinstance(raw, dict) else 'a list'} is not a limit; write a value, or {UNLIMITED}"
-        )
+    if isinstance(raw, bool | dict | list):
+        what = text if isinstance(raw, bool) else "a mapping" if isinstance(raw, dict) else "a list"
+        raise ValueError(f"{what} is not a limit; write a value, or {UNLIMITED}")
     if oddity not in {None, Oddity.DATE, Oddity.INFINITE, Oddity.NUMBER}:
         raise ValueError(f"some YAML parsers read {quote(text or '')} as {oddity}; write it in plain digits")
     return text or str(raw) if isinstance(raw, Decimal) else str(raw)

@@ -192,7 +192,7 @@ class _FileReader:
         for key in values:
             if entity is not None and not QUOTA_KEYS[key].fits(entity):
                 text = f"profile {quote(name)} {misfit_text(key, entity)}"
-                document.add(rule.BAD_KEY, text, item, "profile", address=entity.address, quota_key=key)
+                document.add(rule.BAD_KEY, text, item, "profile", entity=entity, quota_key=key)
         return values
 
     def read_unset(
@@ -208,13 +208,12 @@ class _FileReader:
             document.add(rule.BAD_UNSET, text, item, "unset", at_key=True)
             return None
         unset: dict[str, Position] = {}
-        address = entity.address if entity is not None else None
         for index, key in enumerate(listed):
             if not isinstance(key, str) or not key:
                 continue
             quota_key, problem = QUOTA_KEYS.get(key), None
             if quota_key is None or (entity is not None and not quota_key.fits(entity)):
-                document.add(*key_problem(key, entity), listed, index, address=address)
+                document.add(*key_problem(key, entity), listed, index, entity=entity)
             elif key in unset:
                 problem = "is in unset twice"
             elif isinstance(own, dict) and key in own:
@@ -223,7 +222,7 @@ class _FileReader:
                 unset[key] = mark_position(spots_of(listed)[index][0])
             if problem:
                 text = f"{of_entity(entity)}{key} {problem}; remove one of the two"
-                document.add(rule.BAD_UNSET, text, listed, index, address=address, quota_key=key)
+                document.add(rule.BAD_UNSET, text, listed, index, entity=entity, quota_key=key)
         return unset
 
 

@@ -22,6 +22,7 @@ from re import MULTILINE, VERBOSE
 from re import compile as regex
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
+from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Location, Position, Severity, pack_position
 from quotaform.model.finding_list import FindingList
 from quotaform.model.rule import FindingRule
@@ -202,12 +203,13 @@ class Document:
         key: str | int,
         *,
         at_key: bool = False,
-        address: str | None = None,
+        entity: Entity | None = None,
         quota_key: str | None = None,
     ) -> None:
         """Report something about the value (or the key) of a container."""
         place = self.place(container, key)
         location = place.key if at_key else place.value
+        address = None if entity is None else entity.address
         self.add_finding(broken.finding(message, address=address, key=quota_key, location=location))
 
     def add_at(self, broken: FindingRule, message: str, location: Location) -> None:

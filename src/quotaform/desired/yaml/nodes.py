@@ -17,7 +17,7 @@ from bisect import bisect
 from collections import Counter, deque
 from collections.abc import Iterator
 from io import StringIO
-from itertools import dropwhile, pairwise
+from itertools import dropwhile
 from re import compile as regex
 from typing import Any, Final, NamedTuple
 
@@ -115,17 +115,11 @@ class _Comment(NamedTuple):
     text: str
     is_own: bool  # whether nothing else is on its line
     has_blank: bool  # whether the line above it is empty
-    ends_block: bool  # whether it is below a block scalar, which without it might go on
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """Where it begins and ends."""
-        return self.start, self.start + len(self.text)
 
 
 def _comments(text: str) -> Iterator[_Comment]:
     """Yield the comments: what is between tokens, and in the first line of a block scalar."""
-    end, was_block = 0, False
+    end = 0
     for token in yaml.scan(text, Loader=LOADER):
         start = token.start_mark.index
         begins_block = isinstance(token, yaml.ScalarToken) and token.style in _BLOCKS
@@ -134,9 +128,8 @@ def _comments(text: str) -> Iterator[_Comment]:
             for found in _COMMENT.finditer(text, begin, stop):
                 line = _line(text, found.start())
                 is_own = not text[line : found.start()].strip(" \t-?:")
-                ends_block = was_block and begin == end
-                yield _Comment(found.start(), line, found[0].rstrip(), is_own, _is_below_blank(text, line), ends_block)
-        end, was_block = token.end_mark.index, begins_block
+                yield _Comment(found.start(), line, found[0].rstrip(), is_own, _is_below_blank(text, line))
+        end = token.end_mark.index
 
 
 def find_comments(text: str) -> Counter[str]:
@@ -212,7 +205,7 @@ class _Attacher:
             comment = self.queue[0]
             if comment.is_own and below != (comment.line, comment.start - comment.line):
                 break
-            below = comment.span[1] + 1, comment.start - comment.line
+            below = comment.start + len(comment.text) + 1, comment.start - comment.line
             notes(head).trailing.append(comment.text)
             self.queue.popleft()
 
@@ -277,10 +270,7 @@ def read_nodes(text: str) -> NodeFile:
     body = text[found.end() :] if found else text
     attacher = _Attacher(body)
     starts = [comment.start for comment in attacher.queue]
-    # Without comments, with which ruamel.yaml has its difficulties; every position stays.
-    spans = [comment.span for comment in attacher.queue if not comment.ends_block]
-    parts = pairwise([(0, 0), *spans, (len(body), len(body))])
-    root = _compose("".join([" " * (end - start) + body[end:to] for (start, end), (to, _) in parts]))
+    root = _compose(body)
     for node in walk(root) if root is not None else ():
         node.comment = None
         if isinstance(node, CollectionNode) and node.flow_style:

@@ -394,14 +394,15 @@ def _metrics() -> Node:
 
 
 def _drift_ignore() -> Node:
-    key = {"type": "string", "examples": list(QUOTA_KEYS)}
     return closed(
         "Entities whose drift is ignored until a date.",
         {
             "match": ref("pattern"),
-            "keys": items("Only these quota keys (default: all).", key, minItems=1),
+            "keys": items(
+                "Only these quota keys (default: all).", {"type": "string", "examples": list(QUOTA_KEYS)}, minItems=1
+            ),
             "reason": filled("Why it is ignored.", "load test of the new brokers"),
-            "expires": in_code(filled("The date (UTC) from which it counts again.", "2026-12-31"), {"type": "string"}),
+            "expires": _day("The date (UTC) from which it counts again."),
         },
         required=["match", "reason", "expires"],
     )

@@ -92,16 +92,13 @@ def find_violations(
         if entry.cause is not Cause.ENTRY or not selection.contains(entity):
             continue
         document = entry_document(entry, cluster)
-        slow: list[Policy] = []
-        for policy in waiting:
+        for policy in list(waiting):
             try:
                 for violation in policy.violations(entity, document):
                     yield entry, policy, violation
             except SlowPolicyError as error:
-                slow.append(policy)
+                waiting.remove(policy)
                 yield entry, policy, error
-        for policy in slow:
-            waiting.remove(policy)
 
 
 def _finding(found: tuple[Entry, Policy, Violation | SlowPolicyError]) -> Finding:

@@ -189,12 +189,6 @@ def _listed(config: Config) -> str:
     return f" The clusters are {listed(config.clusters)}" if config.clusters else ""
 
 
-_RULES: Final = {
-    ReferenceProblem.NOT_ALLOWED: rule.FORBIDDEN_VARIABLE,
-    ReferenceProblem.UNSET: rule.UNSET_VARIABLE,
-}
-
-
 class Referring(Struct, frozen=True):
     """A text of quotaform.yaml with `${env:NAME}` in it."""
 
@@ -207,13 +201,15 @@ class Referring(Struct, frozen=True):
         Raises `InvalidFilesError` if a variable is not set or may not be read.
         """
         expansion = expand(self.text, environment)
-        if expansion.problems:
-            raise InvalidFilesError(
-                [
-                    _RULES.get(problem, rule.BAD_VARIABLE).finding(problem_text(problem, name), location=self.location)
-                    for problem, name in expansion.problems
-                ]
-            )
+        rules = {
+            ReferenceProblem.NOT_ALLOWED: rule.FORBIDDEN_VARIABLE,
+            ReferenceProblem.UNSET: rule.UNSET_VARIABLE,
+        }
+        if problems := [
+            rules.get(problem, rule.BAD_VARIABLE).finding(problem_text(problem, name), location=self.location)
+            for problem, name in expansion.problems
+        ]:
+            raise InvalidFilesError(problems)
         return expansion.text
 
 

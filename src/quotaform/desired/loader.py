@@ -169,8 +169,17 @@ class _FileReader:
         values: dict[str, float] = {}
         where: dict[str, ValuePlace] = {}
         if profile is not None and profile.name and document.oddity(item, "profile") is None:
-            values.update(self.read_profile(profile.name, item, entity, document))
-            where = dict.fromkeys(values, profile)
+            named = self.profiles.get(profile.name)
+            if named is None:
+                known = f" The profiles are {listed(map(quote, self.profiles))}" if self.profiles else ""
+                guess = did_you_mean(profile.name, self.profiles) or "; quotaform.yaml does not define it."
+                text = f"unknown profile {quote(profile.name)}{guess}{known}"
+                document.add(rule.UNKNOWN_PROFILE, text, item, "profile")
+            for key, value in (named or {}).items():
+                values[key], where[key] = value, profile
+                if entity is not None and not QUOTA_KEYS[key].fits(entity):
+                    text = f"profile {quote(profile.name)} {misfit_text(key, entity)}"
+                    document.add(rule.BAD_KEY, text, item, "profile", entity=entity, quota_key=key)
         if isinstance(own, dict):
             spots = spots_of(own)
             for key, value in read_values(own, entity, document).items():
@@ -180,20 +189,6 @@ class _FileReader:
                 text = f"{of_entity(entity)}has no values; add some, or write state: absent"
                 document.add(rule.NO_VALUES, text, item, "values")
         return self.known.setdefault(tuple(values.items()), values), tuple(where.values())
-
-    def read_profile(self, name: str, item: dict[str, Any], entity: Entity | None, document: Document) -> Values:
-        """Return the values of the profile that an item names."""
-        values = self.profiles.get(name)
-        if values is None:
-            known = f" The profiles are {listed(map(quote, self.profiles))}" if self.profiles else ""
-            guess = did_you_mean(name, self.profiles) or "; quotaform.yaml does not define it."
-            document.add(rule.UNKNOWN_PROFILE, f"unknown profile {quote(name)}{guess}{known}", item, "profile")
-            return {}
-        for key in values:
-            if entity is not None and not QUOTA_KEYS[key].fits(entity):
-                text = f"profile {quote(name)} {misfit_text(key, entity)}"
-                document.add(rule.BAD_KEY, text, item, "profile", entity=entity, quota_key=key)
-        return values
 
     def read_unset(
         self, item: dict[str, Any], entity: Entity | None, document: Document

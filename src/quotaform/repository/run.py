@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import ExitStack
 from socket import gaierror
 from ssl import SSLError
@@ -49,14 +48,14 @@ def check_cluster(cluster: Cluster, *, clock: Clock = SYSTEM_CLOCK, progress: Pr
     """
     if cluster.snapshot is not None:
         raise UsageError(f"cluster {cluster.name} is a snapshot file; there is nothing to connect to")
+    reached = ReachedCluster(name=cluster.label, id=None)
     try:
         given, config = connection_of(cluster)
     except InvalidFilesError as error:
-        failed = CheckedStep(
-            step=Step.PROPERTIES, status=StepStatus.FAILED, problem="; ".join(map(str, error.problems))
-        )
-        rights = (CheckedStep(step=step, status=StepStatus.NOT_REACHED) for step in _RIGHTS)
-        return _checkup(cluster, None, (failed, *rights), clock)
+        problem = "; ".join(map(str, error.problems))
+        steps = [CheckedStep(step=Step.PROPERTIES, status=StepStatus.FAILED, problem=problem)]
+        steps += [CheckedStep(step=step, status=StepStatus.NOT_REACHED) for step in _RIGHTS]
+        return Checkup(cluster=reached, checked_at=timestamp(clock), steps=tuple(steps))
     try:
         servers = parse_servers(given or config.bootstrap_servers)
     except ValueError as error:
@@ -82,12 +81,8 @@ def check_cluster(cluster: Cluster, *, clock: Clock = SYSTEM_CLOCK, progress: Pr
                 used = used or gateway
         progress("Asking for rights", 0, 0)
         steps += [_check_right(step, used) for step in _RIGHTS]
-        cluster_id = used.connection.cluster_id if used else None
-    return _checkup(cluster, cluster_id, steps, clock)
-
-
-def _checkup(cluster: Cluster, cluster_id: str | None, steps: Iterable[CheckedStep], clock: Clock) -> Checkup:
-    reached = ReachedCluster(name=cluster.label, id=cluster_id)
+        if used:
+            reached = structs.replace(reached, id=used.connection.cluster_id)
     return Checkup(cluster=reached, checked_at=timestamp(clock), steps=tuple(steps))
 
 

@@ -78,13 +78,26 @@ def read_document(name: str, text: str, *, stream: Stream | None = None, most_va
     return document
 
 
+class Anchor(NamedTuple):
+    """A value with a name."""
+
+    value: Any
+    oddity: Oddity | None  # what a text would be taken for elsewhere
+    size: int  # how many values it holds, itself and those of its aliases among them
+    height: int  # how many levels it nests
+
+
 class _DocumentReader:
     def __init__(self, document: Document, stream: Stream | None, most_values: int) -> None:
         self.document = document
         self.most_values = most_values
         self.stream = stream
         self.streamed: YamlList | None = None
-        self.anchors = Anchors(document)
+        # The anchors that were read so far; an alias means the last one of its name that begins before it.
+        self.anchors: dict[str, Anchor] = {}
+        self.open: dict[str, tuple[int, int]] = {}  # those that go on: the line, and `aliased` where they begin
+        self.anchored = 0  # how many values anchors hold
+        self.aliased = 0  # how many values aliases have added
 
     def read(self, text: str) -> None:
         """Turn events into values; the one hot loop of loading, hence flat."""
@@ -92,7 +105,7 @@ class _DocumentReader:
         mapping_start, sequence_start = yaml.MappingStartEvent, yaml.SequenceStartEvent
         mapping_end, sequence_end = yaml.MappingEndEvent, yaml.SequenceEndEvent
         document_start = yaml.DocumentStartEvent
-        document, anchors = self.document, self.anchors
+        document = self.document
 
         stack: list[tuple[Any, str | None, Any, list[Any] | None, str | None, Any, int, int]] = []
         target: Any = None
@@ -139,7 +152,7 @@ class _DocumentReader:
                     elif value in target:
                         self.report_duplicate(target, value, key_mark)
                     if event.anchor is not None:
-                        anchors.add(event.anchor, value, None)
+                        self.add_anchor(event.anchor, value, None)
                     continue
                 if event.tag is not None:
                     if event.tag not in _STR_TAGS:
@@ -153,7 +166,7 @@ class _DocumentReader:
                             value, oddity = scalar, value
                             document.has_odd = True
                 if event.anchor is not None:
-                    anchors.add(event.anchor, value, oddity)
+                    self.add_anchor(event.anchor, value, oddity)
                 mark = event.start_mark
             elif kind is mapping_start or kind is sequence_start:
                 if is_mapping and key is None:
@@ -171,8 +184,8 @@ class _DocumentReader:
                 stack.append((target, key, key_mark, merges, anchor, opened, nodes, height))
                 anchor, opened = event.anchor, event.start_mark
                 if anchor is not None:
-                    anchors.open[anchor] = opened.line, anchors.aliased
-                nodes, height, key, merges = written + anchors.aliased, 0, None, None
+                    self.open[anchor] = opened.line, self.aliased
+                nodes, height, key, merges = written + self.aliased, 0, None, None
                 is_mapping = not is_list
                 target = YamlMapping() if is_mapping else YamlList()
                 if is_streamed:
@@ -183,13 +196,13 @@ class _DocumentReader:
                 if merges:
                     self.merge(target, merges)
                 if anchor is not None:
-                    anchors.end(anchor, value, written + anchors.aliased - nodes, height + 1, mark)
+                    self.end_anchor(anchor, value, written + self.aliased - nodes, height + 1, mark)
                 below = height + 1
                 target, key, key_mark, merges, anchor, opened, nodes, height = stack.pop()
                 height = max(height, below)
                 is_mapping = type(target) is YamlMapping
             elif kind is alias_event:
-                found = anchors.follow(event, len(stack), written)
+                found = self.follow_alias(event, len(stack), written)
                 value, oddity, mark = found.value, found.oddity, event.start_mark
                 height = max(height, found.height)
                 if is_mapping and key is None:
@@ -289,6 +302,43 @@ class _DocumentReader:
         first = self.document.place(target, key).key
         self.document.report(rule.DUPLICATE_KEY, f"the key {quote(key)} is written twice; it is also at {first}", mark)
 
+    def add_anchor(self, name: str, value: Any, oddity: Oddity | None) -> None:
+        """Add the anchor of a scalar."""
+        self.open.pop(name, None)
+        self.anchors[name] = Anchor(value, oddity, 1, 0)
+
+    def end_anchor(self, name: str, value: Any, size: int, height: int, mark: Any) -> None:
+        """Add an anchor whose value has ended, unless one of its name began within it."""
+        begun = self.open.pop(name, None)
+        if begun is None:
+            return
+        self.anchors[name] = Anchor(value, None, size, height)
+        self.anchored += size - (self.aliased - begun[1])
+        if self.anchored > MAX_ANCHORED:
+            what = f"the anchors of this file hold more than {MAX_ANCHORED:,} values; use fewer anchors"
+            self.document.stop(rule.TOO_LARGE, what, mark)
+
+    def follow_alias(self, event: Any, depth: int, written: int) -> Anchor:
+        """Return what an alias points to, unless it expands to too much.
+
+        `written`: how many values the file holds so far.
+        """
+        name, stop = event.anchor, self.document.stop
+        if name in self.open:
+            what = f"the alias *{name} is part of the value that it refers to (line {self.open[name][0] + 1})"
+            stop(rule.RECURSIVE_ALIAS, what, event.start_mark)
+        anchor = self.anchors.get(name)
+        if anchor is None:
+            stop(rule.UNKNOWN_ALIAS, f"the alias *{name} has no anchor &{name} before it", event.start_mark)
+        self.aliased += anchor.size
+        limit = min(MAX_ALIASED + ALIASED_PER_NODE * written, MOST_ALIASED)
+        if self.aliased > limit:
+            what = f"the aliases of this file expand to more than {limit:,} values; use fewer aliases"
+            stop(rule.ALIAS_BOMB, what, event.start_mark)
+        if depth + anchor.height > MAX_DEPTH:
+            stop_at_depth(self.document, event)
+        return anchor
+
 
 LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """That of libyaml, if PyYAML has it."""
@@ -302,61 +352,3 @@ def read_events(text: str) -> Iterator[Any]:
 def stop_at_depth(document: Document, event: Any) -> NoReturn:
     """Report that something is nested too deeply."""
     document.stop(rule.TOO_DEEP, f"this is nested more than {MAX_DEPTH} levels deep", event.start_mark)
-
-
-class Anchor(NamedTuple):
-    """A value with a name."""
-
-    value: Any
-    oddity: Oddity | None  # what a text would be taken for elsewhere
-    size: int  # how many values it holds, itself and those of its aliases among them
-    height: int  # how many levels it nests
-
-
-class Anchors:
-    """The anchors that were read so far; an alias means the last one of its name that begins before it."""
-
-    def __init__(self, document: Document) -> None:
-        self.aliased = 0  # how many values aliases have added so far
-        self._document = document
-        self._anchors: dict[str, Anchor] = {}
-        # The anchors whose mapping or list goes on: the line, and `aliased` at their beginning
-        self.open: dict[str, tuple[int, int]] = {}
-        self._anchored = 0
-
-    def add(self, name: str, value: Any, oddity: Oddity | None) -> None:
-        """Add the anchor of a scalar."""
-        self.open.pop(name, None)
-        self._anchors[name] = Anchor(value, oddity, 1, 0)
-
-    def end(self, name: str, value: Any, size: int, height: int, mark: Any) -> None:
-        """Add an anchor whose value has ended, unless one of its name began within it."""
-        begun = self.open.pop(name, None)
-        if begun is None:
-            return
-        self._anchors[name] = Anchor(value, None, size, height)
-        self._anchored += size - (self.aliased - begun[1])
-        if self._anchored > MAX_ANCHORED:
-            what = f"the anchors of this file hold more than {MAX_ANCHORED:,} values; use fewer anchors"
-            self._document.stop(rule.TOO_LARGE, what, mark)
-
-    def follow(self, event: Any, depth: int, written: int) -> Anchor:
-        """Return what an alias points to, unless it expands to too much.
-
-        `written`: how many values the file holds so far.
-        """
-        name, stop = event.anchor, self._document.stop
-        if name in self.open:
-            what = f"the alias *{name} is part of the value that it refers to (line {self.open[name][0] + 1})"
-            stop(rule.RECURSIVE_ALIAS, what, event.start_mark)
-        anchor = self._anchors.get(name)
-        if anchor is None:
-            stop(rule.UNKNOWN_ALIAS, f"the alias *{name} has no anchor &{name} before it", event.start_mark)
-        self.aliased += anchor.size
-        limit = min(MAX_ALIASED + ALIASED_PER_NODE * written, MOST_ALIASED)
-        if self.aliased > limit:
-            what = f"the aliases of this file expand to more than {limit:,} values; use fewer aliases"
-            stop(rule.ALIAS_BOMB, what, event.start_mark)
-        if depth + anchor.height > MAX_DEPTH:
-            stop_at_depth(self._document, event)
-        return anchor

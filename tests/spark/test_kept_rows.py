@@ -43,10 +43,11 @@ def lose(spark: SparkSession, ids: list[int]) -> None:
 
 
 def test_tasks_whose_rows_are_repeatable_run_again_when_the_rows_are_lost(spark: SparkSession, tmp_path: Path) -> None:
-    from quotaform.fleet.job import repeatable_rows
+    from quotaform.fleet.job import kept_rows
 
     before = kept_blocks(spark)
-    with repeatable_rows(noted(spark, tmp_path)) as kept:
+    with kept_rows(noted(spark, tmp_path)) as kept:
+        kept.count()
         assert runs(tmp_path) == [1, 1, 1]
         lose(spark, [number for number in kept_blocks(spark) if number not in before])
         assert sorted(row.id for row in kept.toLocalIterator()) == [0, 1, 2]

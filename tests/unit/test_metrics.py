@@ -21,15 +21,16 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from quotaform.drift.metric import (
+    AT_ONCE,
     METRICS,
     MetricSample,
+    MetricsServer,
     MetricStore,
     RunFacts,
     merge_run,
     parse_metrics,
     render_metrics,
 )
-from quotaform.drift.server import AT_ONCE, MetricsServer
 from tests.golden.example import example_drift
 from tests.markdown import ROOT, anchors
 

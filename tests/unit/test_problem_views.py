@@ -24,7 +24,6 @@ from quotaform.model.errors import ClusterIdError, PlanBlockedError, QuotaformEr
 from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.rule import RULES
-from quotaform.plan.digest import FleetStatus
 from quotaform.plan.report import render_plan
 from quotaform.plan.validate import DeclaredEntities, Validation, render_validation
 from quotaform.report.format import render
@@ -174,7 +173,7 @@ def test_a_rule_counts_each_cluster_that_it_blocks_and_so_does_an_error_about_ru
         ("change-factor", ("a",)),
         ("cluster-id", ("c",)),
     ]
-    assert report.statuses[FleetStatus.BLOCKED] == 3
+    assert report.clusters["blocked"] == 3
     assert report.errors == ()
 
 

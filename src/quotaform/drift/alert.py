@@ -253,8 +253,15 @@ class DriftReporter(Struct, kw_only=True):
             states = self._states if path is None else self._without_others(self._read(path))
             before, self._states = dict(states), states
             yield states
-            if path is not None and states != before:
-                self._write(path)
+            if path is None or states == before:
+                return
+            problem = None
+            try:
+                write_text_atomically(path, dump_notify_state(states))
+            except (OSError, QuotaformError) as error:
+                reason = str(error.strerror or error) if isinstance(error, OSError) else str(error)
+                problem = f"{path} cannot be written: {reason}; notifications may be repeated"
+            self._say("write", problem)
 
     def _without_others(self, states: Mapping[str, ClusterState]) -> dict[str, ClusterState]:
         if self._kept is None:
@@ -277,15 +284,6 @@ class DriftReporter(Struct, kw_only=True):
             problem = f"cannot be used: {error}"
         self._say("read", problem and f"{path} {problem}; the notification state is reset")
         return {**found, **self._states} if self._said.get("write") else found
-
-    def _write(self, path: Path) -> None:
-        problem = None
-        try:
-            write_text_atomically(path, dump_notify_state(self._states))
-        except (OSError, QuotaformError) as error:
-            reason = str(error.strerror or error) if isinstance(error, OSError) else str(error)
-            problem = f"{path} cannot be written: {reason}; notifications may be repeated"
-        self._say("write", problem)
 
     def _say(self, what: str, problem: str | None) -> None:
         """Warn of a problem, once as long as it stays."""

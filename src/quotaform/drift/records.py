@@ -125,11 +125,7 @@ class NotifyStateRecord(Record, document=NOTIFY_STATE):
 
 def dump_notify_state(states: Mapping[str, ClusterState]) -> str:
     """Return what is remembered, by the name of the cluster, as JSON."""
-    clusters = {
-        name: structs.replace(state, notified=dict(sorted(state.notified.items())))
-        for name, state in sorted(states.items())
-    }
-    return indented(builtins(NotifyStateRecord(clusters=clusters)))
+    return indented(builtins(NotifyStateRecord(clusters=dict(sorted(states.items())))))
 
 
 def load_notify_state(text: str) -> dict[str, ClusterState]:

@@ -237,26 +237,23 @@ class Watch(Struct):
 
     def _check(self, state: WatchedState, cluster: Cluster) -> None:
         with self._slots:
-            self._compare(state, cluster)
-
-    def _compare(self, state: WatchedState, cluster: Cluster) -> None:
-        started = self.clock.monotonic()
-        outcome: ClusterOutcome[Drift]
-        try:
-            declared = state.desired[cluster.name]
-            if isinstance(declared, QuotaformError):
-                # It is raised at each round, and a traceback only grows: it would hold on to the frames of all of them.
-                raise declared.with_traceback(None)
-            with self.connect(cluster) as gateway:
-                drift = drift_cluster(state.request, cluster, gateway, declared, state.source, clock=self.clock)
-            outcome = ClusterOutcome(cluster.name, drift)
-        except QuotaformError as error:
-            outcome = ClusterOutcome(cluster.name, error=error)
-        except Exception as error:
-            # An internal error; the other clusters are still watched.
-            problem = QuotaformError(f"internal error: {type(error).__name__}: {error}; please report it")
-            outcome = ClusterOutcome(cluster.name, error=problem)
-        self._take(cluster.name, outcome, self.clock.monotonic() - started)
+            started = self.clock.monotonic()
+            outcome: ClusterOutcome[Drift]
+            try:
+                declared = state.desired[cluster.name]
+                if isinstance(declared, QuotaformError):
+                    # It is raised at each round, and a traceback only grows: it would hold on to the frames of all.
+                    raise declared.with_traceback(None)
+                with self.connect(cluster) as gateway:
+                    drift = drift_cluster(state.request, cluster, gateway, declared, state.source, clock=self.clock)
+                outcome = ClusterOutcome(cluster.name, drift)
+            except QuotaformError as error:
+                outcome = ClusterOutcome(cluster.name, error=error)
+            except Exception as error:
+                # An internal error; the other clusters are still watched.
+                problem = QuotaformError(f"internal error: {type(error).__name__}: {error}; please report it")
+                outcome = ClusterOutcome(cluster.name, error=problem)
+            self._take(cluster.name, outcome, self.clock.monotonic() - started)
 
     def _take(self, name: str, outcome: ClusterOutcome[Drift], seconds: float, *, is_logged: bool = True) -> None:
         """Take up what a check found: count, log if it is new, write metrics and notify."""

@@ -35,7 +35,7 @@ from pyspark import SparkFiles, StorageLevel
 from quotaform.fleet.options import SessionOptions, environment
 from quotaform.fleet.session import is_connect, spark_session
 from quotaform.model.errors import QuotaformError
-from quotaform.model.outcome import ClusterOutcome, Kept, Progress, no_progress
+from quotaform.model.outcome import ClusterOutcome, Kept, Progress
 from quotaform.model.server import ALLOWED_HOSTS
 from quotaform.model.variable import ALLOW_LIST
 from quotaform.repository.cluster_work import repeated
@@ -69,10 +69,6 @@ class Bundle:
         self.path = path
         self._archive = ZipFile(path, "w" if is_new else "r", ZIP_DEFLATED, compresslevel=1)
 
-    def keep(self) -> BundledFiles:
-        """Return what keeps the files of a tree in the archive, see `Repository.keep`."""
-        return BundledFiles(self)
-
     def add(self, content: bytes) -> str:
         """Put in the content of a file, and return the name by which `read` finds it."""
         name = sha256(content).hexdigest()
@@ -105,7 +101,7 @@ class Bundle:
 
 
 class BundledFiles(UserDict[str, bytes]):
-    """The files of a tree, by their paths; their content is in the archive, and only its name is here."""
+    """The files of a tree, by their paths (`Repository.keep`); here are only the names of their contents."""
 
     data: dict[str, Any]
 
@@ -189,14 +185,6 @@ def kept_rows(rows: DataFrame) -> Iterator[DataFrame]:
 
 
 @contextmanager
-def repeatable_rows(rows: DataFrame) -> Iterator[DataFrame]:
-    """Make rows, and give them as they are kept."""
-    with kept_rows(rows) as kept:
-        kept.count()
-        yield kept
-
-
-@contextmanager
 def table_rows(rows: DataFrame) -> Iterator[DataFrame]:
     """Make rows, and give them as they are kept in few tasks: for what is read several times, and is of many tasks."""
     with kept_rows(rows) as kept:
@@ -246,28 +234,27 @@ def run_job(
     spark: SparkSession,
     job: ShippedJob,
     what: str,
-    progress: Progress = no_progress,
-    places: Sequence[int] | None = None,
+    progress: Progress,
+    places: Sequence[int],
 ) -> Iterator[ClusterOutcome[Kept[Any]]]:
     """Do work on clusters, one in each task, and yield one outcome per cluster, in the order in which the tasks end.
 
-    `places`: The places of the clusters; all of them by default.
+    `places`: The places of the clusters in the job.
     """
-    chosen = range(len(job.names)) if places is None else places
-    parts = [chosen[begin : begin + _MOST_IN_JOB] for begin in range(0, len(chosen), _MOST_IN_JOB)]
+    parts = [places[begin : begin + _MOST_IN_JOB] for begin in range(0, len(places), _MOST_IN_JOB)]
     tables = (
         spark.range(0, len(part), 1, task_count(len(part))).mapInArrow(partial(_work, job, part), OUTCOMES)
         for part in parts
     )
     spool = Spool()
-    with repeated(progress, what, len(chosen)) as steps:
+    with repeated(progress, what, len(places)) as steps:
         for done, (place, digest, value) in enumerate(chain.from_iterable(map(arriving, tables)), 1):
             found = loads(digest)  # noqa: S301 (see `OUTCOMES`)
             if isinstance(found, QuotaformError):
                 yield ClusterOutcome(job.names[place], error=found)
             else:
                 yield ClusterOutcome(job.names[place], spool.add(found, value))
-            steps(what, done, len(chosen))
+            steps(what, done, len(places))
 
 
 def work_on(
@@ -280,7 +267,8 @@ def work_on(
 ) -> list[ClusterOutcome[Kept[Any]]]:
     """Do work on clusters, one in each task, and return one outcome per cluster, in order; `bundle` has its files."""
     job = ship_job(spark, bundle, work, clusters)
-    found = {outcome.cluster: outcome for outcome in run_job(spark, job, f"{what} clusters on Spark", progress)}
+    outcomes = run_job(spark, job, f"{what} clusters on Spark", progress, range(len(job.names)))
+    found = {outcome.cluster: outcome for outcome in outcomes}
     return [found[name] for name in job.names]
 
 
@@ -295,20 +283,17 @@ def arriving(rows: Any) -> Iterator[tuple[Any, ...]]:
 
     # As `DataFrame.toArrow` does, which keeps all of them.
     port, secret, server = rows._jdf.collectAsArrowToPython()
-    is_over = False
     try:
         with _load_from_socket((port, secret), ArrowCollectSerializer()) as batches:  # type: ignore[no-untyped-call]
             for batch in batches:
                 if isinstance(batch, pyarrow.RecordBatch):  # The last one is their order.
                     yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        is_over = True
     except Exception:
-        is_over = True
+        with unwrap_spark_exception():
+            server.getResult()  # Raises what ended the job.
         raise
-    finally:
-        if is_over:
-            with unwrap_spark_exception():
-                server.getResult()  # Raises what ended the job.
+    with unwrap_spark_exception():
+        server.getResult()
 
 
 def task_count(clusters: int) -> int:

@@ -152,8 +152,20 @@ def classic_session(master: Master, conf: Mapping[str, str], *, has_joins: bool 
 
     Raises `EngineError`: The master cannot be reached, or Spark does not start.
     """
-    # Asked first: Spark itself would try for a minute.
-    _require_answer(master)
+    # Asked first whether anything listens: Spark itself would try for a minute.
+    reasons: list[str] = []
+    for server in master.servers:
+        try:
+            socket.create_connection(server, timeout=_PATIENCE).close()
+            reasons.clear()
+            break
+        except OSError as error:
+            reasons.append(f"{server}: {error.strerror or 'no answer'}")
+    if reasons:
+        raise EngineError(
+            f"The Spark master {inert(master.url)} does not answer ({', '.join(reasons)}); check that it runs and that "
+            f"this machine may connect to it, or correct {option_of('master')}."
+        )
     # py4j logs a traceback of every broken connection, in addition to the error that is raised; some of them as the
     # application itself. For as long as this process lives: threads of a stream outlive its session for a moment.
     logging.getLogger("py4j").propagate = False
@@ -285,22 +297,6 @@ def _require_executor(master: Master, session: SparkSession, output: IO[str]) ->
                 f"{option_of('spark_conf')} spark.executor.memory=512m."
             )
         sleep(0.1)
-
-
-def _require_answer(master: Master) -> None:
-    """Make sure that something listens where a master should."""
-    reasons = []
-    for server in master.servers:
-        try:
-            with socket.create_connection(server, timeout=_PATIENCE):
-                return
-        except OSError as error:
-            reasons.append(f"{server}: {error.strerror or 'no answer'}")
-    if reasons:
-        raise EngineError(
-            f"The Spark master {inert(master.url)} does not answer ({', '.join(reasons)}); check that it runs and that "
-            f"this machine may connect to it, or correct {option_of('master')}."
-        )
 
 
 def _stop(session: SparkSession) -> None:

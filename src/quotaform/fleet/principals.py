@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import pyarrow
 from msgspec import Struct
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -44,7 +45,6 @@ from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.system.files import REQUESTS_LIMIT
 
 if TYPE_CHECKING:
-    import pyarrow
     from pyspark.sql import DataFrame, Row, SparkSession
     from pyspark.sql.types import StructType
 
@@ -185,8 +185,6 @@ def _with_names(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     """Return rows of CSV with the names that the fields stand for."""
 
     def read(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-        import pyarrow
-
         for batch in batches:
             for column in columns:
                 # Quotes around nothing are no name either, as in one process.

@@ -105,12 +105,6 @@ class FleetReport(Record, document=FLEET_REPORT, omit_defaults=True):
     ] = None
     rows: Annotated[tuple[FleetRow, ...], about("One item per cluster, in the order of the run.")] = written(default=())
 
-    @property
-    def statuses(self) -> Mapping[FleetStatus, int]:
-        """How many clusters have each status that the command knows."""
-        known = ((status, status.value.replace("-", "_")) for status in FleetStatus)
-        return {status: self.clusters[name] for status, name in known if name in self.clusters}
-
 
 _STATUSES: Final[Mapping[str, frozenset[FleetStatus]]] = {
     "plan": frozenset({FleetStatus.CHANGE, FleetStatus.UNCHANGED}),
@@ -292,8 +286,8 @@ def _about(report: FleetReport) -> Iterator[str]:
 
 def _statuses(report: FleetReport) -> str:
     """Return how many clusters have each status, without those that none has."""
-    parts = [f"{count:,} {_word(status)}" for status, count in report.statuses.items() if count]
-    return ", ".join(parts) or "none"
+    known = ((status, report.clusters.get(status.value.replace("-", "_"))) for status in FleetStatus)
+    return ", ".join(f"{count:,} {_word(status)}" for status, count in known if count) or "none"
 
 
 def _word(status: FleetStatus) -> str:

@@ -3,21 +3,11 @@
 The driver reads the files, and lists of commits, into a `Bundle`; an executor parses the files of the cluster that it
 plans, and those that all clusters have in common once.
 
-Spark may run a task that applies a plan more than once: again, when its executor or its Python process was lost; twice
-at a time, when it is slow and speculation is on; and one that Spark has given up may still be running. It does no harm:
-
-* Every attempt reads the entities of the plan first. One that holds the planned values already counts as
-  `already-applied`, and nothing is sent for it. One that holds neither those nor what was there before the plan ends
-  the attempt before anything is written.
-* An alteration sets values and does not add to them, so that two attempts at the same time leave what one leaves.
-
-As with every apply, a change by somebody else between the last read of an attempt and its write is overwritten. An
-attempt that Spark has given up on and that stalls between the two can still overwrite a newer value.
-
-What was done is recorded as far as possible, even if a task or the driver dies. A task writes its receipts at once
-where it sees the driver's folders, which are those of this machine; elsewhere the driver writes them as soon as the
-task has ended. The driver holds the locks, not the tasks: else a task that Spark has given up, and that still runs,
-would keep the next attempt out.
+Spark may run a task that applies a plan more than once, also while another attempt still runs. That does no harm, as
+docs/spark.md explains: every attempt reads the entities of the plan first, and an alteration sets values and does not
+add to them. A task writes its receipts at once where it sees the driver's folders; elsewhere the driver writes them as
+soon as the task has ended. The driver holds the locks, not the tasks: else a task that Spark has given up, and that
+still runs, would keep the next attempt out.
 """
 
 from __future__ import annotations
@@ -38,10 +28,11 @@ from quotaform.apply.run import apply_cluster, require_applyable, require_plan_i
 from quotaform.desired.loader import LoadedFiles
 from quotaform.fleet.job import (
     Bundle,
+    BundledFiles,
     ShippedJob,
     in_few_tasks,
+    kept_rows,
     opened_bundle,
-    repeatable_rows,
     run_job,
     ship_job,
     work_on,
@@ -112,7 +103,7 @@ def plan(
     """
     with opened_bundle(session, progress) as (spark, bundle):
         progress("Reading files", 0, 0)
-        repository = structs.replace(request.repository, keep=bundle.keep)
+        repository = structs.replace(request.repository, keep=partial(BundledFiles, bundle))
         files = repository.load(request.config, today(clock), may_be_empty=request.is_guarded)
         source = read_plan_source(structs.replace(request, repository=repository), files, clock)
         work = PlanWork(request=request, files=files, source=source, clock=clock, make=make)
@@ -141,7 +132,7 @@ def _with_radii(
             made = kept.load()
             changed[outcome.cluster] = changed_cluster(made.actual or {}, changed_values(made.changes))
     distinct = in_few_tasks(distinct_principals(read), count)
-    with repeatable_rows(distinct) as principals:
+    with kept_rows(distinct) as principals:
         if listed.folder is not None:
             blast_radius(principals, changed).write.parquet(located(listed.folder))
         found, totals = tallies(principals, changed), dict.fromkeys(names, 0)

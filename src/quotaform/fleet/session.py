@@ -48,8 +48,10 @@ def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSe
 
     Raises `EngineError` if the server does not answer, is of another version, or refuses a setting.
     """
+    from grpc import FutureTimeoutError, channel_ready_future
     from pyspark import __version__
     from pyspark.errors import PySparkException
+    from pyspark.sql.connect.client.core import DefaultChannelBuilder
     from pyspark.sql.connect.client.retries import DefaultPolicy
     from pyspark.sql.connect.session import SparkSession
 
@@ -59,7 +61,17 @@ def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSe
         filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")
         # Of windows over a row per series; a session of one's own only logs it.
         filterwarnings("ignore", "WARN WindowExpression")
-        _require_answer(remote)
+        channel = DefaultChannelBuilder(remote.url).toChannel()
+        try:  # PySpark itself would try for ten minutes.
+            channel_ready_future(channel).result(_PATIENCE)
+        except FutureTimeoutError:
+            raise EngineError(
+                f"The Spark Connect server {inert(remote.shown)} does not answer; check that it runs and that this "
+                "machine may connect to it, and whether it needs ;use_ssl=true, or correct "
+                f"{option_of('remote')}."
+            ) from None
+        finally:
+            channel.close()
         with held_signals():
             own: Any = SparkSession.builder.config("spark.remote", remote.url).create()
             stack.callback(own.stop)
@@ -84,23 +96,6 @@ def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSe
                     f"started, or leave {option_of('spark_conf')} out."
                 ) from error
         yield own
-
-
-def _require_answer(remote: Remote) -> None:
-    """Make sure that a server accepts connections; PySpark itself would try for ten minutes."""
-    from grpc import FutureTimeoutError, channel_ready_future
-    from pyspark.sql.connect.client.core import DefaultChannelBuilder
-
-    channel = DefaultChannelBuilder(remote.url).toChannel()
-    try:
-        channel_ready_future(channel).result(_PATIENCE)
-    except FutureTimeoutError:
-        raise EngineError(
-            f"The Spark Connect server {inert(remote.shown)} does not answer; check that it runs and that this machine "
-            f"may connect to it, and whether it needs ;use_ssl=true, or correct {option_of('remote')}."
-        ) from None
-    finally:
-        channel.close()
 
 
 def is_compatible(client: str, server: str) -> bool:

@@ -12,7 +12,9 @@ from pathlib import Path
 from re import MULTILINE, findall, match, sub
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow
 from py4j.protocol import Py4JError, Py4JNetworkError
+from pyarrow import parquet
 from pyspark.errors import PySparkException
 
 from quotaform.fleet.launch import may_have_tables
@@ -27,22 +29,17 @@ from quotaform.system.files import sync_tree
 from quotaform.system.staging import staged_folder
 
 if TYPE_CHECKING:
-    import pyarrow
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
 def make_table(spark: SparkSession, schema: StructType, rows: Iterable[tuple[Any, ...]]) -> DataFrame:
     """Return a DataFrame of rows on the driver; bit for bit, as Arrow keeps them."""
-    import pyarrow
-
     return spark.createDataFrame(pyarrow.Table.from_batches([row_batch(schema, rows)]), schema)
 
 
 def row_batch(schema: StructType, rows: Iterable[tuple[Any, ...]]) -> pyarrow.RecordBatch:
     """Return rows as Arrow has them; maps are given as pairs, and structs as mappings."""
-    import pyarrow
-
     columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in schema]
     return pyarrow.record_batch(columns, schema=arrow_schema(schema))
 
@@ -166,8 +163,6 @@ def staged_rows(rows: DataFrame, table: Path, expected: int | None, by: Sequence
     columns by which they are in folders. Raises `EngineError` if Spark has written them where this process does not see
     them: an executor on another machine writes to its own disk, and so does the server of Spark Connect.
     """
-    from pyarrow import parquet
-
     with staged_folder(table) as staged:
         rows.write.option("maxRecordsPerFile", 50_000_000).partitionBy(*by).parquet(located(str(staged)))
         found = sum(parquet.read_metadata(file).num_rows for file in staged.rglob("part-*.parquet"))

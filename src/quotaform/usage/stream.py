@@ -25,7 +25,7 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
-from quotaform.fleet.job import repeatable_rows
+from quotaform.fleet.job import kept_rows
 from quotaform.fleet.launch import TABLE_CONFIG, cause, engine_error
 from quotaform.fleet.table import is_url, located, staged_rows
 from quotaform.model.errors import (
@@ -148,7 +148,7 @@ class BatchWriter(Struct, kw_only=True):
             "offset",
         ).select(*RECORDINGS.names)
         try:
-            with repeatable_rows(merged(parsed(recordings, self.request.input_format, self.request.origin))) as found:
+            with kept_rows(merged(parsed(recordings, self.request.input_format, self.request.origin))) as found:
                 counts = counts_of(found)
                 # Not before: what was read by now is of the topic that is there now.
                 self.require_topic()

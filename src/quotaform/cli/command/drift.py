@@ -265,7 +265,7 @@ def watch_drift(
     """
     from random import SystemRandom
 
-    from quotaform.drift.server import MetricsServer
+    from quotaform.drift.metric import MetricsServer
     from quotaform.drift.watch import Watch
     from quotaform.repository.gateway import open_gateway
     from quotaform.system.clock import SYSTEM_CLOCK, timestamp

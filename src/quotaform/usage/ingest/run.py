@@ -14,7 +14,7 @@ from quotaform.desired.shape import check_shape
 from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.yaml.document import StopReadingError
 from quotaform.desired.yaml.reader import read_document
-from quotaform.fleet.job import repeatable_rows
+from quotaform.fleet.job import kept_rows
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.table import bad_table, read_table, require_columns
 from quotaform.model import rule
@@ -137,7 +137,7 @@ def ingest(spark: SparkSession, request: IngestRequest, *, progress: Progress = 
     read = [part for table in tables for part in read_parsed_table(spark, table, request.mapping, request.origin)]
     read += [parsed(each, request.format_name, request.origin) for each in recordings(spark, files)]
     rows = merged(reduce(lambda one, other: one.unionAll(other), read))
-    with repeated(progress, "Ingesting"), repeatable_rows(rows) as found:
+    with repeated(progress, "Ingesting"), kept_rows(rows) as found:
         counts = counts_of(found)
         first = _write_quarantine(found, request.quarantine) if counts.rejected else []
         add_rows(with_date(usage_rows(found)), request.usage, counts.rows, prefix="usage", by=PARTITIONS)

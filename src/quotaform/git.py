@@ -53,8 +53,7 @@ _MAX_LINE_BYTES: Final = 1 << 16
 _MAX_OBJECT_BYTES: Final = 16 * MIB
 """The largest commit or folder that is read; a folder of 100,000 files takes about 5 MiB."""
 
-_MAX_TARGET_BYTES: Final = 4096
-"""The longest target of a symbolic link that an operating system takes."""
+_MAX_TARGET_BYTES: Final = 4096  # the longest target of a symbolic link that an operating system takes
 
 _MAX_CACHED_ENTRIES: Final = 50_000
 

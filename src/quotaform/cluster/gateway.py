@@ -49,10 +49,8 @@ class Connected:
 class Gateway(Connected, ABC):
     """A cluster to read and, unless it is a snapshot, to change."""
 
-    name: str
-    """What messages call the cluster: its name in quotaform.yaml or its bootstrap servers."""
-    snapshot: SnapshotFile | None = None
-    """The snapshot that is read instead of a running cluster."""
+    name: str  # what messages call the cluster: its name in quotaform.yaml or its bootstrap servers
+    snapshot: SnapshotFile | None = None  # the snapshot that is read instead of a running cluster
 
     @property
     def broker_count(self) -> int | None:

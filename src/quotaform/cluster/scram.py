@@ -69,8 +69,7 @@ MAX_ALTERATIONS: Final = 1_000
 _DESCRIBE_TIMEOUT: Final = 10.0
 """Seconds for a read with all its retries; the answer takes milliseconds, and none comes without the right (above)."""
 _SALT_BYTES: Final = 32
-_CREDENTIAL_BYTES: Final = 256
-"""More than a credential takes in a request or in a controller's log, its name aside."""
+_CREDENTIAL_BYTES: Final = 256  # more than a credential takes in a request or in a controller's log, its name aside
 
 
 DEFAULT_ITERATIONS: Final = 4096
@@ -85,8 +84,7 @@ class ScramUpsertion:
     mechanism: ScramMechanism
     iterations: int
     salt: bytes = field(repr=False)
-    salted_password: bytes = field(repr=False)
-    """What is as good as the password to an attacker; it stays out of `repr`."""
+    salted_password: bytes = field(repr=False)  # what is as good as the password to an attacker; it stays out of `repr`
 
 
 class ScramDeletion(Struct, frozen=True):

@@ -266,8 +266,7 @@ def _explain(error: Exception, limits: Timeouts, *, is_connected: bool) -> tuple
     return f"cannot be reached: {error.strerror or 'the connection failed'}", True  # type: ignore[attr-defined]
 
 
-_SECONDARY_LIMIT_WAIT: Final = 60.0
-"""Seconds that GitHub asks to wait after a secondary rate limit that says no time."""
+_SECONDARY_LIMIT_WAIT: Final = 60.0  # seconds that GitHub asks to wait after a secondary rate limit that says no time
 
 
 class Retry(Struct, frozen=True, kw_only=True):

@@ -35,20 +35,15 @@ class DetachedSandbox(Struct, frozen=True, kw_only=True):
     bootstrap_servers: str
     brokers: int
     secured: bool
-    listeners: dict[str, str]
-    """Address of each listener of the first broker."""
-    client_config: str | None
-    """For a secured one: the client properties of its `admin`."""
+    listeners: dict[str, str]  # address of each listener of the first broker
+    client_config: str | None  # for a secured one: the client properties of its `admin`
     cluster_id: str
     data_dir: str
-    pid: int
-    """The supervisor's process id."""
+    pid: int  # the supervisor's process id
     metrics: dict[str, str] = field(default_factory=dict)
     """The URL of each broker's metrics, by its id; empty without an exporter."""
-    jmx: dict[str, str] = field(default_factory=dict)
-    """The address of each broker's JMX, by its id; empty without JMX."""
-    kafka: str = ""
-    """The release of Kafka, such as `4.3.1`."""
+    jmx: dict[str, str] = field(default_factory=dict)  # the address of each broker's JMX, by its id; empty without JMX
+    kafka: str = ""  # the release of Kafka, such as `4.3.1`
 
 
 def start(

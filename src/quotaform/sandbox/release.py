@@ -72,15 +72,10 @@ def make_directory(path: Path) -> Path:
             f"The cache directory {shown(path)} cannot be made ({error.strerror}); "
             "set QUOTAFORM_CACHE to a writable directory."
         ) from error
-    if status.st_uid != os.geteuid():
-        raise SandboxError(
-            f"The cache directory {shown(path)} belongs to another user, who could change what the sandbox runs; "
-            "set QUOTAFORM_CACHE to a directory of your own."
-        )
-    if status.st_mode & (S_IWGRP | S_IWOTH):
+    if status.st_uid != os.geteuid() or status.st_mode & (S_IWGRP | S_IWOTH):
         raise SandboxError(
             f"Other users may write to the cache directory {shown(path)} and could change what the sandbox runs; "
-            "run chmod go-w on it, or set QUOTAFORM_CACHE to another directory."
+            "set QUOTAFORM_CACHE to a directory of your own, or run chmod go-w on it."
         )
     return path
 

@@ -53,8 +53,7 @@ from quotaform.sandbox.release import (
 from quotaform.sandbox.security import SCRAM, USERS, Certificates, make_certificates, render_properties
 
 _TRIES = 5
-_TIMEOUT_SECONDS = 120.0
-"""Seconds that a start may take; it takes 1 to 3, but a busy machine may be slower by far."""
+_TIMEOUT_SECONDS = 120.0  # seconds that a start may take; it takes 1 to 3, but a busy machine may be slower by far
 _NOT_RUNNING = "The sandbox is not running; start it first."
 _ZOOKEEPER = "ZooKeeper"
 _ERROR_LINE = re.compile(r"\b(ERROR|FATAL)\b|Exception|Error")
@@ -209,7 +208,7 @@ class Sandbox:
         self.pids: dict[int, int] = {}
 
     def __enter__(self) -> Self:
-        """Start the sandbox."""
+        """Start it."""
         return self.start()
 
     def __exit__(self, *_: object) -> None:
@@ -370,26 +369,22 @@ class Sandbox:
             ):
                 waiting.pop(0)
                 continue
+            if self.release.has_zookeeper and self._supervisor.exit_code(_ZOOKEEPER) is not None:
+                # Nothing else keeps it from starting with a configuration that is always the same.
+                raise PortTakenError
             for other in waiting:
-                self._require_alive(other)
+                if (code := self._supervisor.exit_code(other.name)) is not None:
+                    log = other.log_tail(200)
+                    if "Address already in use" in log:
+                        raise PortTakenError
+                    ended = f"Broker {other.number} ended while starting (exit code {code})"
+                    raise SandboxError(f"{ended}: {_error_line(log)}")
             if time.monotonic() > deadline:
                 raise SandboxError(
                     f"Broker {node.number} did not answer within {_TIMEOUT_SECONDS:.0f} seconds; "
                     f"the last error in its log: {_error_line(node.log_tail(200))}"
                 )
             time.sleep(0.03)
-
-    def _require_alive(self, node: Node) -> None:
-        if self.release.has_zookeeper and self._supervisor.exit_code(_ZOOKEEPER) is not None:
-            # Nothing else keeps it from starting with a configuration that is always the same.
-            raise PortTakenError
-        code = self._supervisor.exit_code(node.name)
-        if code is None:
-            return
-        log = node.log_tail(200)
-        if "Address already in use" in log:
-            raise PortTakenError
-        raise SandboxError(f"Broker {node.number} ended while starting (exit code {code}): {_error_line(log)}")
 
     def _wait_for_exit(self, name: str) -> int:
         """Wait until a process has ended, and return how."""

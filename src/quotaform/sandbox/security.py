@@ -210,25 +210,18 @@ def client_properties(
         raise UsageError(f"The sandbox has no listener {listener}; start it secured and use one of its listeners.")
     properties = {"security.protocol": protocol}
     if protocol.startswith("SASL"):
-        properties |= _sasl(user or "admin", password, mechanism)
+        name, known = user or "admin", USERS.get(user or "admin")
+        if known is None and password is None:
+            raise UsageError(f"The sandbox does not know the user {name}: give a password too.")
+        if known is not None:
+            password = known.password if password is None else password
+            mechanism = mechanism or known.mechanisms[0]
+        module = _PLAIN_MODULE if mechanism == "PLAIN" else _SCRAM_MODULE
+        properties["sasl.mechanism"] = mechanism or SCRAM[0]
+        properties["sasl.jaas.config"] = f'{module} required username="{name}" password="{password}";'
     if certificates is not None and protocol.endswith("SSL"):
         properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(certificates.authority)}
     if certificates is not None and listener == "MTLS":
         keystore = certificates.client(certificate)
         properties |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(keystore)}
     return render_properties(properties)
-
-
-def _sasl(name: str, password: str | None, mechanism: str | None) -> dict[str, str]:
-    user = USERS.get(name)
-    if password is None:
-        if user is None:
-            raise UsageError(f"The sandbox does not know the user {name}: give a password too.")
-        password = user.password
-    if mechanism is None:
-        mechanism = user.mechanisms[0] if user else SCRAM[0]
-    module = _PLAIN_MODULE if mechanism == "PLAIN" else _SCRAM_MODULE
-    return {
-        "sasl.mechanism": mechanism,
-        "sasl.jaas.config": f'{module} required username="{name}" password="{password}";',
-    }

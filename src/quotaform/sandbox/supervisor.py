@@ -42,8 +42,7 @@ GRACE = 1.0
 longer for itself, for the sake of data that is removed anyway."""
 
 _TICK = 0.5
-_STOP_PATIENCE = 5.0
-"""Seconds that a process has to stand still after SIGSTOP."""
+_STOP_PATIENCE = 5.0  # seconds that a process has to stand still after SIGSTOP
 _PREFIX = "quotaform-sandbox-"
 _LOCK = "supervisor.lock"
 

@@ -231,8 +231,7 @@ def require_no_way_out(path: str | Path) -> None:
 _HAS_NO_HARD_LINKS: Final = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK})
 TEMPORARY: Final = ".quotaform-*.tmp"
 """What temporary files are called; a process that is killed leaves one."""
-_READER_SECONDS: Final = 2.0
-"""How long a named pipe is given to be read from."""
+_READER_SECONDS: Final = 2.0  # how long a named pipe is given to be read from
 
 
 def write_text_atomically(path: str | Path, text: str | Iterable[str]) -> None:
@@ -404,8 +403,7 @@ def sync_folder(folder: Path) -> None:
         _sync(folder)
 
 
-_MOST_SECONDS: Final = 10.0
-"""How long another process is waited for; anybody who may read a folder can lock it."""
+_MOST_SECONDS: Final = 10.0  # how long another process is waited for; anybody who may read a folder can lock it
 _PAUSE: Final = 0.02
 
 

@@ -275,8 +275,7 @@ _VALUES = """
     TLSV1 TLSV1.0 TLSV1.1 TLSV1.2 TLSV1.3 SSLV2 SSLV3
     HTTPS NONE TRUE FALSE ENV FILE DIRECTORY
 """
-_WORDS: Final = frozenset(_VALUES.split())
-"""Well-known values in capitals, which are not secret."""
+_WORDS: Final = frozenset(_VALUES.split())  # well-known values in capitals, which are not secret
 _NUMBER: Final = regex(r"[+-]?[0-9]{1,10}(\.[0-9]{1,6})?(ms|s|m|h)?").fullmatch
 is_number: Final = regex(r"[0-9]{1,10}(\.[0-9]{1,6})?").fullmatch
 _KEY: Final = regex(r"[a-z][a-z0-9.-]{0,79}").fullmatch

@@ -30,13 +30,11 @@ from quotaform.system.clock import SYSTEM_CLOCK
 from quotaform.system.files import LEADS_OUT, read_text
 
 _LONGEST_MESSAGE: Final = 200
-_PIECE: Final = 8
-"""Characters of a secret that are too many to be shown."""
+_PIECE: Final = 8  # characters of a secret that are too many to be shown
 _URL: Final = "sasl.oauthbearer.token.endpoint.url"
 _COMMAND_SECONDS: Final = 30.0
 _TOKEN: Final = regex(r"[\w-]+\.[\w-]+\.[\w-]*", ASCII).fullmatch
-_JWT: Final = regex(r"\bey[\w-]{8,}[\w.-]*")
-"""What looks like a token, or the beginning of one; found in linear time."""
+_JWT: Final = regex(r"\bey[\w-]{8,}[\w.-]*")  # what looks like a token, or the beginning of one; found in linear time
 ALGORITHMS: Final = ("RS256", "ES256")
 """Those of Kafka's client."""
 

@@ -34,8 +34,7 @@ from quotaform.model.server import Server
 
 _FIRST_BACKOFF: Final = 0.1
 _MAX_BACKOFF: Final = 2.0
-_SHARE: Final = 2.0
-"""Seconds that one of many servers gets at least before the next is tried."""
+_SHARE: Final = 2.0  # seconds that one of many servers gets at least before the next is tried
 
 
 class ClusterConnection:

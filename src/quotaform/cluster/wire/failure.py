@@ -138,18 +138,12 @@ class CertificateError(Exception):
 class Stage(IntEnum):
     """The step of an attempt at which it failed; failures of later steps are the more informative."""
 
-    CONNECT = 0
-    """Looking up the name and opening a TCP connection."""
-    TLS = 1
-    """The TLS handshake."""
-    API_VERSIONS = 2
-    """The first Kafka request, ApiVersions."""
-    SASL = 3
-    """SASL authentication."""
-    METADATA = 4
-    """The first request that needs authentication, Metadata."""
-    CLUSTER_ID = 5
-    """The check that the server is of the cluster connected to before."""
+    CONNECT = 0  # looking up the name and opening a TCP connection
+    TLS = 1  # the TLS handshake
+    API_VERSIONS = 2  # the first Kafka request, ApiVersions
+    SASL = 3  # SASL authentication
+    METADATA = 4  # the first request that needs authentication, Metadata
+    CLUSTER_ID = 5  # the check that the server is of the cluster connected to before
 
 
 class Failure(Struct, frozen=True, kw_only=True):

@@ -43,20 +43,6 @@ def encode_text(text: str) -> bytes:
     return encoded
 
 
-def uvarint(value: int) -> bytes:
-    """Return an unsigned varint.
-
-    >>> uvarint(300).hex()
-    'ac02'
-    """
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
-
-
 def _reader_of(kind: Struct) -> Callable[[ResponseReader], Any]:
     """Return a method that takes a field of a fixed size."""
 
@@ -195,10 +181,11 @@ class Writer:
 
     def _length(self, length: int, fixed: Struct) -> None:
         if self.is_flexible:
-            if length < 0x7F:
-                self.data.append(length + 1)
-            else:
-                self.data += uvarint(length + 1)
+            value = length + 1
+            while value > 0x7F:
+                self.data.append(value & 0x7F | 0x80)
+                value >>= 7
+            self.data.append(value)
             return
         self.data += fixed.pack(length)
 

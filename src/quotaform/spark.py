@@ -29,9 +29,8 @@ from quotaform.usage.headroom.run import headroom as headroom_of
 from quotaform.usage.headroom.run import headroom_table, recorded_keys, unused_values
 from quotaform.usage.recommend.recommendation import RecommendSettings
 from quotaform.usage.recommend.run import bucket_use, recommendations
-from quotaform.usage.replay.run import planned_quotas
-from quotaform.usage.replay.spark import backtest as replayed
-from quotaform.usage.replay.spark import replayable
+from quotaform.usage.replay.run import backtest as replayed
+from quotaform.usage.replay.run import planned_quotas, replayable
 from quotaform.usage.table.schema import BACKTEST, HEADROOM, RECOMMENDATIONS, USAGE
 from quotaform.usage.table.table import as_quotas, as_usage, read_usage
 

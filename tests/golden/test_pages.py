@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from msgspec.structs import replace as changed
 
 from quotaform.drift.drift import make_drift
-from quotaform.history.history import Changer, EntityHistory, HistoryRow
-from quotaform.history.report import history_page
+from quotaform.history.history import Changer, EntityHistory, HistoryRow, history_page
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
 from quotaform.plan.receipt import Result

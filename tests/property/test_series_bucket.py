@@ -22,8 +22,7 @@ from quotaform.model.scope import Selection
 from quotaform.model.units import is_decimal, is_writable, parse_value
 from quotaform.usage.bucket.bucket import RecordedSeries, SeriesBucket, SeriesBuckets
 from quotaform.usage.recommend.demand import BrokerRecorded, BucketDemand, BusiestDay, Recorded
-from quotaform.usage.recommend.recommendation import Advice, RecommendSettings, round_up, spell_rounded
-from quotaform.usage.recommend.report import value_of
+from quotaform.usage.recommend.recommendation import Advice, RecommendSettings, round_up, spell_rounded, value_of
 from quotaform.usage.recommend.right_size import recommend
 from quotaform.usage.replay.replay import DemandSeries, Replay, replay
 from tests.builder import CONNECTION, MUTATION, PRODUCER

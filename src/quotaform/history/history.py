@@ -1,15 +1,36 @@
-"""The result of appending snapshots to a history, and what a history says."""
+"""The result of appending snapshots to a history, and what a history says: records, and reports of them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias, get_args
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from msgspec import field
+from msgspec.structs import replace
 
-from quotaform.model.entity import Entity
+from quotaform.model.entity import Entity, spell_name
+from quotaform.model.moment import spell_second
 from quotaform.model.records.document import HISTORY, HISTORY_APPEND, HISTORY_DIFF
 from quotaform.model.records.field import Address, QuotaKeyName
-from quotaform.model.records.record import Count, Digest, Double, Moment, Record, about, derived
+from quotaform.model.records.record import Count, Digest, Double, Moment, Record, about, builtins, derived
+from quotaform.model.text import inert, option_of
+from quotaform.report.report import (
+    Cell,
+    Coloured,
+    Column,
+    ColumnKind,
+    Columns,
+    Curve,
+    Number,
+    Plot,
+    PlotLimit,
+    Report,
+    Section,
+    Table,
+)
+from quotaform.report.text import counted
+from quotaform.resolve.effect import value_text
 
 ClusterName: TypeAlias = Annotated[str, about("The name of the cluster.")]
 TableName: TypeAlias = Annotated[str, about("The history, as given.")]
@@ -148,3 +169,163 @@ class HistoryDifference(Record, document=HISTORY_DIFF):
     rows: Annotated[tuple[HistoryChange, ...], about("The first 1000 changes, by cluster, entity and key.")] = field(
         name="changes"
     )
+
+
+MOST_PARTS: Final = 20
+"""How many limits are drawn, each of one entity and key."""
+_NAMES: Final = tuple(Column(name, ColumnKind.NAME) for name in ("entity", "cluster", "key"))
+_VALUES: Final[Columns] = (*_NAMES, "limit", "from", "to", Column("changes", ColumnKind.DETAIL))
+_CHANGES: Final[Columns] = (*_NAMES, "change", "before", "after", Column("last change", ColumnKind.DETAIL))
+_ALL_ROWS: Final = f"All of them: {option_of('out')} parquet=DIR."
+_APPENDED: Final = {"late": "inserted before a later snapshot", "known": "known already"}
+
+LimitOf: TypeAlias = tuple[str, Entity, str]
+"""Whose limit it is: cluster, entity and quota key."""
+
+
+def append_report(result: AppendDocument) -> Report:
+    """Return what became of an append; snapshots that failed are reported elsewhere."""
+    rows = tuple(
+        (
+            spell_name(each.cluster or ""),
+            "-" if each.read_at is None else spell_second(each.read_at),
+            Number(f"{each.values:,}", each.values),
+            _APPENDED.get(each.status, each.status),
+        )
+        for each in result.snapshots
+        if each.status != "failed"
+    )
+    columns = (Column("cluster", ColumnKind.NAME), "taken", "values", "result")
+    table = Table("By cluster and time", columns, rows, hint=f"All of them: {option_of('format')} json.")
+    counts = ", ".join(f"{count:,} {status}" for status, count in builtins(result.summary).items())
+    return Report(
+        title="Appended snapshots",
+        about=(f"History {inert(result.table)}",),
+        sections=(Section(table),) if rows else (),
+        nothing="",
+        total=f"Snapshots: {counts}.",
+    )
+
+
+def history_report(found: EntityHistory) -> Report:
+    """Return what entities had and when."""
+    rows = []
+    for each in found.rows:
+        changes = [f"set {_by(each.changed_by)}"] if each.changed_by else []
+        changes += [f"ended {_by(each.ended_by)}"] if each.ended_by else []
+        rows.append(
+            (
+                *(each.entity.address, spell_name(each.cluster), inert(each.key)),
+                Number(value_text(each.key, each.value), each.value),
+                spell_second(each.valid_from),
+                "now" if each.valid_to is None else spell_second(each.valid_to),
+                "; ".join(changes),
+            )
+        )
+    span = "no snapshots"
+    if found.since is not None and found.until is not None:
+        span = f"snapshots from {spell_second(found.since)} to {spell_second(found.until)}"
+    table = Table("Values", _VALUES, tuple(rows), total=found.total, hint=_ALL_ROWS)
+    return Report(
+        title="Limits over time",
+        about=(f"History {inert(found.table)}: {span}",),
+        sections=(Section(table),) if rows else (),
+        nothing=f"No snapshot has {' or '.join(found.entities) or 'any quotas'}.",
+    )
+
+
+def drawn_limits(found: EntityHistory) -> list[LimitOf]:
+    """Return the limits that are drawn: the first ones."""
+    return list(dict.fromkeys((row.cluster, row.entity, row.key) for row in found.rows))[:MOST_PARTS]
+
+
+def history_page(
+    found: EntityHistory, usage: str | None = None, curves: Mapping[LimitOf, Curve] | None = None
+) -> Report:
+    """Return the report of what entities had and when, with `drawn_limits` as lines over time.
+
+    `usage`: the table of what they used, if one was given. `curves`: what it says of these limits.
+    """
+    curves, drawn, plots, notes = curves or {}, drawn_limits(found), [], []
+    limits = {of: [*rows] for of, rows in groupby(found.rows, lambda row: (row.cluster, row.entity, row.key))}
+    for of in drawn:
+        (cluster, entity, key), rows, used = of, limits[of], curves.get(of, Curve())
+        times = [*(row.valid_from for row in rows), found.until or rows[-1].valid_from, *used.times]
+        plots.append(
+            Plot(
+                caption=f"{entity.address}, {inert(key)}, cluster {spell_name(cluster)}",
+                key=key,
+                curve=used,
+                limits=tuple(PlotLimit("limit", row.value, row.valid_from, row.valid_to) for row in rows),
+                start=min(times),
+                end=max(times),
+            )
+        )
+    if len(limits) > len(drawn):
+        notes.append(f"The first {len(drawn):,} of {len(limits):,} limits are drawn; name an entity to see others.")
+    report = history_report(found)
+    if usage is not None:
+        about = (*report.about, f"Usage: {inert(usage)}, the highest rate of all brokers")
+        report = replace(report, about=about)
+        if unknown := len(drawn) - len(curves):
+            notes.append(
+                f"No usage is known of {unknown:,} of them; usage of default entities, which have many buckets, is not "
+                "drawn."
+            )
+    sections = tuple(replace(section, plots=tuple(plots)) for section in report.sections)
+    return replace(report, sections=sections, notes=tuple(notes))
+
+
+def difference_report(found: HistoryDifference) -> Report:
+    """Return what changed between two moments; the last line says how much."""
+    rows: list[tuple[Cell, ...]] = []
+    for each in found.rows:
+        change = Coloured("changed", "yellow")
+        if each.before is None or each.after is None:
+            change = Coloured("set", "green") if each.before is None else Coloured("removed", "red")
+        seen = "" if each.changed_at is None else f"seen {spell_second(each.changed_at)}"
+        rows.append(
+            (
+                *(each.entity.address, spell_name(each.cluster), inert(each.key), change),
+                *(
+                    Number("none", -1.0) if value is None else Number(value_text(each.key, value), value)
+                    for value in (each.before, each.after)
+                ),
+                _by(each.changed_by) if each.changed_by else seen,
+            )
+        )
+    sections = []
+    if rows:
+        sections.append(Section(Table("Changes", _CHANGES, tuple(rows), total=found.summary.total, hint=_ALL_ROWS)))
+    unknown = [each for each in found.clusters if not each.is_compared]
+    snapshots = tuple(
+        (
+            spell_name(each.cluster),
+            f"none; the first is of {spell_second(each.first_at)}"
+            if each.before_at is None
+            else spell_second(each.before_at),
+            "none" if each.after_at is None else spell_second(each.after_at),
+        )
+        for each in sorted(found.clusters, key=lambda each: each.is_compared)
+    )
+    columns = (Column("cluster", ColumnKind.NAME), "before", "after")
+    hint = f"All of them: {option_of('format')} json."
+    sections.append(Section(Table("Snapshots at or before each time", columns, snapshots, hint=hint, is_folded=True)))
+    total = "No changes between the two"
+    if found.summary.total:
+        total = (
+            f"Changes: {found.summary.created:,} set, {found.summary.updated:,} changed, "
+            f"{found.summary.deleted:,} removed, of {counted(found.summary.entities, 'entity', 'entities')}"
+        )
+    return Report(
+        title="Changes of quotas",
+        about=(f"History {inert(found.table)}: {spell_second(found.since)} to {spell_second(found.until)}",),
+        sections=tuple(sections),
+        total=f"{total}; {counted(len(unknown), 'cluster')} not compared." if unknown else f"{total}.",
+    )
+
+
+def _by(changer: Changer) -> str:
+    commit = f", commit {inert(changer.commit)[:7]}" if changer.commit else ""
+    plan = inert(changer.plan_id).removeprefix("sha256:")[:8]
+    return f"by {inert(changer.actor)} at {spell_second(changer.at)}, plan {plan}{commit}"

@@ -1,4 +1,4 @@
-"""What a plan would have throttled, by a recording of usage, as records and in words; `quotaform.usage.replay.spark`
+"""What a plan would have throttled, by a recording of usage, as records and in words; `quotaform.usage.replay.run`
 computes it.
 """
 

@@ -12,7 +12,7 @@ from quotaform.model.quota_key import Enforcement
 from quotaform.usage.bucket.bucket import RECORDED_LIMIT, BucketRows, bucket_rows
 from quotaform.usage.headroom.run import _bucket_use
 from quotaform.usage.recommend.demand import use_of
-from quotaform.usage.replay.spark import replay_slots, replayed
+from quotaform.usage.replay.run import replay_slots, replayed
 
 NAN = float("nan")
 START = 1_795_132_800

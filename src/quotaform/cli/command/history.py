@@ -140,7 +140,7 @@ def show(
         found = entity_history(table, rows, chosen)
         shown: dict[str, Any] = {}
         if usage is not None:
-            from quotaform.history.report import drawn_limits
+            from quotaform.history.history import drawn_limits
             from quotaform.usage.curve import entity_curves
 
             shown = {"usage": usage, "curves": entity_curves(read_usage(spark, usage), drawn_limits(found))}

@@ -443,7 +443,7 @@ def recommend(
     session = engine.installed()
     from quotaform.fleet.table import require_table
     from quotaform.report.text import render_diff
-    from quotaform.usage.recommend.report import backtest_lines, recommend_report, unwritten_lines
+    from quotaform.usage.recommend.recommendation import backtest_lines, recommend_report, unwritten_lines
     from quotaform.usage.recommend.run import RecommendRequest, recommended, require_files
 
     request = RecommendRequest(

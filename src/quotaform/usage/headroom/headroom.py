@@ -1,15 +1,22 @@
-"""How close clients are to their quotas, as far as it is printed and written; docs/usage-headroom.md has the terms."""
+"""How close clients are to their quotas, as it is written and printed; docs/usage-headroom.md has the terms."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Final, TypeAlias
 
 from msgspec import field
 
+from quotaform.model.entity import spell_name
+from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.records.document import USAGE_HEADROOM
 from quotaform.model.records.field import Address, QuotaKeyName
 from quotaform.model.records.record import Count, Moment, Record, about
+from quotaform.model.text import inert, listed
+from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Columns, Number, Report, Section, Table
+from quotaform.report.text import counted, minute_text
+from quotaform.usage.cells import ALL_ROWS, BUCKET_COLUMNS, bucket_cells, limit_cell, rate_cell, span_cell
 
 CLOSE_RATIO: Final = 0.8
 """A bucket is close to its limit when p99 of its rates, or its rate at a moment, is at least this part of it."""
@@ -134,3 +141,118 @@ class Headroom(Record, document=USAGE_HEADROOM):
     unknown: Annotated[tuple[UnknownCluster, ...], about("Clusters without known quotas; the first 100.")] = field(
         name="unknown_clusters"
     )
+
+
+_COLUMNS: Final[Columns] = (
+    *BUCKET_COLUMNS, "status", "used", "chart", "p50", "p95", "p99", "max", "limit", "throttled",
+    Column("recorded", ColumnKind.PAGE),
+)  # fmt: skip
+_UNUSED: Final[Columns] = (
+    *(Column(name, ColumnKind.NAME) for name in ("entity", "cluster", "key")),
+    "value",
+    "recorded for",
+)
+_COLOURS: Final = {HeadroomStatus.THROTTLED: "red", HeadroomStatus.CLOSE: "yellow"}
+_HIGHEST: Final = 2.5
+"""The share of a limit at the right edge of a bar, at most."""
+_MOST_NAMES: Final = 5
+
+
+def headroom_report(found: Headroom) -> Report:
+    """Return how close clients are to their quotas; the last line says how many are."""
+    total, counts = found.summary.limited, found.summary
+    span = f"{minute_text(found.first)} to {minute_text(found.last)} UTC, {counted(found.samples, 'sample')}"
+    scale = min(max([1.1, *((each.maximum or 0.0) / each.limit for each in found.buckets if each.limit)]), _HIGHEST)
+    about = [f"Usage {inert(found.usage)}: {span}"]
+    nearest = next((each for each in found.buckets if each.used_ratio is not None), None)
+    if nearest is not None and not any(each.status in _COLOURS for each in found.buckets):
+        used = percent(nearest.used_ratio or 0.0)
+        about.append(f"No bucket is close to its limit; the closest uses {used}: {_place_text(nearest)}.")
+    sections = []
+    if found.buckets:
+        rows = tuple(_row(each, scale) for each in found.buckets)
+        sections.append(
+            Section(Table("Buckets, the closest to their limits first", _COLUMNS, rows, total=total, hint=ALL_ROWS))
+        )
+    if found.unused:
+        values = tuple(
+            (
+                *(inert(each.entity), spell_name(each.cluster), inert(each.key)),
+                *(limit_cell(each.key, each.value), span_cell(each.recorded_s)),
+            )
+            for each in found.unused
+        )
+        title = f"Unused values, which limited no recorded client ({counts.unused:,})"
+        sections.append(Section(Table(title, _UNUSED, values, total=counts.unused, hint=ALL_ROWS, is_folded=True)))
+    statuses = ", ".join(f"{getattr(counts, status.value):,} {status.value}" for status in HeadroomStatus)
+    return Report(
+        title="Headroom of client quotas",
+        about=tuple(about),
+        sections=tuple(sections),
+        nothing="Nothing that was recorded has a limit.",
+        notes=tuple(_notes(found)),
+        total=f"Headroom: {statuses}, of {counted(counts.total, 'bucket')}; {counted(counts.unused, 'unused value')}.",
+    )
+
+
+def _row(each: BucketUse, scale: float) -> tuple[Cell, ...]:
+    used, limit, key = each.used_ratio, each.limit, each.key
+    bar = Bar(
+        value=used or 0.0,
+        scale=scale,
+        low=(each.p50 or 0.0) / limit if limit else None,
+        high=(each.maximum or 0.0) / limit if limit else None,
+        mark=1.0,
+        is_severe=each.status is HeadroomStatus.THROTTLED,
+    )
+    share = "-" if used is None else f"{'≤ ' if each.is_coarse else ''}{percent(used)}"
+    rates = (rate_cell(key, rate, limit) for rate in (each.p50, each.p95, each.p99, each.maximum))
+    return (
+        *bucket_cells(each.bucket, each.cluster, each.broker, key),
+        Coloured(each.status.value, _COLOURS.get(each.status)),
+        Number(share, -1.0 if used is None else used),
+        bar,
+        *(*rates, limit_cell(key, limit)),
+        *(span_cell(each.throttled_s), span_cell(each.recorded_s)),
+    )
+
+
+def percent(ratio: float) -> str:
+    """Return a part as a percentage.
+
+    >>> percent(0.804), percent(1.5)
+    ('80%', '150%')
+    """
+    return f"{ratio * 100:,.0f}%"
+
+
+def _place_text(each: BucketUse) -> str:
+    bucket, cluster, broker, key = bucket_cells(each.bucket, each.cluster, each.broker, each.key)
+    where = [part for part, name in ((cluster, each.cluster), (f"broker {broker}", each.broker)) if name is not None]
+    return f"{key} of {bucket}" + (f" ({', '.join(where)})" if where else "")
+
+
+def _notes(found: Headroom) -> Iterator[str]:
+    """Yield who is noisy, and what the recording does not tell, a sentence each."""
+    for each in found.noisy:
+        share, others = percent(each.top_member_share or 0.0), counted(each.members - 1, "other")
+        yield f"Noisy neighbour: {each.top_member} uses {share} of {_place_text(each)}, shared with {others}."
+    if left := found.summary.noisy - len(found.noisy):
+        yield f"And {left:,} more noisy neighbours."
+    if found.unknown:
+        number = counted(sum(each.buckets for each in found.unknown), "bucket")
+        clusters = [each.cluster for each in found.unknown]
+        named = ["rows without a cluster" if name is None else f"cluster {spell_name(name)}" for name in clusters]
+        names = listed(named, _MOST_NAMES)
+        yield f"{number} of {names}: recorded, but the quotas of the cluster are not known."
+    if found.summary.coarse:
+        number = counted(found.summary.coarse, "bucket")
+        used = "it used" if found.summary.coarse == 1 else "they used"
+        yield f"{number} of which the recording is too coarse: what {used} is at most what is shown."
+    for key in dict.fromkeys(each.key for each in found.unrecorded):
+        rows = [each for each in found.unrecorded if each.key == key]
+        number = counted(sum(each.values for each in rows), "value")
+        names = listed([spell_name(each.cluster) for each in rows], _MOST_NAMES)
+        known = QUOTA_KEYS.get(key)
+        why = "" if known is None or known.metrics else "; no metric of it is known"
+        yield f"{number} of {inert(key)} on {names}: nothing was recorded of this quota key{why}."

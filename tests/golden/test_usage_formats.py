@@ -24,7 +24,6 @@ from quotaform.desired.tree import SourceFile
 from quotaform.model.entity import parse_address
 from quotaform.model.errors import InvalidFilesError
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Values
 from quotaform.model.scope import Pattern, Scope, Selection
 from quotaform.model.units import UNLIMITED, parse_value, render_value
 from quotaform.repository.repository import Repository
@@ -36,7 +35,7 @@ from quotaform.usage.ingest.run import read_usage_mapping
 from quotaform.usage.metric import Measure, read_metric, read_object_name
 from quotaform.usage.metric_name import LABELS, Origin, fold
 from quotaform.usage.recommend.demand import BrokerRecorded, BucketDemand, BusiestDay, Recorded
-from quotaform.usage.recommend.quota_edit import Changed, edit_quotas, write_quotas
+from quotaform.usage.recommend.quota_edit import edit_quotas, write_quotas
 from quotaform.usage.recommend.recommendation import Advice, Recommendation, RecommendSettings
 from quotaform.usage.recommend.right_size import recommend
 from quotaform.usage.record.recording import explain_no_rows, read_rows
@@ -298,7 +297,7 @@ def edited(case: str, folder: Path) -> str:
     for line in parts.pop("held", "").splitlines():
         key, value = line.split()
         held[key] = float(value)
-    live: dict[Changed, Values] = {(each.cluster, each.entity): held for each in proposals}
+    live = {name: {each.entity: held for each in proposals} for name in {each.cluster for each in proposals}}
     (folder / "quotas.d").mkdir(parents=True)
     for name, text in parts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -332,7 +332,8 @@ def test_files_say_what_is_proposed_but_for_what_is_listed_and_nothing_else_chan
             after = {key: data.draw(st.sampled_from([12.5, 40.0, None])) for key in sorted(keys)}
             mib = {key: value if value is None or key == REQUEST else value * MIB for key, value in after.items()}
             proposals += _proposals(cluster, entity, values, mib)
-        edited = edit_quotas(repository, repository.config(), proposals, before, DAY)
+        held = {name: {entity: values for (of, entity), values in before.items() if of == name} for name in CLUSTERS}
+        edited = edit_quotas(repository, repository.config(), proposals, held, DAY)
         write_quotas(edited)
         left = {(each.cluster, each.entity, each.key) for each in edited.unwritten}
         assert [each.reason for each in edited.unwritten if each.reason not in REASONS] == []

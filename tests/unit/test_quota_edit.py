@@ -61,7 +61,7 @@ class Files:
 
     def edit(self, *proposals: Recommendation, live: Values | None = None) -> EditedFiles:
         repository = Repository.at(self.folder / "quotas.d", None)
-        held = {(each.cluster, each.entity): live or {} for each in proposals}
+        held = {name: {each.entity: live or {} for each in proposals} for name in ("prod", "lab")}
         return edit_quotas(repository, repository.config(), proposals, held, DAY)
 
     def written(self, *proposals: Recommendation, live: Values | None = None) -> str:

@@ -64,15 +64,9 @@ PACKED: Final = struct(
 )
 """The samples of series, as many rows of each as there were tasks that read some of it.
 
-| column | content |
-| --- | --- |
-| bucket_broker | the broker; null where one limit holds for the whole cluster |
-| the next ones | `SeriesBucket` in `quotaform.usage.bucket.bucket` |
-| first, last | the first and the last time, in microseconds since 1970 |
-| at, rate, window_s, throttle_ms | arrays of 8 bytes for each sample; NaN where there is none |
-
-A limit on mutations is one of the whole cluster, which its active controller enforces. So brokers are not added up:
-what several report is one series.
+`bucket_broker` is null where one limit holds for the whole cluster: brokers are not added up then, what several report
+is one series. The columns after it are those of `SeriesBucket`, `first` and `last` are in microseconds since 1970, and
+samples are arrays of 8 bytes for each; NaN where there is none.
 """
 
 _ROWS_IN_TASK: Final = 1_000_000

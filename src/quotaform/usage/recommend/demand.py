@@ -19,11 +19,6 @@ from quotaform.usage.bucket.bucket import BucketRows, moment_of, starts_of
 HOUR_S: Final = 3600
 DAY_S: Final = 24 * HOUR_S
 
-# The day on which a right-sized value rests, and how a reason names it.
-#
-# Of each day (UTC) the percentile of its rates is taken, and of each weekday the highest of its days, after as many as
-# the settings say were left out as outliers. The busiest of the weekdays is the basis, so what happens once a week
-# counts in full.
 
 WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 WEEKLY_FACTOR: Final = 1.1

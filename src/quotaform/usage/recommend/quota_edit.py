@@ -26,7 +26,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.errors import QuotaformError
 from quotaform.model.finding import Position, Severity
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Desired, Entry, Values, same_value
+from quotaform.model.quotas import Desired, Entry, Quotas, Values, same_value
 from quotaform.model.text import option_of, quote
 from quotaform.model.units import is_decimal, is_writable
 from quotaform.repository.repository import Repository, read_claims
@@ -80,16 +80,16 @@ def edit_quotas(
     repository: Repository,
     config: Config,
     proposals: Iterable[Recommendation],
-    live: Mapping[Changed, Values],
+    held: Mapping[str, Quotas],
     today: date,
 ) -> EditedFiles:
     """Return the files of a repository as they follow proposals; nothing is written.
 
-    `proposals`: what is proposed, of any clusters. `live`: the values on the clusters of the entities that proposals
-    are about. Raises `InvalidFilesError` if the files are invalid. Raises `QuotaformError` if the changed files would
-    not say what they should.
+    `proposals`: what is proposed, of any clusters. `held`: what the clusters hold. Raises
+    `InvalidFilesError` if the files are invalid, and `QuotaformError` if the changed files would not say what they
+    should.
     """
-    editor = _Editor(repository.load(config, today, may_be_empty=True), config, proposals, live, today)
+    editor = _Editor(repository.load(config, today, may_be_empty=True), config, proposals, held, today)
     blocked: dict[Changed, str] = {}
     claims = read_claims(repository, config, today)
     for cluster, entity in editor.proposals:
@@ -150,12 +150,12 @@ class _Editor:
         loaded: LoadedFiles,
         config: Config,
         proposals: Iterable[Recommendation],
-        live: Mapping[Changed, Values],
+        held: Mapping[str, Quotas],
         today: date,
     ) -> None:
         self.loaded = loaded
         self.config = config
-        self.live = live
+        self.held = held
         self.today = today
         self.tree = loaded.layout.tree
         self.paths = {shown_path(PurePosixPath(self.tree.name) / path): path for path in self.tree.files}
@@ -193,6 +193,11 @@ class _Editor:
         reason = f"it comes from the profile {quote(top.profile.name)}; write values in the place of the profile"
         return dict.fromkeys(given, reason)
 
+    def live(self, cluster: str, entity: Entity) -> Values:
+        """Return the values of an entity on a cluster, of keys that files can have."""
+        values = self.held.get(cluster, {}).get(entity, {})
+        return {key: value for key, value in values.items() if key in QUOTA_KEYS}
+
     def of_profile(self, entry: Entry) -> Values:
         """Return what the profile of an entry gives, also where `values` next to it override that."""
         return {} if entry.profile is None else self.config.profiles.get(entry.profile.name, {})
@@ -227,7 +232,7 @@ class _Editor:
         before = {each.key: each.before for each in proposals}
         spelled = {key: _spelled(key, value, before[key]) for key, value in proposed.items()}
         if entry is None:
-            live = self.live.get((cluster, entity), {})
+            live = self.live(cluster, entity)
             values = {key: _spelled(key, value, value) for key, value in live.items() if key not in gone} | spelled
             if writable_values(entity, {**live, **proposed}) is None:
                 raise UneditableError("files cannot hold this entity; see quotaform import")
@@ -314,7 +319,7 @@ class _Editor:
         expected = {entity: entry.values for entity, entry in self.loaded.desired(cluster).items()}
         for place in mine:
             ops = {each.key: each.after for each in self.proposals[place]}
-            expected[place[1]] = apply_ops(expected.get(place[1], self.live.get(place, {})), ops)
+            expected[place[1]] = apply_ops(expected.get(place[1], self.live(*place)), ops)
         values_of = {entity: entry.values for entity, entry in found.items()}
         places = expected.keys() | values_of.keys()
         return {(cluster, entity) for entity in places if expected.get(entity) != values_of.get(entity)}

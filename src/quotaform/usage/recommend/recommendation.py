@@ -187,15 +187,6 @@ _EARLIER: Final = regex(
 def entry_reason(before: str | None, proposals: Sequence[Recommendation], day: date) -> str:
     """Return the reason of an entry: what somebody wrote, then that of the proposals, in place of an earlier one.
 
-    >>> from quotaform.usage.recommend.recommendation import Advice
-    >>> from quotaform.model.entity import Entity
-    >>> sized = Recommendation(
-    ...     cluster="prod", entity=Entity(user="a"), key="producer_byte_rate", action=Advice.UPDATE,
-    ...     before=1.0, after=2.0, reason="p99 of 14 days, 6.1 MiB/s on Mondays, x 1.5",
-    ... )
-    >>> entry_reason("checkout", [sized], date(2026, 11, 22))
-    'checkout; p99 of 14 days, 6.1 MiB/s on Mondays, x 1.5 (2026-11-22)'
-
     `proposals`: what is proposed for the entity, at least one. `day`: today (UTC).
     """
     own = _EARLIER.sub("", before or "")

@@ -21,13 +21,13 @@ from quotaform.fleet.job import kept_rows, table_rows
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.errors import ArgumentError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
-from quotaform.model.quota_key import QUOTA_KEYS, key_order
+from quotaform.model.quota_key import key_order
 from quotaform.model.records.record import made_of
 from quotaform.plan.backtest import MOST_IN_PLAN
 from quotaform.plan.plan import Plan
 from quotaform.plan.run import PlanRequest, plan
 from quotaform.repository.repository import Repository
-from quotaform.resolve.spark import HeldQuotas, packed, unpacked
+from quotaform.resolve.spark import packed, unpacked
 from quotaform.resolve.spark_quotas import arrow_schema, struct
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.usage.bucket.bucket import RecordedBucket
@@ -188,9 +188,15 @@ def recommended(
             edit=None,
             backtest=None,
         )
-        is_tested, edited = request.is_tested and report.summary.proposed > 0, None
+        total, most = report.summary.proposed, len(report.proposals)
+        is_tested, edited = request.is_tested and total > 0, None
         try:
-            edited = _edited(request, report, held, clock) if request.is_changing or is_tested else None
+            if request.is_changing or is_tested:
+                if total > most:
+                    problem = f"{total:,} proposals are more than the {most:,} of a change; choose some with {{select}}"
+                    raise ArgumentError(problem)
+                own = {name: quotas for name, quotas in held.items() if name is not None}
+                edited = edit_quotas(request.repository, request.config, report.proposals, own, today(clock))
         except QuotaformError as error:
             if request.is_changing:
                 raise
@@ -205,20 +211,6 @@ def recommended(
             edit = EditRecord(is_written=request.is_written, files=changed, unwritten=edited.unwritten)
             report = structs.replace(report, edit=edit)
         yield Recommended(report, in_order, failed, edited)
-
-
-def _edited(request: RecommendRequest, report: Recommendations, held: HeldQuotas, clock: Clock) -> EditedFiles:
-    """Return the files as they follow the proposals."""
-    total, most = report.summary.proposed, len(report.proposals)
-    if total > most:
-        raise ArgumentError(f"{total:,} proposals are more than the {most:,} of a change; choose some with {{select}}")
-    live = {
-        (each.cluster, each.entity): {
-            key: value for key, value in held[each.cluster].get(each.entity, {}).items() if key in QUOTA_KEYS
-        }
-        for each in report.proposals
-    }
-    return edit_quotas(request.repository, request.config, report.proposals, live, today(clock))
 
 
 def _backtest(

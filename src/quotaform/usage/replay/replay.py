@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isnan, nan
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy
 from msgspec import Struct
@@ -87,7 +87,11 @@ def asked_rates(at: Integers, rate: Floats) -> Floats:
     is_first = numpy.append(True, step > LONGEST_GAUGE_STEP_S + pace)
     step = numpy.where(is_first, pace, numpy.append(pace, step))
     begun = _beginnings(time, step, numpy.append(numpy.nan, rate[:-1]), rate)
-    ages = time - _following(time, begun)
+    # The next known beginning of each sample, if there is one in the time that a window is kept.
+    places = numpy.where(numpy.isnan(begun), len(begun), numpy.arange(len(begun)))
+    next_place = numpy.minimum.accumulate(places[::-1])[::-1]
+    is_near = numpy.append(time, numpy.inf)[next_place] - time <= _OLDEST_S
+    ages = numpy.where(is_near, time - numpy.append(begun, numpy.nan)[next_place], numpy.nan)
     # For how many seconds a window counts: for 30 s more, while it is the only one.
     ages = numpy.where(ages < _WINDOW_S - _JITTER_S, ages + _WINDOW_S, ages)
     asked = numpy.empty(len(rate))
@@ -120,14 +124,6 @@ def asked_rates(at: Integers, rate: Floats) -> Floats:
             more = measured * seconds
         asked[place] = more / seconds
     return asked
-
-
-def _following(time: Floats, begun: Floats) -> Floats:
-    """Return the next known beginning of each sample, NaN if there is none in the time that a window is kept."""
-    places = numpy.where(numpy.isnan(begun), len(begun), numpy.arange(len(begun)))
-    next_place = numpy.minimum.accumulate(places[::-1])[::-1]
-    is_near = numpy.append(time, numpy.inf)[next_place] - time <= _OLDEST_S
-    return numpy.where(is_near, numpy.append(begun, numpy.nan)[next_place], numpy.nan)
 
 
 def _beginnings(time: Floats, step: Floats, before: Floats, rate: Floats) -> Floats:
@@ -198,7 +194,7 @@ def replay(demand: DemandSeries, limit: float, enforcement: Enforcement) -> Repl
         since = (demand.at - _before(demand.at, 1)) / 1e6
         window = numpy.where(since <= LONGEST_STEP_S, since, pace_s)
         demand, pace_s = DemandSeries(demand.at, asked_rates(demand.at, demand.rate), window), numpy.nan
-    steps = _steps(demand, pace_s)
+    steps = _Steps(demand, pace_s)
     # How much of a limit can be used, where answers are sent as a whole: of a window a part of one stays unused into
     # which the next does not fit. No answer is larger than a window.
     unused = enforcement.answer / QUOTA_WINDOW_S
@@ -217,7 +213,7 @@ def replay(demand: DemandSeries, limit: float, enforcement: Enforcement) -> Repl
     is_next = (high == 0) & _is_beside(high > 0) & ~steps.is_gap
     most_waited = numpy.where(is_next, numpy.fmin(steps.step_s, QUOTA_WINDOW_S), high)
     waits |= {"_low": Wait(least_waited, waits["_low"].delay), "_high": Wait(most_waited, waits["_high"].delay)}
-    end, burst = backlogs[""].end, enforcement.burst_s * limit
+    end, burst = backlogs[""][2], enforcement.burst_s * limit
     left = numpy.fmax(0.0, divided(end - burst, limits[""]))
     return Replay(steps.step_s, waits, left, _episodes(steps, waits[""].waited, end <= burst))
 
@@ -228,20 +224,32 @@ def divided(number: Floats, by: Floats | float) -> Floats:
         return numpy.where(by == 0.0, numpy.nan, number / by)
 
 
-class _Steps(Struct, frozen=True, eq=False, kw_only=True):
+class _Steps:
     """How long each sample stands for, and which of the interleaved recordings it belongs to."""
 
-    at: Integers
-    rate: Floats
-    interleaved: int  # How many interleaved recordings there are
-    step_s: Floats  # The seconds since the sample before it
-    spaced_s: Floats  # The seconds since the one before it in its recording
-    window_s: Floats  # The seconds that its rate covers
-    is_gap: Booleans
-    seen_s: Floats  # Those of `spaced_s` that the rate covers; the others come before them
-    unseen_s: Floats  # The others
-    rate_before: Floats  # The rate of the sample before it; NaN if there is none
-    rate_high: Floats  # The most that the rate was in `unseen_s`
+    def __init__(self, demand: DemandSeries, pace_s: float) -> None:
+        at, rate = demand.at, demand.rate
+        self.at = at
+        self.rate = rate
+        # How many interleaved recordings there are.
+        self.interleaved = next((number for number in _INTERLEAVED if pace_s * number <= _WIDEST), 1)
+        # The seconds that its rate covers, those since the sample before it, and since the one before it in its
+        # recording. After a gap a sample stands for as long as others do, but not for more than it covers.
+        self.window_s = numpy.where(numpy.isnan(demand.window_s), QUOTA_WINDOW_S, demand.window_s)
+        since, spaced = ((at - _before(at, places)) / 1e6 for places in (1, self.interleaved))
+        self.step_s = numpy.where(since <= LONGEST_STEP_S, since, numpy.fmin(self.window_s, pace_s))
+        self.spaced_s = numpy.where(numpy.isnan(spaced), self.window_s, spaced)
+        self.is_gap = self.spaced_s > LONGEST_STEP_S
+        # What of that the rate covers, and what comes before it.
+        self.seen_s = numpy.minimum(self.window_s, self.spaced_s)
+        self.unseen_s = self.spaced_s - self.seen_s
+        # The rate of the sample before it, NaN if there is none, and the most that the rate was in `unseen_s`.
+        self.rate_before = _before(rate, 1)
+        self.rate_high = numpy.fmax(rate, self.rate_before)
+        if demand.rate_high is not None:
+            self.rate_high = demand.rate_high
+            for place in range(1, self.interleaved):
+                self.rate_high = numpy.fmax(self.rate_high, _before(demand.rate_high, place))
 
     def unseen_rate(self, variant: str) -> Floats:
         """Return the rate in the part of a step that was not recorded."""
@@ -260,36 +268,6 @@ class _Steps(Struct, frozen=True, eq=False, kw_only=True):
         return values.ravel()[: len(self.at)]
 
 
-def _steps(demand: DemandSeries, pace_s: float) -> _Steps:
-    at = demand.at
-    interleaved = next((number for number in _INTERLEAVED if pace_s * number <= _WIDEST), 1)
-    window = numpy.where(numpy.isnan(demand.window_s), QUOTA_WINDOW_S, demand.window_s)
-    since = (at - _before(at, 1)) / 1e6
-    spaced = since if interleaved == 1 else (at - _before(at, interleaved)) / 1e6
-    spaced = numpy.where(numpy.isnan(spaced), window, spaced)
-    seen = numpy.minimum(window, spaced)
-    rate_before = _before(demand.rate, 1)
-    rate_high = numpy.fmax(demand.rate, rate_before)
-    if demand.rate_high is not None:
-        rate_high = demand.rate_high
-        for place in range(1, interleaved):
-            rate_high = numpy.fmax(rate_high, _before(demand.rate_high, place))
-    return _Steps(
-        at=at,
-        rate=demand.rate,
-        interleaved=interleaved,
-        # After a gap a sample stands for as long as others do, but not for more than it covers.
-        step_s=numpy.where(since <= LONGEST_STEP_S, since, numpy.fmin(window, pace_s)),
-        spaced_s=spaced,
-        window_s=window,
-        is_gap=spaced > LONGEST_STEP_S,
-        seen_s=seen,
-        unseen_s=spaced - seen,
-        rate_before=rate_before,
-        rate_high=rate_high,
-    )
-
-
 def _before(values: Floats | Integers, places: int) -> Floats:
     """Return the value so many places before each; NaN if there is none."""
     found = numpy.full(len(values), numpy.nan)
@@ -297,12 +275,8 @@ def _before(values: Floats | Integers, places: int) -> Floats:
     return found
 
 
-class _Backlog(Struct, frozen=True, eq=False):
-    """The backlog at the beginning of each step, before its recorded part, and at its end."""
-
-    start: Floats
-    middle: Floats
-    end: Floats
+_Backlog: TypeAlias = tuple[Floats, Floats, Floats]
+"""The backlog at the beginning of each step, before its recorded part, and at its end."""
 
 
 def _backlog(steps: _Steps, variant: str, limit: float, enforcement: Enforcement) -> _Backlog:
@@ -311,7 +285,7 @@ def _backlog(steps: _Steps, variant: str, limit: float, enforcement: Enforcement
     # Where delays are capped, requests that wait need not be held back.
     if variant == "_low" and enforcement.longest_delay_s is not None:
         none = numpy.zeros(len(seen))
-        return _Backlog(none, none, numpy.maximum(0.0, seen))
+        return none, none, numpy.maximum(0.0, seen)
     unseen = (steps.unseen_rate(variant) - limit) * steps.unseen_s
     sums = numpy.add.accumulate(steps.apart(unseen + seen))
     # A backlog can be gone within a step, before its recorded part begins.
@@ -320,13 +294,13 @@ def _backlog(steps: _Steps, variant: str, limit: float, enforcement: Enforcement
     start[1:] = sums[:-1] - numpy.minimum(0.0, lowest[:-1])
     begin = steps.together(start)
     middle = numpy.maximum(0.0, begin + unseen)
-    return _Backlog(begin, middle, numpy.maximum(0.0, middle + seen))
+    return begin, middle, numpy.maximum(0.0, middle + seen)
 
 
 def _wait(steps: _Steps, variant: str, backlog: _Backlog, limit: float, enforcement: Enforcement) -> Wait:
-    burst, is_high = enforcement.burst_s * limit, variant == "_high"
+    (start, middle, end), burst, is_high = backlog, enforcement.burst_s * limit, variant == "_high"
     if steps.interleaved > 1:
-        waited = numpy.where(backlog.end > burst, steps.step_s, 0.0)
+        waited = numpy.where(end > burst, steps.step_s, 0.0)
     else:
         # Of a sample after a gap, the window can be longer than what it stands for.
         waited = numpy.fmin(steps.step_s, _coarse_wait(steps, steps.unseen_rate(variant), backlog, limit, burst))
@@ -334,14 +308,17 @@ def _wait(steps: _Steps, variant: str, backlog: _Backlog, limit: float, enforcem
         # If clients do not retry: a window is full again and again, and in between as many are admitted as leave it.
         share = 1.0 - divided(numpy.minimum(limit, steps.rate), steps.rate)
         waited = numpy.nan_to_num(share) * numpy.fmin(steps.step_s, steps.seen_s)
-    reached = numpy.maximum(backlog.end, backlog.middle) if is_high else backlog.end
+    reached = numpy.maximum(end, middle) if is_high else end
     cap = numpy.inf if enforcement.longest_delay_s is None else enforcement.longest_delay_s
     delay = numpy.fmax(0.0, numpy.fmin(cap, divided(reached - burst, limit)))
     if variant == "_low" and enforcement.burst_s:
         # What overdraws the bucket is admitted as a whole; only what is asked for while it is overdrawn has to wait.
-        waited = numpy.where(_is_asked_since(backlog.start > burst, steps.rate > 0), waited, 0.0)
+        is_over, places = start > burst, numpy.arange(len(start))
+        last_asked = numpy.maximum.accumulate(numpy.where(is_over & (steps.rate > 0), places, -1))
+        last_calm = numpy.maximum.accumulate(numpy.where(is_over, -1, places))
+        waited = numpy.where(last_asked > last_calm, waited, 0.0)
     if is_high and enforcement.burst_s:
-        at_once = divided(backlog.middle + steps.rate * steps.window_s - burst, limit)
+        at_once = divided(middle + steps.rate * steps.window_s - burst, limit)
         is_used = steps.rate > 0
         waited = numpy.where(is_used, numpy.fmax(waited, numpy.fmin(steps.step_s, at_once)), waited)
         delay = numpy.where(is_used, numpy.fmax(delay, at_once), delay)
@@ -356,20 +333,13 @@ def _is_beside(found: Booleans) -> Booleans:
     return beside
 
 
-def _is_asked_since(is_over: Booleans, is_asked: Booleans) -> Booleans:
-    """Return whether something was asked for while the bucket was overdrawn, since it is."""
-    places = numpy.arange(len(is_over))
-    last_asked = numpy.maximum.accumulate(numpy.where(is_over & is_asked, places, -1))
-    return last_asked > numpy.maximum.accumulate(numpy.where(is_over, -1, places))
-
-
 def _coarse_wait(steps: _Steps, unseen_rate: Floats, backlog: _Backlog, limit: float, burst: float) -> Floats:
     """Return how long requests wait in both parts of each step."""
     has_unseen = steps.unseen_s > 0
     passed = _passed(steps.rate_before, unseen_rate, limit)
-    unseen = _part_wait(backlog.start, unseen_rate, steps.unseen_s, passed, limit, burst)
+    unseen = _part_wait(backlog[0], unseen_rate, steps.unseen_s, passed, limit, burst)
     passed = _passed(numpy.where(has_unseen, unseen_rate, steps.rate_before), steps.rate, limit)
-    seen = _part_wait(backlog.middle, steps.rate, steps.seen_s, passed, limit, burst)
+    seen = _part_wait(backlog[1], steps.rate, steps.seen_s, passed, limit, burst)
     # What happened in a gap is unknown.
     return seen + numpy.where(has_unseen & ~steps.is_gap, unseen, 0.0)
 

@@ -154,7 +154,7 @@ def test_the_command_writes_what_is_proposed_and_a_plan_shows_just_that(
     for text in (
         "  lab      producer_byte_rate  keep    4 MiB/s   those that it limits get values of their own\n",
         "  user=alice      lab      request_percentage  none    200%      no usage of request_percentage is recorded\n",
-        "  user=bob        lab      producer_byte_rate  none    10 MiB/s  0.7 of 3 days recorded\n",
+        "  user=bob        lab      producer_byte_rate  none    10 MiB/s  18h of 3d recorded\n",
         "File changed: quotas.d/a.yaml\nFile changed: quotas.d/recommended.yaml\n",
         "\nRecommended: 1 to add, 0 to change, 1 to remove; 2 kept, 2 undecided.\n",
     ):
@@ -202,7 +202,7 @@ def test_what_may_be_used_of_a_broker_that_is_not_recorded_is_not_removed(
     read = QuotaSource.read
     monkeypatch.setattr(QuotaSource, "read", lambda *given: read(*given).withColumn("brokers", lit(2)))
     done = repository(*OPTIONS, "--no-backtest", "--select", "user=gone")
-    assert "not used, but only 1 of 2 brokers is recorded (1)\n" in done.out, done.said
+    assert "not used, but only 1 of 2 brokers recorded (1)\n" in done.out, done.said
 
 
 def test_a_new_entry_has_all_values_of_an_entity_however_few_proposals_are_made(

@@ -9,7 +9,6 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from math import floor
 from typing import Final
 
 from msgspec import Struct, field, structs
@@ -27,7 +26,6 @@ from quotaform.usage.recommend.demand import (
     DAY_S,
     HOUR_S,
     STANDS_OUT,
-    BrokerRecorded,
     BucketDemand,
     Recorded,
     day_text,
@@ -260,8 +258,9 @@ class _KeySizer(Struct, kw_only=True):
         """Return how much there is of the days that are needed, from a first sample on; `None` if it is enough."""
         hours = self.recorded.last.timestamp() // HOUR_S - first.timestamp() // HOUR_S + 1
         needed = days * DAY_S
-        is_enough = hours * HOUR_S >= needed and found >= MIN_SHARE * needed
-        return None if is_enough else share_text(found, needed)
+        if hours * HOUR_S >= needed and found >= MIN_SHARE * needed:
+            return None
+        return " of ".join(duration_text(timedelta(seconds=each)) for each in (min(found, needed), needed))
 
     def value(self, case: _Case, headroom: float) -> float:
         """Return the value of a case that has a basis, at some headroom; it never decreases with more headroom."""
@@ -363,47 +362,35 @@ class _KeySizer(Struct, kw_only=True):
         A client may use one broker and not the others, so the time must be recorded on each of them, and the broker
         with the least of it counts.
         """
-        parts: dict[str | None, BrokerRecorded | None] = {**self.recorded.brokers}
-        if self.is_per_broker:
-            parts = {name: parts.get(name) for name in sorted(self.brokers)}
+        settings, last, parts = self.settings, self.recorded.last, self.recorded.brokers
+        brokers: list[str | None] = [*sorted(self.brokers)] if self.is_per_broker else [*parts]
         recent = {
-            name: 0.0 if part is None else self.recorded_seconds(part.recent_hours, part.begin)
-            for name, part in parts.items()
+            name: self.recorded_seconds(parts[name].recent_hours, parts[name].begin) if name in parts else 0.0
+            for name in brokers
         }
+        missing = []
+        if self.now - last > timedelta(days=MOST_AGE_DAYS):
+            missing.append(f"the recording ends on {_day(last)}; record again")
+        if not brokers:
+            missing.append(f"only clients measured it, and {self.key.name} is limited per broker")
+        if self.is_per_broker and len(brokers) < (self.broker_count or 0):
+            # Recordings name brokers as their source does, so they are compared with those of the cluster by number.
+            missing.append(f"only {len(brokers)} of {self.broker_count} brokers recorded ({self.broker_names})")
+        for broker in sorted(brokers, key=recent.__getitem__):
+            first = parts[broker].first if broker in parts else last
+            share = self.missing_share(first, recent[broker], settings.unused_after_days)
+            if share is not None:
+                missing.append(f"only {share} recorded{'' if broker is None else f' on broker {inert(broker)}'}")
         days = min(recent.values(), default=0.0) / DAY_S
-        if (missing := self.missing_to_remove(parts, recent)) is not None:
-            return self.row(case, Advice.NONE, f"not used, but {missing}", days=days)
-        unused_after, last = timedelta(days=self.settings.unused_after_days), self.recorded.last
+        if missing:
+            return self.row(case, Advice.NONE, f"not used, but {missing[0]}", days=days)
+        unused_after = timedelta(days=settings.unused_after_days)
         spell = _day if unused_after.total_seconds() >= _MOST_TIME_S else spell_second
         idle = f"not used from {spell(last - unused_after)} to {spell(last)}"
         if case.is_default:
             return self.row(case, Advice.KEEP, f"{idle}; a default also limits new clients")
-        note = f"recorded on broker{'s' if len(self.brokers) > 1 else ''} {self.broker_names}"
+        note = f"recorded on broker{'s' if len(brokers) > 1 else ''} {self.broker_names}"
         return self.row(case, Advice.DELETE, idle, days=days, note=note if self.is_per_broker else None)
-
-    def missing_to_remove(
-        self, parts: Mapping[str | None, BrokerRecorded | None], recent: Mapping[str | None, float]
-    ) -> str | None:
-        """Return what is missing to say that a value is unused; `None` if it is enough.
-
-        Recordings name brokers as their source does, so they are compared with those of the cluster by number.
-        """
-        if self.now - self.recorded.last > timedelta(days=MOST_AGE_DAYS):
-            return f"the recording ends on {_day(self.recorded.last)}; record again"
-        if not parts:
-            return f"only clients measured it, and {self.key.name} is limited per broker"
-        if self.is_per_broker and self.broker_count is not None and len(parts) < self.broker_count:
-            are = "is" if len(parts) == 1 else "are"
-            return f"only {len(parts)} of {self.broker_count} brokers {are} recorded ({self.broker_names})"
-        for broker in sorted(parts, key=recent.__getitem__):
-            part, where = parts[broker], "" if broker is None else f" on broker {inert(broker)}"
-            if part is None:
-                why = "" if self.key.metrics else ", as no metric of it is known"
-                return f"{self.key.name} is not recorded{where}{why}"
-            share = self.missing_share(part.first, recent[broker], self.settings.unused_after_days)
-            if share is not None:
-                return f"only {share} recorded{where}"
-        return None
 
     @property
     def broker_names(self) -> str:
@@ -486,15 +473,3 @@ def time_text(seconds: float) -> str:
     ('31 days', '5h', '12m 4s', '37s')
     """
     return f"{seconds / DAY_S:.0f} days" if seconds >= _MOST_TIME_S else duration_text(timedelta(seconds=seconds))
-
-
-def share_text(found: float, needed: float) -> str:
-    """Return how much of a time there is; never more than there is.
-
-    >>> share_text(3.28 * DAY_S, 14 * DAY_S), share_text(37, 14 * DAY_S), share_text(700, 1800)
-    ('3.2 of 14 days', '37s of 14 days', '11m 40s of 30m')
-    """
-    if needed < _MOST_TIME_S:
-        return f"{time_text(min(found, needed))} of {time_text(needed)}"
-    days = floor(found / DAY_S * 10) / 10
-    return f"{days:.1f} of {needed / DAY_S:g} days" if days else f"{time_text(found)} of {needed / DAY_S:g} days"

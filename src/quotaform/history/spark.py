@@ -184,28 +184,22 @@ def of_clusters(table: HistoryTable, patterns: Sequence[str]) -> DataFrame:
     return rows.where(f.col("cluster").isin(names))
 
 
-def rows_of_entities(rows: DataFrame, entities: Sequence[Entity]) -> DataFrame:
-    """Return the rows of entities, by cluster, entity, key and time; of all if none is given."""
+def entity_history(table: HistoryTable, rows: DataFrame, entities: Sequence[Entity]) -> tuple[EntityHistory, DataFrame]:
+    """Return what entities had and when, of all if none is given, and all of it as `HISTORY`."""
     held = rows.where(f.col("entity_key").isNotNull())
     if entities:
         held = held.where(f.col("entity_key").isin([entity.address for entity in entities]))
-    return held.orderBy("cluster", "entity_key", "key", "valid_from")
-
-
-def entity_history(table: HistoryTable, rows: DataFrame, entities: Sequence[Entity]) -> EntityHistory:
-    """Return what entities had and when."""
-    found = rows_of_entities(rows, entities)
-    shown = _records(found, HistoryRow)
+    in_order = held.orderBy("cluster", "entity_key", "key", "valid_from")
+    shown = _records(in_order, HistoryRow)
     span = known_snapshots(rows).agg(f.min("read_at").alias("since"), f.max("read_at").alias("until"))
-    ((since, until),) = [tuple(row.values()) for row in span.toArrow().to_pylist()]
-    return EntityHistory(
+    found = EntityHistory(
         table=table.name,
         entities=tuple(entity.address for entity in entities),
         rows=tuple(shown),
-        total=len(shown) if len(shown) < MOST_ROWS else found.count(),
-        since=since,
-        until=until,
+        total=len(shown) if len(shown) < MOST_ROWS else held.count(),
+        **span.toArrow().to_pylist()[0],
     )
+    return found, in_order
 
 
 def difference(

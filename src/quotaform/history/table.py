@@ -36,15 +36,7 @@ def require_history(location: str, *, is_read: bool) -> None:
 
     Raises `HistoryError` or `UsageError`.
     """
-    if location.startswith((DELTA, TABLE)):
-        return
-    if "://" in location:
-        raise ArgumentError(
-            "{history} {}: a history in Parquet is a directory on a file system; write {} for one in Delta Lake",
-            quote(location),
-            f"{DELTA}{location}",
-        )
-    if appends_of(location)[1] == 0 and is_read:
+    if not location.startswith((DELTA, TABLE)) and appends_of(location)[1] == 0 and is_read:
         remedy = f"make it with quotaform history append, or correct {option_of('history')}"
         raise HistoryError(location, "there is none", remedy)
 
@@ -56,7 +48,6 @@ def open_history(spark: SparkSession, location: str) -> HistoryTable:
     """
     if location.startswith((DELTA, TABLE)):
         return DeltaHistory(spark, location)
-    require_history(location, is_read=False)
     return ParquetHistory(spark, location)
 
 
@@ -148,8 +139,14 @@ class ParquetHistory:
 def appends_of(path: str) -> tuple[list[Path], int]:
     """Return the folders of a history in Parquet, and the number of the last append; 0 if there is none.
 
-    Raises `HistoryError` if it is no history, or not all of it is there.
+    Raises `HistoryError` if it is no history, or not all of it is there, and `UsageError` if it is a URL.
     """
+    if "://" in path:
+        raise ArgumentError(
+            "{history} {}: a history in Parquet is a directory on a file system; write {} for one in Delta Lake",
+            quote(path),
+            f"{DELTA}{path}",
+        )
     try:
         paths = [each for each in Path(path).absolute().iterdir() if not each.name.startswith(("_", "."))]
     except FileNotFoundError:

@@ -127,7 +127,7 @@ def show(
         raise UsageError("--usage is drawn on the HTML page only; give --out html=PATH, too")
     session = engine.installed()
     from quotaform.fleet.table import require_table
-    from quotaform.history.spark import entity_history, of_clusters, rows_of_entities
+    from quotaform.history.spark import entity_history, of_clusters
     from quotaform.history.table import open_history, require_history
     from quotaform.usage.table.table import read_usage
 
@@ -137,14 +137,14 @@ def show(
     with spark_job(output.console, "Reading the history", session) as (spark, _):
         table = open_history(spark, history)
         rows = of_clusters(table, cluster or ())
-        found = entity_history(table, rows, chosen)
+        found, in_order = entity_history(table, rows, chosen)
         shown: dict[str, Any] = {}
         if usage is not None:
             from quotaform.history.history import drawn_limits
             from quotaform.usage.curve import entity_curves
 
             shown = {"usage": usage, "curves": entity_curves(read_usage(spark, usage), drawn_limits(found))}
-        files.write(found, rows_of_entities(rows, chosen), **shown)
+        files.write(found, in_order, **shown)
     files.present(found, **shown)
     return ExitCode.DONE
 

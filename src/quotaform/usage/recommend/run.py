@@ -249,10 +249,6 @@ BUCKET_USE: Final = struct("cluster string", "first last timestamp", "use binary
 def bucket_use(recording: DataFrame, percentile: float, outlier_days: int = 0) -> DataFrame:
     """Return `BUCKET_USE`.
 
-    A series counts once per time, however often it is there, and the series of a bucket are added up per time. Of
-    several brokers that report a series whose limit is one of the cluster, the highest rate counts. Rates that are no
-    numbers from 0 on are left out.
-
     `recording`: `PACKED` under the quotas, persisted. `percentile`: of the rates of a day, above 0 and up to 100.
     `outlier_days`: how many of the highest days of each weekday are left out.
     """

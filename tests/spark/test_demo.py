@@ -75,7 +75,7 @@ def test_the_demo_of_usage_is_throttled_as_it_predicts(capfd: pytest.CaptureFixt
             "$ quotaform usage record --interval 1s --for 28s --usage before",
             "broker 1 (http://127.0.0.1:",
             "$ quotaform usage headroom --usage before",
-            "No bucket is close to its limit",
+            "Buckets, the closest to their limits first:",
             "Unused values, which limited no recorded client (1):",
             "$ quotaform usage recommend --usage before --select client-id=checkout",
             "client-id=checkout  demo     producer_byte_rate  update  10 MB/s  ",

@@ -9,7 +9,6 @@ from typing import Annotated, Final, TypeAlias
 from msgspec import field
 
 from quotaform.model.entity import spell_name
-from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.records.document import USAGE_HEADROOM
 from quotaform.model.records.field import Address, QuotaKeyName
 from quotaform.model.records.record import Count, Moment, Record, about
@@ -163,11 +162,6 @@ def headroom_report(found: Headroom) -> Report:
     total, counts = found.summary.limited, found.summary
     span = f"{minute_text(found.first)} to {minute_text(found.last)} UTC, {counted(found.samples, 'sample')}"
     scale = min(max([1.1, *((each.maximum or 0.0) / each.limit for each in found.buckets if each.limit)]), _HIGHEST)
-    about = [f"Usage {inert(found.usage)}: {span}"]
-    nearest = next((each for each in found.buckets if each.used_ratio is not None), None)
-    if nearest is not None and not any(each.status in _COLOURS for each in found.buckets):
-        used = percent(nearest.used_ratio or 0.0)
-        about.append(f"No bucket is close to its limit; the closest uses {used}: {_place_text(nearest)}.")
     sections = []
     if found.buckets:
         rows = tuple(_row(each, scale) for each in found.buckets)
@@ -187,7 +181,7 @@ def headroom_report(found: Headroom) -> Report:
     statuses = ", ".join(f"{getattr(counts, status.value):,} {status.value}" for status in HeadroomStatus)
     return Report(
         title="Headroom of client quotas",
-        about=tuple(about),
+        about=(f"Usage {inert(found.usage)}: {span}",),
         sections=tuple(sections),
         nothing="Nothing that was recorded has a limit.",
         notes=tuple(_notes(found)),
@@ -246,13 +240,9 @@ def _notes(found: Headroom) -> Iterator[str]:
         names = listed(named, _MOST_NAMES)
         yield f"{number} of {names}: recorded, but the quotas of the cluster are not known."
     if found.summary.coarse:
-        number = counted(found.summary.coarse, "bucket")
-        used = "it used" if found.summary.coarse == 1 else "they used"
-        yield f"{number} of which the recording is too coarse: what {used} is at most what is shown."
+        yield f"{counted(found.summary.coarse, 'bucket')} recorded too coarsely: at most what is shown was used."
     for key in dict.fromkeys(each.key for each in found.unrecorded):
         rows = [each for each in found.unrecorded if each.key == key]
         number = counted(sum(each.values for each in rows), "value")
         names = listed([spell_name(each.cluster) for each in rows], _MOST_NAMES)
-        known = QUOTA_KEYS.get(key)
-        why = "" if known is None or known.metrics else "; no metric of it is known"
-        yield f"{number} of {inert(key)} on {names}: nothing was recorded of this quota key{why}."
+        yield f"{number} of {inert(key)} on {names}: nothing was recorded of this quota key."

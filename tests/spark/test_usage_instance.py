@@ -149,8 +149,7 @@ def test_a_backtest_replays_the_sum_of_all_clients(spark: SparkSession) -> None:
 
 def test_what_a_quota_is_sized_by_and_a_curve_are_the_sum(spark: SparkSession) -> None:
     from quotaform.resolve.spark import unpacked
-    from quotaform.usage.bucket.spark import packed_usage, quota_buckets
-    from quotaform.usage.curve import entity_curves
+    from quotaform.usage.bucket.spark import entity_curves, packed_usage, quota_buckets
     from quotaform.usage.recommend.demand import read_demands
     from quotaform.usage.recommend.run import bucket_use
 

@@ -19,10 +19,8 @@ from quotaform.model.entity import Entity
 from quotaform.model.errors import InvalidFilesError
 from quotaform.model.quotas import Quotas
 from quotaform.report.report import Curve, curve_of
-from quotaform.usage import curve
 from quotaform.usage.bucket.bucket import RecordedSeries, SeriesBuckets
-from quotaform.usage.bucket.spark import packed_usage, quota_buckets
-from quotaform.usage.curve import entity_curves
+from quotaform.usage.bucket.spark import entity_curves, packed_usage, quota_buckets
 from quotaform.usage.record.run import UsageDirectory
 from quotaform.usage.sample import UsageRow
 from quotaform.usage.table.append import with_date
@@ -240,7 +238,7 @@ def oracle(rows: list[Sample], user: str, client: str | None, slot_s: int) -> li
 def test_a_curve_has_the_highest_rate_of_each_slot(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr(curve, "MOST_POINTS", most)
+    monkeypatch.setattr("quotaform.usage.bucket.spark.MOST_POINTS", most)
     rows = usage_rows(40)
     wanted = [("lab", entity, PRODUCER) for entity in (ALICE, APP, BOB, NOBODY, Entity(user=None))]
     found = entity_curves(usage_table(spark, rows, START), wanted)

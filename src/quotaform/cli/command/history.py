@@ -141,7 +141,7 @@ def show(
         shown: dict[str, Any] = {}
         if usage is not None:
             from quotaform.history.history import drawn_limits
-            from quotaform.usage.curve import entity_curves
+            from quotaform.usage.bucket.spark import entity_curves
 
             shown = {"usage": usage, "curves": entity_curves(read_usage(spark, usage), drawn_limits(found))}
         files.write(found, in_order, **shown)

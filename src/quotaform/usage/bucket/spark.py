@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import lru_cache, partial
 from itertools import chain
 from math import ceil
@@ -22,6 +23,9 @@ import numpy
 import pyarrow
 from pyspark.sql import functions as f
 
+from quotaform.fleet.job import kept_rows
+from quotaform.model.entity import Entity
+from quotaform.report.report import MOST_POINTS, Curve, curve_of
 from quotaform.resolve.spark import MOST_CLUSTERS, HeldQuotas, packed, unpacked
 from quotaform.resolve.spark_quotas import arrow_schema, struct
 from quotaform.usage.bucket.bucket import (
@@ -244,3 +248,53 @@ def _bucket(place: tuple[Any, ...], rows: Sequence[Mapping[str, Any]]) -> Record
         series=[by_member[name] for name in members],
         rows=bucket_rows(columns),
     )
+
+
+CurveKey: TypeAlias = tuple[str, Entity, str]
+"""Whose usage a curve is: cluster, entity and quota key."""
+
+_RATES: Final = struct("bucket string", "at long", "rate double")
+"""What entities used of each broker; `at` is in microseconds since 1970."""
+
+
+def entity_curves(usage: DataFrame, wanted: Sequence[CurveKey]) -> dict[CurveKey, Curve]:
+    """Return what entities used over time, the highest of all brokers; one is left out if nothing is known of it.
+
+    A broker records the bucket of an entity under the names of the entity. A recording that is finer, as that of a
+    client is, is added up, see `quotaform.usage.bucket.bucket`; of an entity with both, that of the brokers
+    counts. A default entity is that of many buckets, and has no curve.
+
+    `wanted`: the entities and keys; some dozens.
+    """
+    named = [(cluster, entity, key) for cluster, entity, key in wanted if None not in entity.names.values()]
+    if not named:
+        return {}
+    with kept_rows(packed_usage(usage, partial(_meant, named))) as recording:
+        (span,) = recording.agg(f.min("first").alias("first"), f.max("last").alias("last")).toArrow().to_pylist()
+        seconds = 0 if span["first"] is None else span["last"] // 1_000_000 - span["first"] // 1_000_000
+        step_s = max(1, ceil((seconds + 1) / MOST_POINTS))
+        # The highest rate of each slot, at the time of the last one in it.
+        slot = f.floor(f.unix_seconds(f.timestamp_micros("at")) / step_s)
+        rates = per_bucket(recording, _summed, _RATES).where("rate IS NOT NULL").groupBy("bucket", slot)
+        highest = rates.agg(f.timestamp_micros(f.max("at")).alias("at"), f.max("rate").alias("rate"))
+        points = highest.orderBy("bucket", "at").toArrow().to_pylist()
+    found: dict[str, list[tuple[datetime, float]]] = defaultdict(list)
+    for point in points:
+        found[point["bucket"]].append((point["at"].astimezone(UTC), point["rate"]))
+    curves = ((of, found[f"{number} exact"] or found[f"{number} finer"]) for number, of in enumerate(named))
+    return {of: curve_of(own, step_s) for of, own in curves if own}
+
+
+def _meant(named: Sequence[CurveKey], series: RecordedSeries) -> Iterator[SeriesBucket]:
+    """Yield what a series is a part of: the numbers of entities, and whether it has exactly their names."""
+    names = series.names
+    for number, (cluster, entity, key) in enumerate(named):
+        if (series.cluster, series.key) == (cluster, key) and entity.names.items() <= names.items():
+            kind = "exact" if entity.names == names else "finer"
+            yield SeriesBucket(f"{number} {kind}", None, None, None, False, repr(names), None, None, "")
+
+
+def _summed(bucket: RecordedBucket) -> dict[str, Any]:
+    """Return the columns of `_RATES` of an entity on a broker."""
+    rows = bucket.rows
+    return {"bucket": [bucket.bucket] * len(rows.at), "at": rows.at, "rate": rows.rate}

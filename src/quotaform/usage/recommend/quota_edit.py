@@ -28,7 +28,7 @@ from quotaform.model.finding import Position, Severity
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Desired, Entry, Quotas, Values, same_value
 from quotaform.model.text import option_of, quote
-from quotaform.model.units import is_decimal, is_writable
+from quotaform.model.units import is_decimal
 from quotaform.repository.repository import Repository, read_claims
 from quotaform.resolve.effect import value_text
 from quotaform.system.files import write_text_atomically
@@ -47,9 +47,10 @@ NEW_FILE: Final = "recommended.yaml"
 def _spelled(key: str, value: float, before: float | None) -> str:
     """Return a value as files have it, in the units of the value before."""
     known = QUOTA_KEYS[key]
-    if not is_writable(known, value):
+    spelled = spell_rounded(known, value, decimal=is_decimal(known, before))
+    if spelled is None:
         raise UneditableError(f"its {key} is {value}, which files cannot hold; alter it first")
-    return spell_rounded(known, value, decimal=is_decimal(known, before))
+    return spelled
 
 
 Changed = tuple[str, Entity]

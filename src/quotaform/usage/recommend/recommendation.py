@@ -7,7 +7,7 @@ from datetime import date
 from decimal import ROUND_CEILING, Decimal
 from enum import StrEnum
 from fractions import Fraction
-from math import ceil, isfinite
+from math import ceil
 from re import DOTALL
 from re import compile as regex
 from typing import Annotated, Final, TypeAlias
@@ -209,11 +209,8 @@ def round_up(key: QuotaKey, value: float, *, decimal: bool = False) -> float:
     >>> round_up(PRODUCER_BYTE_RATE, 12.3 * 2**20) / 2**20, round_up(REQUEST_PERCENTAGE, 141.2)
     (12.5, 150.0)
 
-    `value`: the rate, above 0 and finite. `decimal`: whether bytes are counted in powers of 1000; see
-    `quotaform.model.units.is_decimal`. Raises `ValueError` if the rate is not above 0, or not finite.
+    `value`: the rate, above 0. `decimal`: whether bytes are counted in powers of 1000; see `is_decimal`.
     """
-    if not isfinite(value) or value <= 0:
-        raise ValueError(f"{value} is no rate above 0")
     if value >= key.maximum:
         return key.maximum
     if key.unit != "B/s":
@@ -231,21 +228,17 @@ def round_up(key: QuotaKey, value: float, *, decimal: bool = False) -> float:
     return min(float(larger if rounded > 1000 * size and number <= larger else rounded), key.maximum)
 
 
-def spell_rounded(key: QuotaKey, value: float, *, decimal: bool = False) -> str:
+def spell_rounded(key: QuotaKey, value: float, *, decimal: bool = False) -> str | None:
     """Return a value as it is written in files: bytes in the unit in which plans print them, if that is exact.
 
     >>> from quotaform.model.quota_key import PRODUCER_BYTE_RATE
     >>> spell_rounded(PRODUCER_BYTE_RATE, 13107200.0), spell_rounded(PRODUCER_BYTE_RATE, 1500001.0)
     ('12.5MiB/s', '1500001B/s')
 
-    `value`: a value that files can hold. `decimal`: as in `round_up`. Raises `ValueError` if files cannot hold the
-    value.
+    It is `None` if files cannot hold the value. `decimal`: as in `round_up`.
     """
-    spelled = spell_value(key, value)
-    if spelled is None:
-        raise ValueError(f"{value} cannot be written as {key.name}")
-    shown = render_value(key, value, decimal=decimal).replace(" ", "")
-    return shown if key.unit == "B/s" and "[" not in shown else spelled
+    spelled, shown = spell_value(key, value), render_value(key, value, decimal=decimal).replace(" ", "")
+    return spelled if spelled is None or key.unit != "B/s" or "[" in shown else shown
 
 
 _NAMES: Final = tuple(Column(name, ColumnKind.NAME) for name in ("entity", "cluster", "key"))

@@ -151,10 +151,6 @@ def attributed(rows: DataFrame, claims: Sequence[tuple[Any, ...]], new: Sequence
     return rows
 
 
-_MOST_ATTEMPTS: Final = 3
-"""How often an append begins again because another one was faster."""
-
-
 def append(
     open_table: Callable[[], HistoryTable], quotas: DataFrame, receipts: Receipts | None = None
 ) -> tuple[AppendDocument, list[tuple[str | None, UnreadError]]]:
@@ -180,7 +176,7 @@ def append(
         if row["failure"] is None:
             place = row["cluster"], row["read_at"]
             chosen.setdefault(place, (row["cluster"], row["cluster_id"], row["read_at"], row["file"]))
-    for _ in range(_MOST_ATTEMPTS):
+    for _ in range(3):
         readings = table.readings()
         new = new_snapshots(snapshots_of(readings), (row[:3] for row in chosen.values()))
         taken = make_table(

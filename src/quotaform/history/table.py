@@ -170,7 +170,6 @@ def appends_of(path: str) -> tuple[list[Path], int]:
 
 
 _FORMAT: Final = "delta"
-_APPLICATION: Final = "quotaform.history"
 
 
 class DeltaHistory:
@@ -208,7 +207,7 @@ class DeltaHistory:
     def add(self, rows: DataFrame) -> bool:
         """Add `READINGS`: all, or none. Returns false if another append was faster, and nothing was added."""
         token = token_hex(16)
-        options = {"txnAppId": _APPLICATION, "txnVersion": str(self._version + 1), "userMetadata": token}
+        options = {"txnAppId": "quotaform.history", "txnVersion": str(self._version + 1), "userMetadata": token}
         writer = rows.write.format(_FORMAT).options(**options).mode("error" if self._version < 0 else "append")
         try:
             if self._is_path:

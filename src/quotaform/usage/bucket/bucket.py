@@ -32,9 +32,6 @@ from quotaform.resolve.request import UNMENTIONED, Request, RequestName, effecti
 from quotaform.usage.headroom.headroom import AT_LIMIT_RATIO
 from quotaform.usage.sample import LONGEST_STEP_S
 
-_LevelValues = dict[tuple[Level, bool], float]
-"""The least value of entries by their level and whether they are new."""
-
 
 class RecordedSeries(NamedTuple):
     """A recorded series: the columns `SERIES`. `None` is a name that its bucket does not have, or that is not known."""
@@ -81,8 +78,9 @@ class SeriesBuckets:
     def __init__(self, quotas: Quotas, before: Quotas | None = None) -> None:
         self._index: Final = QuotaIndex(quotas)
         self._before: Final = None if before is None else QuotaIndex(before)
-        # The parts that entries take from a series, by key and what they require of it.
-        self._parts: Final[dict[tuple[str, str, RequestName | None], _LevelValues]] = defaultdict(dict)
+        # The parts that entries take from a series, by key and what they require of it: the least value of entries by
+        # their level and whether they are new.
+        self._parts: dict[tuple[str, str, RequestName | None], dict[tuple[Level, bool], float]] = defaultdict(dict)
         if before is not None:
             for entity, values in quotas.items():
                 self._add_parts(entity, values, before.get(entity, {}))
@@ -208,8 +206,6 @@ MEMBER: Final = (1 << MEMBER_BITS) - 1
 """The part of `series_id` that is the number of the member."""
 _LONGEST_STEP: Final = round(LONGEST_STEP_S * 1e6)
 _NEVER: Final = numpy.iinfo(numpy.int64).min
-_LONGEST_WINDOW_S: Final = 1e9
-"""Longer windows count as so long, as microseconds have 64 bits."""
 
 
 class BucketRows(Struct, frozen=True, kw_only=True, eq=False):
@@ -249,7 +245,7 @@ def bucket_rows(columns: Mapping[str, NDArray[Any]]) -> BucketRows:
         series, at = series[starts], at[starts]
         every = {name: numpy.fmax.reduceat(column, starts) for name, column in every.items()}
     limit = every.get(RECORDED_LIMIT, numpy.full(len(at), numpy.nan))
-    window_s = numpy.minimum(every["window_s"], _LONGEST_WINDOW_S)
+    window_s = numpy.minimum(every["window_s"], 1e9)  # As microseconds have 64 bits.
     samples = series, at, every["rate"], window_s, every["throttle_ms"]
     is_of_clients = bool((series >> MEMBER_BITS).any() and (series != series[0]).any())
     return BucketRows(**(_of_clients(*samples, limit) if is_of_clients else _of_broker(*samples, limit)))

@@ -23,9 +23,6 @@ CLOSE_RATIO: Final = 0.8
 AT_LIMIT_RATIO: Final = 0.95
 """From this part of the limit on a rate is as high as the limit lets it be: the window of a rate is not exact."""
 
-NOISY_SHARE: Final = 0.5
-"""A member is noisy who has more than this part of what a shared bucket uses."""
-
 
 class HeadroomStatus(StrEnum):
     """How a bucket stands to its limit; the most severe first."""
@@ -152,8 +149,6 @@ _UNUSED: Final[Columns] = (
     "recorded for",
 )
 _COLOURS: Final = {HeadroomStatus.THROTTLED: "red", HeadroomStatus.CLOSE: "yellow"}
-_HIGHEST: Final = 2.5
-"""The share of a limit at the right edge of a bar, at most."""
 _MOST_NAMES: Final = 5
 
 
@@ -161,7 +156,8 @@ def headroom_report(found: Headroom) -> Report:
     """Return how close clients are to their quotas; the last line says how many are."""
     total, counts = found.summary.limited, found.summary
     span = f"{minute_text(found.first)} to {minute_text(found.last)} UTC, {counted(found.samples, 'sample')}"
-    scale = min(max([1.1, *((each.maximum or 0.0) / each.limit for each in found.buckets if each.limit)]), _HIGHEST)
+    # The share of a limit at the right edge of a bar.
+    scale = min(max([1.1, *((each.maximum or 0.0) / each.limit for each in found.buckets if each.limit)]), 2.5)
     sections = []
     if found.buckets:
         rows = tuple(_row(each, scale) for each in found.buckets)

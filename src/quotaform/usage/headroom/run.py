@@ -28,7 +28,6 @@ from quotaform.usage.bucket.bucket import BucketRows, RecordedBucket, finite_lim
 from quotaform.usage.bucket.spark import packed_usage, per_bucket, quota_buckets
 from quotaform.usage.headroom.headroom import (
     CLOSE_RATIO,
-    NOISY_SHARE,
     BucketUse,
     Headroom,
     HeadroomStatus,
@@ -85,7 +84,8 @@ def _use(bucket: RecordedBucket) -> dict[str, Any]:
         "top_member_share": share if found["members"] > 1 else 1.0,
         "is_coarse": bucket.is_sum or any(each.is_coarse for each in series),
         "status": status.value,
-        "is_noisy": is_full and found["members"] > 1 and share is not None and share > NOISY_SHARE,
+        # One of several uses more than half.
+        "is_noisy": is_full and found["members"] > 1 and share is not None and share > 0.5,
         "entities": [[*{each.entity for each in series if each.entity is not None}]],
     }
 

@@ -21,8 +21,6 @@ DAY_S: Final = 24 * HOUR_S
 
 
 WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-WEEKLY_FACTOR: Final = 1.1
-"""A weekday is the busiest of each week if the median of its days is above that of every other one by this factor."""
 STANDS_OUT: Final = 1.5
 """A day stands out if its percentile is above others by this factor."""
 
@@ -80,7 +78,8 @@ def busiest_day(bases: Mapping[date, float], outlier_days: int) -> BusiestDay | 
     medians = {weekday: days[len(days) // 2][0] for weekday, days in weekdays.items()}
     own = weekdays[day.weekday()]
     median = medians.pop(day.weekday())
-    is_busiest = median > WEEKLY_FACTOR * max(medians.values(), default=0.0)
+    # A weekday is the busiest of each week if the median of its days is a tenth above that of every other one.
+    is_busiest = median > 1.1 * max(medians.values(), default=0.0)
     return BusiestDay(
         basis=basis,
         day=day,

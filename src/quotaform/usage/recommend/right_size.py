@@ -32,12 +32,8 @@ from quotaform.usage.recommend.demand import (
 )
 from quotaform.usage.recommend.recommendation import Advice, Recommendation, RecommendSettings, round_up
 
-MIN_SHARE: Final = 0.8
-"""The least share of the hours of a time that must be recorded, so that the time counts as recorded."""
 MIN_CHANGE: Final = 0.1
 """A value that would change by less than this share of it is kept."""
-MOST_AGE_DAYS: Final = 7
-"""No removal is proposed from a recording that ended longer ago: what is unused may be used again since then."""
 _MOST_TIME_S: Final = 2 * DAY_S
 """From here on, times are given in days."""
 
@@ -258,7 +254,8 @@ class _KeySizer(Struct, kw_only=True):
         """Return how much there is of the days that are needed, from a first sample on; `None` if it is enough."""
         hours = self.recorded.last.timestamp() // HOUR_S - first.timestamp() // HOUR_S + 1
         needed = days * DAY_S
-        if hours * HOUR_S >= needed and found >= MIN_SHARE * needed:
+        # A time counts as recorded if four of five of its hours are.
+        if hours * HOUR_S >= needed and found >= 0.8 * needed:
             return None
         return " of ".join(duration_text(timedelta(seconds=each)) for each in (min(found, needed), needed))
 
@@ -369,7 +366,8 @@ class _KeySizer(Struct, kw_only=True):
             for name in brokers
         }
         missing = []
-        if self.now - last > timedelta(days=MOST_AGE_DAYS):
+        if self.now - last > timedelta(days=7):
+            # What is unused may be used again since then.
             missing.append(f"the recording ends on {_day(last)}; record again")
         if not brokers:
             missing.append(f"only clients measured it, and {self.key.name} is limited per broker")

@@ -97,10 +97,6 @@ def plan_proposals(
 
 MOST_PROPOSALS: Final = 100_000
 """How many proposals are brought to the driver, which writes them into files."""
-MOST_OTHERS: Final = 1000
-"""How many of the other values are brought to the driver, to be printed."""
-_MOST_TASKS: Final = 200
-"""In how many tasks clusters are sized."""
 
 
 class RecommendRequest(Struct, frozen=True, kw_only=True):
@@ -184,7 +180,7 @@ def recommended(
             clusters=recordings,
             summary=ProposalSummary(**{action.value: counts.get(action.value, 0) for action in Advice}),
             proposals=_first(in_order.where(is_proposed), MOST_PROPOSALS),
-            others=_first(in_order.where(~is_proposed), MOST_OTHERS),
+            others=_first(in_order.where(~is_proposed), 1000),
             edit=None,
             backtest=None,
         )
@@ -278,7 +274,7 @@ def recommendations(used: DataFrame, quotas: DataFrame, settings: RecommendSetti
     `used`: `BUCKET_USE` under these quotas.
     """
     read = quotas.where(f.col("failure").isNull())
-    tasks = max(1, min(read.select("cluster").distinct().count(), _MOST_TASKS))
+    tasks = max(1, min(read.select("cluster").distinct().count(), 200))
     held = read.where(f.col("key").isNotNull() & f.col("value").isNotNull()).select(
         "cluster", "entity_key", "entity", "key", "value", "brokers"
     )

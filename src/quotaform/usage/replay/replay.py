@@ -64,8 +64,6 @@ _OLDEST_S: Final = 3 * _WINDOW_S
 """For how long a window can count: it is kept while its last mutation is less than two windows old."""
 _LEAST: Final = 0.97
 """To which part a total may shrink that does not: the times of samples are not quite right."""
-_JITTER_S: Final = 1.0
-"""By how much a beginning may be wrong that follows from many samples."""
 _TOLERANCE_S: Final = 3.0
 """By how much the beginnings of a window that follow from two pairs of samples may differ: the time of a sample is not
 quite that at which the broker computed it."""
@@ -92,8 +90,8 @@ def asked_rates(at: Integers, rate: Floats) -> Floats:
     next_place = numpy.minimum.accumulate(places[::-1])[::-1]
     is_near = numpy.append(time, numpy.inf)[next_place] - time <= _OLDEST_S
     ages = numpy.where(is_near, time - numpy.append(begun, numpy.nan)[next_place], numpy.nan)
-    # For how many seconds a window counts: for 30 s more, while it is the only one.
-    ages = numpy.where(ages < _WINDOW_S - _JITTER_S, ages + _WINDOW_S, ages)
+    # For how many seconds a window counts: for 30 s more, while it is the only one. Its beginning is known to a second.
+    ages = numpy.where(ages < _WINDOW_S - 1.0, ages + _WINDOW_S, ages)
     asked = numpy.empty(len(rate))
     # When the oldest window began, or 30 s before that while it is the only one, and how many mutations the windows
     # hold; NaN where that is not known.

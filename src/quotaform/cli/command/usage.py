@@ -460,18 +460,17 @@ def recommend(
     require_table(usage, session)
     with (
         spark_job(console, "Sizing quotas", session) as (spark, progress),
-        recommended(spark, request, console.warn_of_failure, progress=progress) as found,
+        recommended(spark, request, console.warn_of_failure, progress=progress) as (report, rows, failed, edited),
     ):
-        report = found.report
         if settings.selection.is_partial and not report.summary.total:
             raise UsageError(f"{selection_text(settings.selection)}: no entity of the clusters is left")
-        files.write(report, found.rows)
+        files.write(report, rows)
     if diff:
         # What would change goes to stdout, and what would not to stderr.
-        for file in () if found.edited is None else found.edited.files:
+        for file in () if edited is None else edited.files:
             console.echo(render_diff(file.name, file.before, file.after, console.style(), is_new=not file.before))
         console.report_failure(*unwritten_lines(report))
         console.warn(*backtest_lines(report), recommend_report(report).total)
     else:
         files.present(report)
-    return report_failures(console, found.failed)
+    return report_failures(console, failed)

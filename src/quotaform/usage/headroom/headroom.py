@@ -109,14 +109,9 @@ class HeadroomSummary(Record):
     coarse: Annotated[Count, about("Buckets with a limit that used at most what is shown.")]
 
     @property
-    def limited(self) -> int:
-        """How many buckets with a limit were recorded."""
-        return self.throttled + self.close + self.below
-
-    @property
     def total(self) -> int:
         """How many buckets were recorded, per broker."""
-        return self.limited + self.unlimited
+        return self.throttled + self.close + self.below + self.unlimited
 
 
 class Headroom(Record, document=USAGE_HEADROOM):
@@ -154,7 +149,8 @@ _MOST_NAMES: Final = 5
 
 def headroom_report(found: Headroom) -> Report:
     """Return how close clients are to their quotas; the last line says how many are."""
-    total, counts = found.summary.limited, found.summary
+    counts = found.summary
+    total = counts.total - counts.unlimited
     span = f"{minute_text(found.first)} to {minute_text(found.last)} UTC, {counted(found.samples, 'sample')}"
     # The share of a limit at the right edge of a bar.
     scale = min(max([1.1, *((each.maximum or 0.0) / each.limit for each in found.buckets if each.limit)]), 2.5)

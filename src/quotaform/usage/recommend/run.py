@@ -120,15 +120,6 @@ def require_files(request: RecommendRequest, clock: Clock = SYSTEM_CLOCK) -> Non
             loaded.desired(cluster.name)
 
 
-class Recommended(Struct, frozen=True):
-    """What is proposed."""
-
-    report: Recommendations  # What of it is printed
-    rows: DataFrame  # `RECOMMENDATIONS`, sorted; as long as the context lasts
-    failed: tuple[ClusterOutcome[Any], ...]  # The clusters that could not be read
-    edited: EditedFiles | None  # The files that follow the proposals; `None` if they are not needed
-
-
 @contextmanager
 def recommended(
     spark: SparkSession,
@@ -137,8 +128,11 @@ def recommended(
     *,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
-) -> Iterator[Recommended]:
+) -> Iterator[tuple[Recommendations, DataFrame, Sequence[ClusterOutcome[Any]], EditedFiles | None]]:
     """Size quotas by what was recorded, and change the files accordingly, as far as it is asked for.
+
+    Give what is printed, `RECOMMENDATIONS`, sorted, as long as the context lasts, the clusters that could not be read,
+    and the files that follow the proposals; `None` if they are not needed.
 
     Without a change that somebody asked for, files that cannot follow the proposals are a warning: there is no backtest
     then.
@@ -206,7 +200,7 @@ def recommended(
             changed = tuple(file.name for file in edited.files)
             edit = EditRecord(is_written=request.is_written, files=changed, unwritten=edited.unwritten)
             report = structs.replace(report, edit=edit)
-        yield Recommended(report, in_order, failed, edited)
+        yield report, in_order, failed, edited
 
 
 def _backtest(

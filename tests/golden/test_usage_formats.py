@@ -211,8 +211,7 @@ def recorded_of(given: dict[str, list[float]]) -> Recorded:
     """When a key was recorded: days and recent hours per broker, the empty name for the whole cluster."""
     brokers: dict[str | None, BrokerRecorded] = {}
     for name, (days, hours) in given.items():
-        first = LAST - timedelta(days=days)
-        brokers[name or None] = BrokerRecorded(first, int(hours), first)
+        brokers[name or None] = BrokerRecorded(int(hours), LAST - timedelta(days=days))
     return Recorded(last=LAST, brokers=brokers)
 
 

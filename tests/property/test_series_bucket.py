@@ -290,7 +290,7 @@ def test_proposals_fit_the_capacity_or_only_lower_values_and_rest_on_enough_data
         selection=Selection(select=tuple(select)),
     )
     hours: dict[str | None, BrokerRecorded] = {
-        name: BrokerRecorded(begin, 720, begin) for begin in [LAST - timedelta(days=60)] for name in ("1", "2")
+        name: BrokerRecorded(720, begin) for begin in [LAST - timedelta(days=60)] for name in ("1", "2")
     }
     found = recommend("prod", own, limited, {PRODUCER: Recorded(last=LAST, brokers=hours)}, settings, LAST)
     after = {**values, **{each.entity.address: each.after for each in found if each.action is not Advice.NONE}}
@@ -340,7 +340,7 @@ def test_all_rates_of_a_proposal_are_powers_of_1000_or_of_1024(
     """Of a value of 10 MB/s it was said that 1.04 MiB/s were used."""
     own = {Entity(user=name): {PRODUCER: value} for name, value in held.items()}
     hours: dict[str | None, BrokerRecorded] = {
-        name: BrokerRecorded(begin, 720, begin) for begin in [LAST - timedelta(days=60)] for name in ("1", "2")
+        name: BrokerRecorded(720, begin) for begin in [LAST - timedelta(days=60)] for name in ("1", "2")
     }
     recorded = {PRODUCER: Recorded(last=LAST, brokers=hours)}
     for row in recommend("prod", own, buckets, recorded, RecommendSettings(has_creates=True), LAST):

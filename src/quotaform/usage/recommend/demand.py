@@ -103,7 +103,6 @@ def day_text(day: date) -> str:
 class BrokerRecorded(Struct, frozen=True):
     """When a quota key was recorded on a broker. An hour (UTC) is recorded if a sample of the key is in it."""
 
-    first: datetime  # The first sample
     recent_hours: int  # How many hours are recorded of those after which a quota counts as unused
     begin: datetime  # When the window of the first sample began
 
@@ -186,21 +185,16 @@ def read_demands(
         last = max(use[1] for use in of_key)
         earliest = min(_hour(demand.first) for demand, _, _ in of_key)
         recent = max(0, _hour(last) - ceil(unused_after_days * 24) + 1 - earliest)
-        # The hours of all buckets from the earliest on, and those of each broker, with its first sample and window.
+        # The hours of all buckets from the earliest on, and those of each broker, with when its first window began.
         every = 0
-        brokers: dict[str | None, tuple[datetime, int, datetime]] = {}
+        brokers: dict[str | None, tuple[int, datetime]] = {}
         for demand, _, own in of_key:
             hours = own << _hour(demand.first) - earliest
             every |= hours
-            first, known, begin = brokers.get(demand.broker, (demand.first, 0, demand.begin))
-            brokers[demand.broker] = min(first, demand.first), known | hours, min(begin, demand.begin)
-        recorded[key] = Recorded(
-            last=last,
-            brokers={
-                name: BrokerRecorded(first, (hours >> recent).bit_count(), begin)
-                for name, (first, hours, begin) in brokers.items()
-            },
-        )
+            known, begin = brokers.get(demand.broker, (0, demand.begin))
+            brokers[demand.broker] = known | hours, min(begin, demand.begin)
+        parts = {name: BrokerRecorded((own >> recent).bit_count(), begin) for name, (own, begin) in brokers.items()}
+        recorded[key] = Recorded(last=last, brokers=parts)
         demands += [
             replace(demand, hours=(every >> _hour(demand.first) - earliest).bit_count()) for demand, _, _ in of_key
         ]

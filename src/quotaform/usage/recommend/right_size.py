@@ -229,8 +229,8 @@ class _KeySizer(Struct, kw_only=True):
             return f"the recording of {inert(coarse[0].bucket)} does not tell its buckets apart"
         if self.is_per_broker and all(each.broker is None for each in case.every):
             return f"only clients measured it, and {self.key.name} is limited per broker"
-        first = min(each.first for each in case.every)
-        if (share := self.missing_share(first, self.seconds(case), self.settings.min_history_days)) is not None:
+        begin = min(each.begin for each in case.every)
+        if (share := self.missing_share(begin, self.seconds(case), self.settings.min_history_days)) is not None:
             return f"{share} recorded"
         if case.samples < self.settings.min_samples:
             return f"{case.samples:,} of {self.settings.min_samples:,} samples recorded"
@@ -250,9 +250,9 @@ class _KeySizer(Struct, kw_only=True):
     def recorded_seconds(self, hours: int, begin: datetime) -> float:
         return min(hours * HOUR_S, (self.recorded.last - begin).total_seconds())
 
-    def missing_share(self, first: datetime, found: float, days: float) -> str | None:
-        """Return how much there is of the days that are needed, from a first sample on; `None` if it is enough."""
-        hours = self.recorded.last.timestamp() // HOUR_S - first.timestamp() // HOUR_S + 1
+    def missing_share(self, begin: datetime, found: float, days: float) -> str | None:
+        """Return how much there is of the days that are needed, from a beginning on; `None` if it is enough."""
+        hours = self.recorded.last.timestamp() // HOUR_S - begin.timestamp() // HOUR_S + 1
         needed = days * DAY_S
         # A time counts as recorded if four of five of its hours are.
         if hours * HOUR_S >= needed and found >= 0.8 * needed:
@@ -375,8 +375,8 @@ class _KeySizer(Struct, kw_only=True):
             # Recordings name brokers as their source does, so they are compared with those of the cluster by number.
             missing.append(f"only {len(brokers)} of {self.broker_count} brokers recorded ({self.broker_names})")
         for broker in sorted(brokers, key=recent.__getitem__):
-            first = parts[broker].first if broker in parts else last
-            share = self.missing_share(first, recent[broker], settings.unused_after_days)
+            begin = parts[broker].begin if broker in parts else last
+            share = self.missing_share(begin, recent[broker], settings.unused_after_days)
             if share is not None:
                 missing.append(f"only {share} recorded{'' if broker is None else f' on broker {inert(broker)}'}")
         days = min(recent.values(), default=0.0) / DAY_S

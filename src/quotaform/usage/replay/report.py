@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -38,8 +39,6 @@ from quotaform.report.report import (
 )
 from quotaform.usage.cells import BUCKET_COLUMNS, bucket_cells, limit_cell, span_cell
 
-MOST_REPLAYS: Final = 6
-"""How many buckets are drawn over time."""
 _COLUMNS: Final[Columns] = (
     *BUCKET_COLUMNS, "limit before", "limit after", "result", Column("throttled", ColumnKind.PAGE), "chart",
     *(Column(name, ColumnKind.PAGE) for name in ("lower bound", "upper bound", "longest wait", "recorded")),
@@ -120,23 +119,22 @@ class ReplaySlot(Struct, frozen=True, kw_only=True):
 
 
 def drawn_buckets(found: Backtest) -> list[DrawnBucket]:
-    """Return the buckets that are drawn over time, those that the plan changes first: who would wait longest.
+    """Return the six buckets that are drawn over time, those that the plan changes first: who would wait longest.
 
     A bucket is drawn once, as on the broker where it would wait longest. Without a limit there is nothing to see, and
     of a recording that is too coarse nothing is known.
     """
+    every = [
+        ((not is_changed, -(row.throttled_s.value or 0.0), -row.throttled_s.high, -row.recorded_throttled_s), each, row)
+        for each in found.clusters
+        for is_changed, buckets in ((True, each.changed), (False, each.unchanged))
+        for row in buckets.rows
+        if row.limit is not None and not row.is_coarse
+    ]
     drawn: dict[tuple[str, str, str], DrawnBucket] = {}
-    changed = [(each.cluster, row) for each in found.clusters for row in each.changed.rows]
-    others = [(each.cluster, row) for each in found.clusters for row in each.unchanged.rows]
-    for cluster, row in (*sorted(changed, key=_by_time), *sorted(others, key=_by_time)):
-        if row.limit is not None and not row.is_coarse:
-            drawn.setdefault((cluster, row.key, row.bucket), (cluster, row))
-    return list(drawn.values())[:MOST_REPLAYS]
-
-
-def _by_time(found: DrawnBucket) -> tuple[float, float, float]:
-    row = found[1]
-    return -(row.throttled_s.value or 0.0), -row.throttled_s.high, -row.recorded_throttled_s
+    for _, each, row in sorted(every, key=itemgetter(0)):
+        drawn.setdefault((each.cluster, row.key, row.bucket), (each.cluster, row))
+    return list(drawn.values())[:6]
 
 
 def replay_plots(cluster: str, row: BucketBacktest, slots: Sequence[ReplaySlot], step_s: float) -> Iterator[Plot]:

@@ -234,10 +234,8 @@ def bucket_rows(columns: Mapping[str, NDArray[Any]]) -> BucketRows:
     `columns`: `series_id`, `at`, `rate`, `window_s` and `throttle_ms` of its samples, which are in no order, and
     `RECORDED_LIMIT` of the series of each.
     """
-    every = dict(columns)
-    if (columns["at"][1:] <= columns["at"][:-1]).any():
-        order = numpy.lexsort((columns["series_id"], columns["at"]))
-        every = {name: column[order] for name, column in columns.items()}
+    order = numpy.lexsort((columns["series_id"], columns["at"]))
+    every = {name: column[order] for name, column in columns.items()}
     series, at = every.pop("series_id"), every.pop("at")
     starts = numpy.flatnonzero(numpy.append(True, (at[1:] != at[:-1]) | (series[1:] != series[:-1])))
     if len(starts) < len(at):
@@ -363,7 +361,7 @@ CLUSTER_KEYS: Final = [key.name for key in QUOTA_KEYS.values() if key.per == "cl
 """The quota keys whose limit holds for a whole cluster."""
 
 
-class RecordedBucket(Struct, frozen=True, kw_only=True, eq=False):
+class RecordedBucket(Struct, frozen=True, eq=False):
     """What was recorded of one bucket on a broker."""
 
     cluster: str | None

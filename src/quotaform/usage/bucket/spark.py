@@ -240,14 +240,7 @@ def _bucket(place: tuple[Any, ...], rows: Sequence[Mapping[str, Any]]) -> Record
     columns["series_id"] = numpy.repeat(numpy.array(ids, "int64"), lengths)
     columns[RECORDED_LIMIT] = numpy.repeat(numpy.array(limits, "float64"), lengths)
     cluster, broker, key, bucket = place
-    return RecordedBucket(
-        cluster=cluster,
-        broker=broker,
-        key=key,
-        bucket=bucket,
-        series=[by_member[name] for name in members],
-        rows=bucket_rows(columns),
-    )
+    return RecordedBucket(cluster, broker, key, bucket, [by_member[name] for name in members], bucket_rows(columns))
 
 
 CurveKey: TypeAlias = tuple[str, Entity, str]

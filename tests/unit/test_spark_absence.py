@@ -7,19 +7,21 @@ import sys
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from quotaform.cli import console
 from quotaform.cli.console import Console
 from quotaform.cli.main import run
-from quotaform.cli.option import engine
-from quotaform.cli.option.engine import Engine, JobProgress
+from quotaform.cli.option.engine import Engine, spark_progress
 from quotaform.fleet import session
 from quotaform.fleet.job import Bundle, DriverContext, ShippedFile, ShippedJob, _opened_job
 from quotaform.fleet.launch import temporary_warehouse
 from quotaform.fleet.options import Master, Remote, SessionOptions, is_secret
 from quotaform.fleet.session import require_java
 from quotaform.model.errors import EngineError, missing_extra
+from quotaform.model.outcome import Progress
 from quotaform.model.text import MIB
 
 CHEAP = ("quotaform.fleet.session", "quotaform.fleet.launch", "quotaform.fleet.options")
@@ -227,14 +229,15 @@ class Log(StringIO):
 def new_log(monkeypatch: pytest.MonkeyPatch) -> Log:
     made = Log()
     monkeypatch.setattr(sys, "stderr", made)
-    monkeypatch.setattr(engine, "monotonic", lambda: made.now)
+    monkeypatch.setattr(console, "time", SimpleNamespace(monotonic=lambda: made.now))
     monkeypatch.setattr(session, "_active_session", lambda: None)
     return made
 
 
-def progress(*, is_quiet: bool = False) -> JobProgress:
+def progress(*, is_quiet: bool = False) -> Progress:
     options = SessionOptions(master="spark://host:7077")
-    return JobProgress(Console(is_quiet=is_quiet), "Planning 400 clusters", options)
+    shown = Console(is_quiet=is_quiet, _started=0.0, _logged_at=0.0)
+    return spark_progress(shown, "Planning 400 clusters", options)
 
 
 def test_a_log_has_a_line_every_half_minute_if_more_is_done(monkeypatch: pytest.MonkeyPatch) -> None:

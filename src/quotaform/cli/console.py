@@ -37,6 +37,8 @@ _COLOUR: Final = "(\x1b\\[(?:0|1|2|31|32|33)m)"
 _ESCAPE_UNENCODABLE: Final = "quotaform.escape"
 _PROGRESS_DELAY: Final = 1.0
 _PROGRESS_INTERVAL: Final = 0.1
+_LOG_INTERVAL: Final = 30.0
+"""The least number of seconds between two lines of a log."""
 _WIPE: Final = "\r\x1b[K"
 
 
@@ -214,6 +216,8 @@ class Console:
     _last_step: str = ""
     _started: float = field(default_factory=time.monotonic)
     _shown_at: float = 0.0
+    _logged: tuple[str, int] = ("", 0)
+    _logged_at: float = field(default_factory=time.monotonic)
     # There is one terminal for all consoles, and whatever is printed next, by whomever, must find its line empty.
     _shows: ClassVar[bool] = False
 
@@ -280,19 +284,27 @@ class Console:
         sys.stderr.write("".join(f"{printable(line)}\n" for line in lines))
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Show how far the work is, on a terminal and only once it has taken a second."""
+        """Show how far the work is: on a terminal once it has taken a second, in a log from time to time.
+
+        `total`: how many there are; 0 if unknown.
+        """
         if self.is_verbose and what != self._last_step:
             self._last_step = what
             self.clear()
             sys.stderr.write(f"{printable(what)} ...\n")
         now = time.monotonic()
-        if self.is_quiet or now - self._started < _PROGRESS_DELAY or now - self._shown_at < _PROGRESS_INTERVAL:
+        # How much is done, as it stands behind a step.
+        share = f" {done:,} of {total:,} ({100 * done // total}%)" if total else ""
+        if self.is_quiet:
             return
         if not sys.stderr.isatty():
-            return
-        self._shown_at = now
-        Console._shows = True
-        write_raw(sys.stderr, f"{_WIPE}{printable(what)}{share(done, total)} ...")
+            if done and (what, done) != self._logged and now - self._logged_at >= _LOG_INTERVAL:
+                self._logged, self._logged_at = (what, done), now
+                self.warn(f"{what}{share} ...")
+        elif now - self._started >= _PROGRESS_DELAY and now - self._shown_at >= _PROGRESS_INTERVAL:
+            self._shown_at = now
+            Console._shows = True
+            write_raw(sys.stderr, f"{_WIPE}{printable(what)}{share} ...")
 
     @classmethod
     def clear(cls) -> None:
@@ -305,15 +317,6 @@ class Console:
 def step_console() -> Console:
     """Return a console that shows the steps of a start: on a terminal in one line, otherwise in one line each."""
     return Console(is_verbose=not sys.stderr.isatty())
-
-
-def share(done: int, total: int) -> str:
-    """Return how much is done, as it stands behind a step.
-
-    >>> share(3, 12), share(0, 0)
-    (' 3 of 12 (25%)', '')
-    """
-    return f" {done:,} of {total:,} ({100 * done // total}%)" if total else ""
 
 
 def write_file(path: Path, text: str | Iterable[str]) -> None:

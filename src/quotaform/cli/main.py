@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Final, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.main import get_command
 
 from quotaform import __version__
 from quotaform.cli.console import Console, guarded_streams, run_as_process
@@ -86,24 +86,6 @@ _MODULES: Final = {
 """The modules in `quotaform.cli.command` of commands that do not have the name of their command, or of its group."""
 
 
-class Interruption(BaseException):
-    """Takes an interrupt past typer, which would turn it into an exit code without a word."""
-
-    def __init__(self, interrupt: KeyboardInterrupt) -> None:
-        super().__init__()
-        self.interrupt = interrupt
-
-
-class _Commands(TyperGroup):
-    """The group of all commands."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as interrupt:
-            raise Interruption(interrupt) from None
-
-
 def root(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
@@ -132,7 +114,6 @@ def build_app(*words: str) -> typer.Typer:
     """
     app = typer.Typer(
         name="quotaform",
-        cls=_Commands,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -247,7 +228,12 @@ def _invoke(arguments: list[str]) -> int:
         return redact(text, words[2:])
 
     try:
-        result = build_app(*meant)(words, standalone_mode=False, prog_name="quotaform")
+        command = get_command(build_app(*meant))
+        if _COMPLETION in os.environ:
+            command(words, standalone_mode=False, prog_name="quotaform")
+        # Not as above, which would turn an interrupt into an exit code without a word.
+        with command.make_context("quotaform", list(words)) as context:
+            result = command.invoke(context)
     except InvalidFilesError as error:
         # Each problem begins its line with its place, for editors and problem matchers.
         problems, _, total = redacted(str(error)).rpartition("\n")
@@ -262,20 +248,16 @@ def _invoke(arguments: list[str]) -> int:
 
         name_options(error)
         return _fail(redacted(str(error)) if isinstance(error, UsageError) else str(error), error.exit_code)
-    except Interruption as stopped:
-        raise stopped.interrupt from None
     except typer.Exit as ended:
         return ended.exit_code
-    except typer.Abort:
-        return _fail("not approved; nothing was written", ExitCode.BLOCKED)
     except typer.TyperException as error:
         from quotaform.cli.option.value import usage_text
 
         message = str(error)
         if message.startswith("Usage:"):  # a group without a command: the help is the message
             return _fail(message, ExitCode.USAGE, "")
-        command = f"quotaform {words[0]}" if words and words[0] in COMMANDS else "quotaform"
-        return _fail(redacted(usage_text(error, command)), ExitCode.USAGE)
+        name = f"quotaform {words[0]}" if words and words[0] in COMMANDS else "quotaform"
+        return _fail(redacted(usage_text(error, name)), ExitCode.USAGE)
     return result if isinstance(result, int) else ExitCode.DONE
 
 

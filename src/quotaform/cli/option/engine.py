@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from time import monotonic
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from quotaform.cli.console import Console, share
+from quotaform.cli.console import Console
 from quotaform.cli.option.common import choice, option
 from quotaform.model.errors import UsageError
 
@@ -121,7 +120,7 @@ def spark_job(console: Console, work: str, session: SessionOptions) -> Iterator[
     """Yield a session in which a command works alone, and what shows how far it is."""
     from quotaform.fleet.session import spark_session
 
-    progress = JobProgress(console, work, session)
+    progress = spark_progress(console, work, session)
     with spark_session(session, progress) as spark:
         progress(work, 0, 0)
         yield spark, progress
@@ -133,41 +132,14 @@ def job_progress(
     """Return what shows how far `Planning` of so many clusters is, with an engine as `Engine.place` returns it."""
     from quotaform.report.text import counted
 
-    return console.progress if session is None else JobProgress(console, f"{work} {counted(count, what)}", session)
+    return console.progress if session is None else spark_progress(console, f"{work} {counted(count, what)}", session)
 
 
-_INTERVAL: Final = 30.0
-"""The least number of seconds between two lines of a log."""
+def spark_progress(console: Console, work: str, session: SessionOptions) -> Progress:
+    """Return what shows how far work on Spark is; a log (of CI, a notebook) says that it begins, and where."""
+    from quotaform.fleet.session import new_session_place
 
-
-@dataclass(slots=True)
-class JobProgress:
-    """A `Progress`: on a terminal that of the console, elsewhere (a log of CI, a notebook) a few lines on stderr.
-
-    One line says that the work begins. Others follow at intervals, and only if more of it is done.
-    """
-
-    console: Console  # Where it is shown; nothing is when it is quiet
-    work: str  # What begins, such as `Planning 3 clusters`
-    session: SessionOptions
-    _last: tuple[str, int] | None = None
-    _written_at: float = field(default_factory=monotonic)
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        """Show how far the work is.
-
-        `total`: how many there are; 0 if unknown.
-        """
-        if not (self.console.is_quiet or sys.stderr.isatty()):
-            if self._last is None:
-                from quotaform.fleet.session import new_session_place
-
-                place = new_session_place(self.session)
-                self._write(f"{self.work} on Spark{'' if place is None else f' ({place})'} ...", ("", 0))
-            elif done and (what, done) != self._last and monotonic() - self._written_at >= _INTERVAL:
-                self._write(f"{what}{share(done, total)} ...", (what, done))
-        self.console.progress(what, done, total)
-
-    def _write(self, line: str, shown: tuple[str, int]) -> None:
-        self._last, self._written_at = shown, monotonic()
-        self.console.warn(line)
+    if not sys.stderr.isatty():
+        place = new_session_place(session)
+        console.warn(f"{work} on Spark{'' if place is None else f' ({place})'} ...")
+    return console.progress

@@ -210,15 +210,6 @@ def plan(repository: Repository, servers: str, properties: str | None = None) ->
     return result
 
 
-@pytest.mark.parametrize(
-    "command", [["apply", "--auto-approve"], ["drift"], ["import"], ["snapshot"]], ids=lambda item: item[0]
-)
-def test_every_command_says_it_the_same_way(patient: Repository, command: list[str]) -> None:
-    patient.config("clusters: {lab: {bootstrap_servers: ['127.0.0.1:1', '127.0.0.1:2']}}\n")
-    one_sentence(patient(*command), "Cannot connect to lab: nothing listens at 127.0.0.1:", "Also tried: 127.0.0.1:")
-    assert patient.receipts == []
-
-
 def test_who_may_not_describe_and_who_may_not_alter_is_told(patient: Repository, secured_sandbox: Sandbox) -> None:
     kafka = secured_sandbox
     servers = kafka.bootstrap_servers
@@ -283,20 +274,3 @@ def test_nothing_that_a_command_leaves_holds_a_password(patient: Repository, sec
     assert done.last == "Apply complete! Resources: 0 added, 0 changed, 1 destroyed."
     receipt = "".join(path.read_text() for path in patient.receipts)
     assert not any(secret in receipt for secret in SECRETS)
-
-
-def test_a_password_comes_from_the_environment(patient: Repository, secured_sandbox: Sandbox) -> None:
-    properties = secured_sandbox.client_properties("SASL_PLAINTEXT").replace(
-        "admin-secret", "${env:QUOTAFORM_PASSWORD}"
-    )
-    assert "${env:QUOTAFORM_PASSWORD}" in properties
-    patient.write("client.properties", properties)
-    arguments = [
-        "plan", "--bootstrap-server", secured_sandbox.bootstrap_servers, "--command-config", "client.properties"
-    ]  # fmt: skip
-    listed = {"QUOTAFORM_ENV": "QUOTAFORM_PASSWORD"}
-    assert patient(*arguments, env={"QUOTAFORM_PASSWORD": "admin-secret", **listed}).code == 0
-    one_sentence(patient(*arguments, env={"QUOTAFORM_PASSWORD": "hunter2", **listed}), "did not accept user admin")
-    missing = patient(*arguments, env=listed)
-    assert missing.code == 3
-    assert "QUOTAFORM_PASSWORD" in missing.err

@@ -131,12 +131,3 @@ def test_a_drift_of_the_entities_asked_for_says_nothing_of_the_others(repository
     assert "a-live" in seen.out
     assert "a-missing" in seen.out
     assert "a-live" not in repository("drift", "--select", "user=a-*", "--exclude", "*live").out
-
-
-def test_a_drift_that_cannot_be_read_is_never_in_sync(repository: Repository) -> None:
-    repository.config("clusters: {lab: {bootstrap_servers: ['127.0.0.1:1']}}\n")
-    repository.quotas("  - match: {user: a}\n    values: {producer_byte_rate: 1MiB/s}\n")
-    for arguments in (["drift"], ["drift", "--exit-zero"], ["drift", "--format", "json"]):
-        seen = repository(*arguments)
-        assert (seen.code, seen.out) == (1, "")
-        assert "127.0.0.1:1" in seen.err

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
-from types import ModuleType
 from typing import Annotated, Final, NoReturn
 
 import typer
@@ -22,30 +21,30 @@ from quotaform.model.text import printable
 from quotaform.system.process import interrupt_code, signals_raised
 
 COMMANDS: Final = {
-    "validate": "Check the files offline.",
-    "fmt": "Bring the files into one style.",
-    "plan": "Show what apply would change.",
-    "apply": "Apply plans to clusters.",
-    "drift": "Compare clusters with the files.",
-    "show": "Print a saved plan.",
-    "explain": "Show where declared values come from.",
-    "doctor": "Check step by step whether a cluster can be used.",
-    "describe": "Print live quotas.",
-    "resolve": "Show which quotas apply to a request.",
-    "alter": "Set and remove quotas of one entity.",
-    "init": "Make a new quota repository.",
-    "import": "Write live quotas as YAML.",
-    "snapshot": "Write live quotas to one JSON file.",
-    "history": "Keep snapshots over time: who had what when, and who changed it.",
-    "usage": "Measure usage: record, ingest, compact, headroom, backtest, recommend.",
-    "top": "Show who is throttled now, and by which quota.",
-    "comment": "Write plans as comments to a pull request.",
-    "schema": "Print the JSON Schemas of the files.",
-    "scram": "Manage SCRAM credentials.",
-    "sandbox": "Run a real Apache Kafka on loopback.",
-    "demo": "Run the full workflow on a real Apache Kafka.",
+    "validate": ("files", "Check the files offline."),
+    "fmt": ("files", "Bring the files into one style."),
+    "plan": ("plan", "Show what apply would change."),
+    "apply": ("apply", "Apply plans to clusters."),
+    "drift": ("drift", "Compare clusters with the files."),
+    "show": ("plan", "Print a saved plan."),
+    "explain": ("resolve", "Show where declared values come from."),
+    "doctor": ("cluster", "Check step by step whether a cluster can be used."),
+    "describe": ("cluster", "Print live quotas."),
+    "resolve": ("resolve", "Show which quotas apply to a request."),
+    "alter": ("cluster", "Set and remove quotas of one entity."),
+    "init": ("review", "Make a new quota repository."),
+    "import": ("review", "Write live quotas as YAML."),
+    "snapshot": ("cluster", "Write live quotas to one JSON file."),
+    "history": ("history", "Keep snapshots over time: who had what when, and who changed it."),
+    "usage": ("usage", "Measure usage: record, ingest, compact, headroom, backtest, recommend."),
+    "top": ("top", "Show who is throttled now, and by which quota."),
+    "comment": ("review", "Write plans as comments to a pull request."),
+    "schema": ("files", "Print the JSON Schemas of the files."),
+    "scram": ("scram", "Manage SCRAM credentials."),
+    "sandbox": ("sandbox", "Run a real Apache Kafka on loopback."),
+    "demo": ("sandbox", "Run the full workflow on a real Apache Kafka."),
 }
-"""The commands in the order of `--help`, with their summaries."""
+"""The commands in the order of `--help`: the modules of `quotaform.cli.command` that have them, and summaries."""
 
 GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "history": {
@@ -73,17 +72,6 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """The commands that have subcommands, with their summaries."""
-
-_MODULES: Final = {
-    "show": "plan",
-    "explain": "resolve",
-    "demo": "sandbox",
-    "usage ingest": "ingest",
-    **dict.fromkeys(("validate", "fmt", "schema"), "files"),
-    **dict.fromkeys(("describe", "alter", "snapshot", "doctor"), "cluster"),
-    **dict.fromkeys(("init", "import", "comment"), "review"),
-}
-"""The modules in `quotaform.cli.command` of commands that do not have the name of their command, or of its group."""
 
 
 def root(
@@ -119,28 +107,18 @@ def build_app(*words: str) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     app.callback(invoke_without_command=True)(root)
-    for name, summary in COMMANDS.items():
-        is_meant = words[:1] in ((), (name,))
+    for name, (home, summary) in COMMANDS.items():
+        module = import_module(f"quotaform.cli.command.{home}") if words[:1] in ((), (name,)) else None
         if name not in GROUPS:
-            app.command(name, short_help=summary)(_function(name) if is_meant else _listed)
+            function = "import_quotas" if name == "import" else name
+            app.command(name, short_help=summary)(_listed if module is None else getattr(module, function))
             continue
-        module = _module(name) if is_meant else None
         group = typer.Typer(help=getattr(module, "HELP", summary), no_args_is_help=True)
         for each, text in GROUPS[name].items():
-            function = _function(f"{name} {each}") if is_meant and words[1:2] in ((), (each,)) else _listed
-            group.command(each, short_help=text)(function)
+            is_meant = module is not None and words[1:2] in ((), (each,))
+            group.command(each, short_help=text)(getattr(module, each) if is_meant else _listed)
         app.add_typer(group, name=name, short_help=summary)
     return app
-
-
-def _module(command: str) -> ModuleType:
-    return import_module(f"quotaform.cli.command.{_MODULES.get(command, command.partition(' ')[0])}")
-
-
-def _function(command: str) -> Callable[..., object]:
-    name = "import_quotas" if command == "import" else command.rpartition(" ")[2]
-    function: Callable[..., object] = getattr(_module(command), name)
-    return function
 
 
 def _listed() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
+from quotaform.cli.command.ingest import ingest as ingest
 from quotaform.cli.option.cluster import (
     Clusters,
     ExcludeOption,

@@ -299,12 +299,12 @@ def render_described(quotas: Quotas) -> str:
 
     Ordered by user, then client-id, then ip, the names before the default.
     """
+
+    def order(entity: Entity) -> list[tuple[int, str, bool, str]]:
+        return [(*part_order(part), part[1] is None, part[1] or "") for part in entity.parts]
+
     lines = []
-    for entity in sorted(quotas, key=_order):
+    for entity in sorted(quotas, key=order):
         values = (f" {sanitize(key)}={plain(value)}" for key, value in sorted(quotas[entity].items()))
         lines.append(f"{sanitized_entity(entity)}{''.join(values)}\n")
     return "".join(lines)
-
-
-def _order(entity: Entity) -> list[tuple[int, str, bool, str]]:
-    return [(*part_order(part), part[1] is None, part[1] or "") for part in entity.parts]

@@ -18,9 +18,8 @@ from quotaform.model.quota_key import key_order
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
-    from quotaform.desired.config import Cluster
     from quotaform.model.entity import Entity
-    from quotaform.resolve.resolve import AssumedPlan, ResolveOptions, TableReport
+    from quotaform.resolve.resolve import AssumedPlan, ResolveOptions
     from quotaform.resolve.run import ResolveRequest
 
 
@@ -98,7 +97,7 @@ def resolve(
     from quotaform.plan.receipt_file import load_plan_file
     from quotaform.report.render import render_text
     from quotaform.resolve.report import resolve_table_report
-    from quotaform.resolve.resolve import ResolveOptions, TableReport
+    from quotaform.resolve.resolve import ResolveOptions
     from quotaform.resolve.run import ResolveRequest
 
     console = output.console
@@ -125,12 +124,23 @@ def resolve(
     if on_spark:
         if len(clusters) > 1:
             raise UsageError("--engine spark resolves requests on one cluster; choose one with --cluster")
-        found = _resolve_on_spark(console, engine, str(source), clusters[0], table, assumed, detail)
-        if isinstance(found, TableReport):
+        principals, session = str(source), engine.installed()
+        from quotaform.fleet.principals import OutputTarget, few_principals, require_files, write_resolved
+
+        require_files(principals, session)
+        warn = console.warn_of
+        with spark_job(console, "Resolving principals", session) as (spark, progress):
+            if table is None:
+                request = ResolveRequest.of(few_principals(spark, principals, clusters[0].name, warn), assumed, detail)
+            else:
+                place = OutputTarget(*table)
+                written = write_resolved(
+                    spark, clusters[0], principals, place, plan=assumed, detail=detail, progress=progress, warn=warn
+                )
+        if table is not None:
             style = console.style()
-            console.echo(render_text(resolve_table_report(found, style), style))
+            console.echo(render_text(resolve_table_report(written, style), style))
             return ExitCode.DONE
-        request = ResolveRequest.of(found, assumed, detail)
     results = Results(output)
     names = [cluster.name for cluster in clusters]
     results.open(names)
@@ -140,28 +150,6 @@ def resolve(
         for finding in outcomes[0].require().findings():
             console.warn(f"quotaform: {f'{finding.address}: ' if finding.address else ''}{finding}")
     return results.exit_code(outcomes)
-
-
-def _resolve_on_spark(
-    console: Console,
-    engine: Engine,
-    principals: str,
-    cluster: Cluster,
-    table: tuple[str, str] | None,
-    plan: AssumedPlan | None,
-    detail: ResolveOptions,
-) -> TableReport | Sequence[Entity]:
-    """Resolve principals into a table; without one, return them, if they are few enough to be printed."""
-    session = engine.installed()
-    from quotaform.fleet.principals import OutputTarget, few_principals, require_files, write_resolved
-
-    require_files(principals, session)
-    warn = console.warn_of
-    with spark_job(console, "Resolving principals", session) as (spark, progress):
-        if table is None:
-            return few_principals(spark, principals, cluster.name, warn)
-        place = OutputTarget(*table)
-        return write_resolved(spark, cluster, principals, place, plan=plan, detail=detail, progress=progress, warn=warn)
 
 
 def _request(

@@ -270,6 +270,7 @@ def test_a_terminal_and_a_quiet_log_have_no_lines(monkeypatch: pytest.MonkeyPatc
     report(WHAT, 0, 400)
     log.now = 60.0
     report(WHAT, 200, 400)
+    Console.clear()
     assert "\n" not in log.getvalue()
 
 

@@ -136,10 +136,17 @@ def job_progress(
 
 
 def spark_progress(console: Console, work: str, session: SessionOptions) -> Progress:
-    """Return what shows how far work on Spark is; a log (of CI, a notebook) says that it begins, and where."""
-    from quotaform.fleet.session import new_session_place
+    """Return what shows how far work on Spark is; a log (of CI, a notebook) says when it begins, and where."""
+    has_begun = False
 
-    if not sys.stderr.isatty():
-        place = new_session_place(session)
-        console.warn(f"{work} on Spark{'' if place is None else f' ({place})'} ...")
-    return console.progress
+    def progress(what: str, done: int, total: int) -> None:
+        nonlocal has_begun
+        if not (has_begun or sys.stderr.isatty()):
+            from quotaform.fleet.session import new_session_place
+
+            place = new_session_place(session)
+            console.warn(f"{work} on Spark{'' if place is None else f' ({place})'} ...")
+        has_begun = True
+        console.progress(what, done, total)
+
+    return progress

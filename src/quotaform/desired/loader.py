@@ -30,7 +30,7 @@ from quotaform.desired.shape import check_shape
 from quotaform.desired.tree import Layout, SourceFile, decode
 from quotaform.desired.writer import spell_scalar
 from quotaform.desired.yaml.document import Document, StopReadingError, mark_position, spots_of, taken_for
-from quotaform.desired.yaml.reader import Stream, read_document
+from quotaform.desired.yaml.reader import read_document
 from quotaform.model import rule
 from quotaform.model.entity import DEFAULT_WORD, Entity, EntityPart
 from quotaform.model.errors import InvalidFilesError
@@ -70,7 +70,7 @@ def load_file(source: SourceFile, profiles: Profiles, known: KnownValues | None 
     if isinstance(text, Finding):
         return LoadedFile(source.name, source.layer, [], [text])
     reader = _FileReader(LayerFile(source.name, source.layer), profiles, {} if known is None else known)
-    document = read_document(source.name, text, stream=Stream("quotas", reader.take))
+    document = read_document(source.name, text, take=reader.take)
     if document.root is not None:
         with suppress(StopReadingError):
             reader.take(document)

@@ -132,10 +132,8 @@ class YamlMapping(dict[str, Any]):
 
     __slots__ = ("spots",)
 
-    spots: dict[str, Spot]
-
     def __init__(self) -> None:
-        self.spots = {}
+        self.spots: dict[str, Spot] = {}
 
 
 class YamlList(list[Any]):
@@ -143,10 +141,8 @@ class YamlList(list[Any]):
 
     __slots__ = ("spots",)
 
-    spots: list[Spot]
-
     def __init__(self) -> None:
-        self.spots = []
+        self.spots: list[Spot] = []
 
 
 def spots_of(container: Node) -> Any:

@@ -2,7 +2,7 @@
 
 No node tree is built: a mapping and a list know where their values are written (`YamlMapping`, `YamlList`).
 
-Everything has a limit. One long list at the root may be returned in parts (`Stream`), so a file can be long; everything
+Everything has a limit. One long list at the root may be handed over in parts, so a file can be long; everything
 else in it, and each item of that list, is limited in size. Aliases share their value, and the number of values to which
 they would expand is limited.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 import yaml
 from yaml import MarkedYAMLError
@@ -52,23 +52,21 @@ MERGE_KEY: Final = "<<"
 _STR_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:str"})
 
 
-class Stream(NamedTuple):
-    """A list of the root that is handed over in parts while the file is read."""
+_STREAMED: Final = "quotas"
+"""The list of the root that may be handed over in parts while a file is read."""
 
-    key: str  # the key of the root that holds it
-    # Called with the document whose root holds one part of the list and nothing else; the part is gone afterwards. May
-    # raise `StopReadingError`.
-    take: Callable[[Document], None]
+Take: TypeAlias = Callable[[Document], None]
 
 
-def read_document(name: str, text: str, *, stream: Stream | None = None, most_values: int = MAX_VALUES) -> Document:
+def read_document(name: str, text: str, *, take: Take | None = None, most_values: int = MAX_VALUES) -> Document:
     """Read a YAML file; never raises, whatever it contains.
 
-    `stream`: the list that is handed over while it is read; it is empty in what is returned. `most_values`: how many
-    values an item of that list may hold, and how many there may be outside it.
+    `take` is called with the document whose root holds a part of the list `quotas` and nothing else, as often as
+    another part was read; the list is empty in what is returned. It may raise `StopReadingError`. `most_values`: how
+    many values an item of that list may hold, and how many there may be outside it.
     """
     document = Document(name)
-    reader = _DocumentReader(document, stream, most_values)
+    reader = _DocumentReader(document, take, most_values)
     with suppress(StopReadingError):
         try:
             reader.read(text)
@@ -88,10 +86,10 @@ class Anchor(NamedTuple):
 
 
 class _DocumentReader:
-    def __init__(self, document: Document, stream: Stream | None, most_values: int) -> None:
+    def __init__(self, document: Document, take: Take | None, most_values: int) -> None:
         self.document = document
         self.most_values = most_values
-        self.stream = stream
+        self.take = take
         self.streamed: YamlList | None = None
         # The anchors that were read so far; an alias means the last one of its name that begins before it.
         self.anchors: dict[str, Anchor] = {}
@@ -129,7 +127,7 @@ class _DocumentReader:
                 what, remedy = "this file contains, besides its entries,", "divide it"
                 if streamed is not None and len(stack) > 2:
                     what = "this entry contains"
-                elif self.stream is None:
+                elif self.take is None:
                     what, remedy = "this file contains", "shorten it"
                 document.stop(rule.TOO_LARGE, f"{what} more than {self.most_values:,} values; {remedy}", opened)
             if kind is scalar_event:
@@ -179,7 +177,7 @@ class _DocumentReader:
                     stop_at_depth(document, event)
                 is_list = kind is sequence_start
                 # One with an anchor is needed as a whole.
-                is_first = self.stream is not None and streamed is None and key == self.stream.key
+                is_first = self.take is not None and streamed is None and key == _STREAMED
                 is_streamed = is_first and is_list and len(stack) == 1 and key not in target and event.anchor is None
                 stack.append((target, key, key_mark, merges, anchor, opened, nodes, height))
                 anchor, opened = event.anchor, event.start_mark
@@ -258,11 +256,11 @@ class _DocumentReader:
     def hand_over(self) -> None:
         """Hand over the items that were read since the last time, and forget them."""
         document, items = self.document, self.streamed
-        if self.stream is None or not items:
+        if self.take is None or not items:
             return
-        root, document.root = document.root, {self.stream.key: items}
+        root, document.root = document.root, {_STREAMED: items}
         try:
-            self.stream.take(document)
+            self.take(document)
         except StopReadingError:
             document.root = None
             raise

@@ -7,17 +7,14 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from threading import Event, Lock, Thread
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from quotaform.cluster.gateway import Gateway
+from quotaform.desired.config import Cluster
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import NotReadError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
 from quotaform.model.text import listed
-
-if TYPE_CHECKING:
-    from quotaform.desired.config import Cluster
-
 
 REPORT_INTERVAL: Final = 0.25
 """Seconds after which progress is reported again while a cluster is waited for."""

@@ -9,23 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from os import environ
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.gateway import Gateway
+from quotaform.desired.config import Cluster
 from quotaform.model import rule
 from quotaform.model.errors import ClusterIdError, InvalidFilesError
-from quotaform.model.quotas import check_pinned_id
+from quotaform.model.finding import Location
+from quotaform.model.quotas import SnapshotFile, check_pinned_id
 from quotaform.model.server import ALLOWED_HOSTS, HiddenServer, Server, parse_server, parse_servers
-from quotaform.model.settings import SourceKind
+from quotaform.model.settings import ClusterMetrics, SourceKind
 from quotaform.model.text import option_of, quote
 from quotaform.system.files import trusted_folder
-
-if TYPE_CHECKING:
-    from quotaform.cluster.client.config import ClientConfig
-    from quotaform.cluster.gateway import Gateway
-    from quotaform.desired.config import Cluster
-    from quotaform.model.finding import Location
-    from quotaform.model.quotas import SnapshotFile
-    from quotaform.model.settings import ClusterMetrics
 
 
 def connection_of(
@@ -103,8 +98,6 @@ def bootstrap_servers(cluster: Cluster, environment: Mapping[str, str] = environ
 def _client_config(cluster: Cluster, environment: Mapping[str, str]) -> ClientConfig:
     """Read the client properties of a cluster; the defaults when it has none."""
     if cluster.command_config is None:
-        from quotaform.cluster.client.config import ClientConfig
-
         return ClientConfig()
     from quotaform.cluster.client.reader import load_client_config
 

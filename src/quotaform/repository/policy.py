@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
+from quotaform.desired.config import Config, ListedPath
 from quotaform.desired.tree import SourceFile, shown_path
 from quotaform.model import rule
 from quotaform.model.errors import FileReadError
 from quotaform.model.finding import Finding, Location
 from quotaform.model.scope import is_glob, matches_glob
 from quotaform.model.text import inert
+from quotaform.repository.repository import Repository
 from quotaform.repository.revision import DiskFolder, Folder
 from quotaform.system.files import POLICY_LIMIT
 
 if TYPE_CHECKING:
-    from quotaform.desired.config import Config, ListedPath
     from quotaform.desired.policy.reader import Policy
-    from quotaform.repository.repository import Repository
 
 
 MOST_POLICIES: Final = 100

@@ -15,13 +15,21 @@ from datetime import date
 from os import PathLike
 from pathlib import Path, PurePosixPath
 from types import NoneType
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from quotaform.desired.config import Cluster, Config, choose_cluster, choose_clusters, prune_problem, read_config
+from quotaform.desired.approval import read_approvals
+from quotaform.desired.config import (
+    Cluster,
+    Config,
+    ListedPath,
+    choose_cluster,
+    choose_clusters,
+    prune_problem,
+    read_config,
+)
 from quotaform.desired.loader import Claim, LoadedFiles
-from quotaform.desired.tree import Layout, shown_path
+from quotaform.desired.tree import Layout, SourceFile, Tree, shown_path
 from quotaform.git import find_work_tree
 from quotaform.model import rule
 from quotaform.model.errors import (
@@ -32,16 +40,12 @@ from quotaform.model.errors import (
     UsageError,
 )
 from quotaform.model.finding import APPROVALS_NAME, Approval, Finding, Location
+from quotaform.model.rule import FindingRule
 from quotaform.model.server import parse_servers
+from quotaform.model.settings import PruneMode
 from quotaform.model.text import inert, require_items, require_type
 from quotaform.repository.revision import CONFIG_NAME, QUOTAS_NAME, WORK_TREE, Revision, WorkTree, find_above
 from quotaform.system.files import is_folder, is_within
-
-if TYPE_CHECKING:
-    from quotaform.desired.config import ListedPath
-    from quotaform.desired.tree import SourceFile, Tree
-    from quotaform.model.rule import FindingRule
-    from quotaform.model.settings import PruneMode
 
 
 class Target(Struct, frozen=True, kw_only=True):
@@ -138,8 +142,6 @@ class Repository(Struct, frozen=True, kw_only=True):
 
         Raises `InvalidFilesError` if it cannot be read or is invalid; all problems at once.
         """
-        from quotaform.desired.approval import read_approvals
-
         source = self._read(self.config_path.with_name(APPROVALS_NAME))
         if source is None:
             return ()

@@ -5,17 +5,20 @@ from __future__ import annotations
 from contextlib import ExitStack
 from socket import gaierror
 from ssl import SSLError
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import structs
 
 from quotaform.cluster.broker import BrokerRelease
+from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.gateway import Gateway, read_actual
 from quotaform.cluster.kafka import CONNECT_TIMEOUT, KafkaGateway
 from quotaform.cluster.records import CheckedStep, Checkup, ReachedCluster, Step, StepStatus
 from quotaform.cluster.scram import ScramGateway
+from quotaform.cluster.wire.broker_connection import BrokerConnection
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.cluster.wire.failure import Failure, LookupTimeoutError, Stage, UnlistedError
+from quotaform.desired.config import Cluster
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
 from quotaform.model.errors import BlockedError, ClusterError, ClusterIdError, InvalidFilesError, UsageError
@@ -25,12 +28,6 @@ from quotaform.model.quotas import Snapshot
 from quotaform.model.server import HiddenServer, Server, parse_servers
 from quotaform.repository.gateway import connection_of, require_pinned
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
-
-if TYPE_CHECKING:
-    from quotaform.cluster.client.config import ClientConfig
-    from quotaform.cluster.wire.broker_connection import BrokerConnection
-    from quotaform.desired.config import Cluster
-
 
 _STEPS: Final = (Step.CONNECT, Step.TLS, Step.API_VERSIONS, Step.AUTHENTICATE, Step.CLUSTER_ID, Step.CLUSTER_ID)
 """The step of each `Stage`."""

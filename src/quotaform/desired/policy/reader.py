@@ -15,7 +15,7 @@ from json import JSONDecodeError, dumps, loads
 from math import isfinite
 from re import compile as regex
 from time import thread_time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from quotaform.desired.policy.policy import SlowPolicyError, Violation
 from quotaform.desired.schema import ENTITY, VALUES, entry
@@ -28,14 +28,10 @@ from quotaform.model.finding_list import MAX_PROBLEMS
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.records.document import ConstantError, RepeatedNameError, refuse_constant, refuse_repeated
 from quotaform.model.records.schema import make_schema, nodes_of
-from quotaform.model.records.validator import PolicySchemaError, Refusal, make_policy_gate
+from quotaform.model.records.validator import Gate, PolicySchemaError, Refusal, make_policy_gate
 from quotaform.model.scope import FULL_SCOPE, MOST_PATTERNS, Pattern, Scope, pattern_problem
 from quotaform.model.text import did_you_mean, inert, listed, quote
 from quotaform.model.units import plain, render_value
-
-if TYPE_CHECKING:
-    from quotaform.model.records.validator import Gate
-
 
 MATCH: Final = "x-match"
 """The patterns of the entities that a policy applies to; only at the root."""

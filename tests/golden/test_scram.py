@@ -32,7 +32,7 @@ from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.cluster.wire.message import DescribeResponse
 from quotaform.model.alteration import Outcome
 from quotaform.model.errors import ClusterError, UnsupportedError
-from quotaform.model.records.validator import gate
+from quotaform.model.records.schema import gate
 from quotaform.report.format import schema_builder
 from tests.golden.conftest import Golden
 from tests.golden.table import Text, check_told

@@ -28,7 +28,7 @@ from quotaform.drift.report import render_drift
 from quotaform.model.entity import Entity
 from quotaform.model.errors import AuthorizationError
 from quotaform.model.records.record import decode, dump_record
-from quotaform.model.records.validator import gate
+from quotaform.model.records.schema import gate
 from quotaform.plan.backtest import backtest_section
 from quotaform.plan.plan import Plan
 from quotaform.plan.receipt import Result

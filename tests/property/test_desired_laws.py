@@ -21,7 +21,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.finding import Severity
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, keys_for
 from quotaform.model.quotas import Entry
-from quotaform.model.records.validator import gate
+from quotaform.model.records.schema import gate
 from quotaform.model.units import is_writable, parse_value, render_value, spell_value
 from tests.builder import PRODUCER, REQUEST
 from tests.loading import check, load

@@ -11,7 +11,7 @@ from typing import Any
 from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Action, Quotas, Snapshot
-from quotaform.model.records.field import ClusterRecord
+from quotaform.model.records.record import ClusterRecord
 from quotaform.plan.plan import PlanOptions
 from quotaform.plan.receipt import EntityResult, ReceiptSource, Result, RowRecord, SavedReceipt, receipt_lines
 from tests.builder import PRODUCER

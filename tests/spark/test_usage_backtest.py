@@ -15,7 +15,7 @@ from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Snapshot
-from quotaform.model.records.validator import gate
+from quotaform.model.records.schema import gate
 from quotaform.report.format import schema_builder
 from tests.builder import CONNECTION, CONSUMER, MUTATION, PRODUCER, REQUEST
 from tests.property.test_series_bucket import replayed as made_of

@@ -14,7 +14,7 @@ from unittest import mock
 import pytest
 
 from quotaform.model.errors import EngineError
-from quotaform.model.records.validator import gate
+from quotaform.model.records.schema import gate
 from quotaform.report.format import schema_builder
 from quotaform.usage.ingest import run
 from quotaform.usage.table.schema import QUARANTINE, USAGE

@@ -14,7 +14,7 @@ import pytest
 from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Snapshot
-from quotaform.model.records.validator import gate
+from quotaform.model.records.schema import gate
 from quotaform.report.format import schema_builder
 from quotaform.system.clock import Clock
 from tests.builder import PRODUCER, REQUEST

@@ -15,8 +15,7 @@ from quotaform.desired.tree import SourceFile
 from quotaform.model.entity import Entity
 from quotaform.model.errors import InvalidFilesError
 from quotaform.model.quota_key import PRODUCER_BYTE_RATE, QUOTA_KEYS
-from quotaform.model.records.schema import make_schema
-from quotaform.model.records.validator import gate
+from quotaform.model.records.schema import gate, make_schema
 from quotaform.plan.records import load_plan
 from quotaform.plan.report import render_plan
 from quotaform.report.format import schema_builder

@@ -20,7 +20,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
 from quotaform.model.finding_list import MAX_PROBLEMS
 from quotaform.model.quotas import Desired, Entry, ProfileUse
-from quotaform.model.records.validator import make_policy_gate
+from quotaform.model.records.schema import make_policy_gate
 from quotaform.model.scope import Scope
 from quotaform.repository.policy import MOST_POLICIES, load_policies
 from quotaform.repository.repository import Repository

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from json import loads
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -19,10 +19,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.finding import Allowance, Finding, Location, Severity
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, Desired, Quotas
-from quotaform.model.records import document as documents
-from quotaform.model.records.document import DocumentKind
-from quotaform.model.records.field import ClusterRecord
-from quotaform.model.records.record import Record, dump_record
+from quotaform.model.records.record import ClusterRecord, Record, dump_record
 from quotaform.model.records.schema import record_definitions, render_schema
 from quotaform.model.units import _FACTORS, UNLIMITED, parse_value
 from quotaform.plan.difference import diff, make_plan
@@ -191,11 +188,16 @@ def test_the_examples_of_a_key_are_values_of_it(key: Any) -> None:
 
 
 def test_every_kind_of_document_and_of_file_has_a_schema() -> None:
-    kinds = {each.name: each for each in vars(documents).values() if isinstance(each, DocumentKind)}
-    internal = {"history-table", "notify-state", "usage-checkpoint"}
-    assert set(SCHEMAS) == kinds.keys() - internal | {"quotas", "config", "entry", "approvals", "usage-mapping"}
-    for name in kinds.keys() - internal:
-        assert load_schema(name)["properties"]["kind"]["const"] == kinds[name].kind
+    schemas = {name: load_schema(name) for name in SCHEMAS}
+    kinds = {
+        get_args(get_args(each.__annotations__["kind"])[0])[0].removeprefix("quotaform.")
+        for each in Record.__subclasses__()
+        if "kind" in each.__annotations__ and each.__module__.startswith("quotaform.")
+    }
+    internal = {"notify-state"}
+    assert set(SCHEMAS) == kinds - internal | {"quotas", "config", "entry", "approvals", "usage-mapping"}
+    for name in kinds - internal:
+        assert schemas[name]["properties"]["kind"]["const"] == f"quotaform.{name}"
 
 
 class OtherNames:

@@ -22,9 +22,21 @@ from quotaform.model.entity import Entity
 from quotaform.model.errors import QuotaformError
 from quotaform.model.outcome import Kept, loaded
 from quotaform.model.quotas import Action
-from quotaform.model.records.document import AUDIT, json_line
-from quotaform.model.records.field import Address, ClusterRecord, QuotaKeyName
-from quotaform.model.records.record import UNSET, Count, Digest, Double, Record, Timestamp, UnsetType, about, builtins
+from quotaform.model.records.document import json_line
+from quotaform.model.records.record import (
+    UNSET,
+    Address,
+    ClusterRecord,
+    Count,
+    Digest,
+    Double,
+    QuotaKeyName,
+    Record,
+    Timestamp,
+    UnsetType,
+    about,
+    builtins,
+)
 from quotaform.model.records.schema import Node, document_of
 from quotaform.plan.plan import Plan
 from quotaform.plan.receipt import Receipt, Result, Run, counted_results
@@ -83,7 +95,7 @@ class AuditOutcome(StrEnum):
     REFUSED = "refused"
 
 
-class AuditRecord(Record, document=AUDIT):
+class AuditRecord(Record, document="audit"):
     """One line of the file that quotaform apply --audit appends to: an apply begins, changes a quota key, or ends.
     A start without an end means that the apply was killed.
     """

@@ -14,9 +14,20 @@ from quotaform.model.errors import ExitCode
 from quotaform.model.filter import EntityFilter, Rule
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Quotas, SnapshotFile
-from quotaform.model.records.document import ALTER, DESCRIBE, DOCTOR, OUTCOMES, SCRAM, SCRAM_RESULT, indented
-from quotaform.model.records.field import Address, ClusterRecord, KeyDoubles, QuotaKeyName, in_order
-from quotaform.model.records.record import Double, Record, Timestamp, about, builtins, derived
+from quotaform.model.records.document import OUTCOMES, indented
+from quotaform.model.records.record import (
+    Address,
+    ClusterRecord,
+    Double,
+    KeyDoubles,
+    QuotaKeyName,
+    Record,
+    Timestamp,
+    about,
+    builtins,
+    derived,
+    in_order,
+)
 
 ReadAt = Annotated[str, about("When it or its snapshot was read, as ISO 8601 in UTC.")]
 
@@ -45,7 +56,7 @@ class FilterRecord(Record):
     quota_types: Annotated[list[str] | None, about("The selected quota keys; null for all.")]
 
 
-class DescribedRecord(Record, document=DESCRIBE):
+class DescribedRecord(Record, document="describe"):
     """Live client quotas of a Kafka cluster, as quotaform describe --format json prints them."""
 
     cluster: ClusterRecord
@@ -95,7 +106,7 @@ class AlteredKey(Record):
     after: Annotated[Double | None, about("The value now; null for none.")]
 
 
-class AlteredRecord(Record, document=ALTER):
+class AlteredRecord(Record, document="alter"):
     """The result of quotaform alter --format json."""
 
     cluster: ClusterRecord
@@ -238,7 +249,7 @@ class ScramResult(AlterationResults[ScramRow], frozen=True):
         return ExitCode.PARTIAL if self.wrote_anything else ExitCode.ERROR
 
 
-class ScramUsers(Record, document=SCRAM):
+class ScramUsers(Record, document="scram"):
     """SCRAM credentials of users, as quotaform scram describe --format json prints them."""
 
     cluster: ReachedCluster
@@ -251,7 +262,7 @@ def dump_scram(users: Sequence[ScramUser], cluster_name: str, cluster_id: str | 
     return indented(builtins(ScramUsers(cluster=cluster, users=users)))
 
 
-class ScramResultRecord(Record, document=SCRAM_RESULT):
+class ScramResultRecord(Record, document="scram-result"):
     """The result of changing SCRAM credentials; contains no passwords."""
 
     cluster: ReachedCluster
@@ -322,7 +333,7 @@ class CheckedStep(Record):
     problem: Annotated[str | None, about("Why it failed and what to change; null if it did not.")] = None
 
 
-class Checkup(Record, document=DOCTOR):
+class Checkup(Record, document="doctor"):
     """The steps of using a Kafka cluster, as quotaform doctor --format json prints them."""
 
     cluster: ReachedCluster

@@ -28,8 +28,17 @@ from quotaform.model.records.document import (
     has_too_many_values,
     refuse_repeated,
 )
-from quotaform.model.records.field import ClusterRecord, KeyDoubles, in_order
-from quotaform.model.records.record import Record, ShapeError, about, builtins, decode, reading
+from quotaform.model.records.record import (
+    ClusterRecord,
+    KeyDoubles,
+    Record,
+    ShapeError,
+    about,
+    builtins,
+    decode,
+    in_order,
+    reading,
+)
 from quotaform.system.files import SNAPSHOT_LIMIT, read_text
 
 

@@ -13,8 +13,7 @@ from quotaform.desired.yaml.document import Document, glued_key, taken_for
 from quotaform.model import rule
 from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.records.schema import Builder, make_schema, nodes_of
-from quotaform.model.records.validator import Refusal, gate
+from quotaform.model.records.schema import Builder, Refusal, gate, make_schema, nodes_of
 from quotaform.model.rule import FindingRule
 from quotaform.model.server import spell_server
 from quotaform.model.text import did_you_mean, quote

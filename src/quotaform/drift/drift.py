@@ -34,8 +34,18 @@ from quotaform.model.finding import Finding, Location, by_severity
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Action, Base, Cause, Change, DeclaredBase, SnapshotFile, Values
 from quotaform.model.records.document import digest, json_number
-from quotaform.model.records.field import Address, QuotaKeyName
-from quotaform.model.records.record import UNSET, Count, Double, Record, UnsetType, about, builtins, derived
+from quotaform.model.records.record import (
+    UNSET,
+    Address,
+    Count,
+    Double,
+    QuotaKeyName,
+    Record,
+    UnsetType,
+    about,
+    builtins,
+    derived,
+)
 from quotaform.model.settings import Ignore, check_ignores
 from quotaform.plan.digest import ClusterDigest, FleetRow, FleetStatus
 from quotaform.plan.plan import ChangeOrigin, EntityChange, Plan, PlanOptions, Unmanaged, key_origin

@@ -11,9 +11,8 @@ from msgspec import DecodeError, convert, field, structs
 from quotaform.drift.drift import Drift, Drifted, DriftSummary, Ignored, Pending
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Base, SnapshotFile
-from quotaform.model.records.document import DRIFT, NOTIFICATION, NOTIFY_STATE, indented
-from quotaform.model.records.field import ClusterRecord
-from quotaform.model.records.record import Digest, Record, ShapeError, Timestamp, about, builtins, decode
+from quotaform.model.records.document import DRIFT, indented
+from quotaform.model.records.record import ClusterRecord, Digest, Record, ShapeError, Timestamp, about, builtins, decode
 
 
 class DriftOptionsRecord(Record, omit_defaults=True):
@@ -117,7 +116,7 @@ class ClusterState(Record):
         return structs.replace(known, cluster_id=drift.cluster_id, first_seen=first_seen)
 
 
-class NotifyStateRecord(Record, document=NOTIFY_STATE):
+class NotifyStateRecord(Record, document="notify-state"):
     """What is remembered from one run to the next, by the name of the cluster."""
 
     clusters: dict[str, ClusterState]
@@ -192,7 +191,7 @@ class LinksRecord(Record):
     runbook: Annotated[str, about("What to do when drift is reported.")]
 
 
-class Notification(Record, document=NOTIFICATION):
+class Notification(Record, document="notification"):
     """A notification about drift, as quotaform drift --notify posts it."""
 
     event: Annotated[NotificationEvent, about("What it is about.")]

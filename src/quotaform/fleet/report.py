@@ -19,7 +19,7 @@ from msgspec.structs import asdict, replace
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import ClusterIdError, NotReadError, PlanBlockedError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome
-from quotaform.model.records.document import FLEET_REPORT, document_lines
+from quotaform.model.records.document import document_lines
 from quotaform.model.records.record import Count, Record, about, builtins, written
 from quotaform.model.text import inert, listed, option_of
 from quotaform.plan.blast_radius import LimitDirection, RadiusCounts
@@ -70,7 +70,7 @@ class LargestCluster(Record):
     differences: Differences
 
 
-class FleetReport(Record, document=FLEET_REPORT, omit_defaults=True):
+class FleetReport(Record, document="fleet-report", omit_defaults=True):
     """The report of a run over clusters, as plan, drift and apply write it with --report."""
 
     command: Annotated[Literal["plan", "drift", "apply"], about("The command.")]

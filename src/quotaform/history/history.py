@@ -11,9 +11,18 @@ from msgspec.structs import replace
 
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.moment import spell_second
-from quotaform.model.records.document import HISTORY, HISTORY_APPEND, HISTORY_DIFF
-from quotaform.model.records.field import Address, QuotaKeyName
-from quotaform.model.records.record import Count, Digest, Double, Moment, Record, about, builtins, derived
+from quotaform.model.records.record import (
+    Address,
+    Count,
+    Digest,
+    Double,
+    Moment,
+    QuotaKeyName,
+    Record,
+    about,
+    builtins,
+    derived,
+)
 from quotaform.model.text import inert, option_of
 from quotaform.report.report import (
     Cell,
@@ -67,7 +76,7 @@ class AppendSummary(Record):
     failed: Annotated[Count, about("Failed ones.")]
 
 
-class AppendDocument(Record, document=HISTORY_APPEND):
+class AppendDocument(Record, document="history-append"):
     """The result of quotaform history append."""
 
     table: TableName
@@ -108,7 +117,7 @@ class HistoryRow(Record):
     ended_by: Annotated[Changer | None, about("Who replaced or removed it, or null.")] = None
 
 
-class EntityHistory(Record, document=HISTORY):
+class EntityHistory(Record, document="history"):
     """The result of quotaform history show."""
 
     table: TableName
@@ -158,7 +167,7 @@ class DifferenceSummary(Record):
         return self.created + self.updated + self.deleted
 
 
-class HistoryDifference(Record, document=HISTORY_DIFF):
+class HistoryDifference(Record, document="history-diff"):
     """The result of quotaform history diff."""
 
     table: TableName

@@ -30,16 +30,29 @@ if TYPE_CHECKING:
 
 
 class ExitCode(IntEnum):
-    """The exit codes of `quotaform`."""
+    """The exit codes of `quotaform`.
 
-    DONE = 0  # success, or nothing to do
-    ERROR = 1  # could not read, connect or authorise; nothing was written
-    DIFFERENCES = 2  # `plan --detailed-exitcode`, `drift`
-    INVALID = 3  # the files are invalid
-    BLOCKED = 4  # blocked, rejected by the broker's dry run, or not approved
-    STALE = 5  # the plan, its id or the cluster does not match
-    PARTIAL = 6  # some changes were written, and some are not in effect
-    USAGE = 64  # wrong usage of the command
+    | code | meaning |
+    | --- | --- |
+    | 0 | success, or nothing to do |
+    | 1 | error: could not read, connect or authorise; nothing was written |
+    | 2 | differences found: `plan --detailed-exitcode`, `drift` |
+    | 3 | the files are invalid |
+    | 4 | blocked, rejected by the broker's dry run, or not approved |
+    | 5 | stale: the plan, its id or the cluster does not match |
+    | 6 | partial: some changes were written, and some are not in effect |
+    | 64 | wrong usage of the command |
+    | 130, 143 | interrupted |
+    """
+
+    DONE = 0
+    ERROR = 1
+    DIFFERENCES = 2
+    INVALID = 3
+    BLOCKED = 4
+    STALE = 5
+    PARTIAL = 6
+    USAGE = 64
     INTERRUPTED = 130
     TERMINATED = 143
 

@@ -10,9 +10,7 @@ from typing import Annotated, Final
 from msgspec import field
 
 from quotaform.model.moment import spell_second
-from quotaform.model.records.document import USAGE_BACKTEST
-from quotaform.model.records.field import QuotaKeyName
-from quotaform.model.records.record import Count, Moment, Record, about
+from quotaform.model.records.record import Count, Moment, QuotaKeyName, Record, about
 from quotaform.model.text import inert
 from quotaform.report.report import Column, ColumnKind, Section, Table
 from quotaform.report.text import counted, short_limit_text, span_text
@@ -95,7 +93,7 @@ class ClusterBacktest(Record):
     unchanged: Annotated[Buckets, about("The other buckets.")]
 
 
-class Backtest(Record, document=USAGE_BACKTEST):
+class Backtest(Record, document="usage-backtest"):
     """The result of quotaform usage backtest."""
 
     usage: Annotated[str, about("The usage table, as given.")]

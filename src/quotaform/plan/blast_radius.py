@@ -21,8 +21,7 @@ from quotaform.model.entity import ENTITY_TYPES, KNOWN_TYPES, Entity
 from quotaform.model.precedence import Level, level_of
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas, Values, same_value
-from quotaform.model.records.field import Address, QuotaKeyName
-from quotaform.model.records.record import Count, Double, Record, about, derived
+from quotaform.model.records.record import Address, Count, Double, QuotaKeyName, Record, about, derived
 from quotaform.model.units import is_unlimited
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.request import PRECEDENCE_OF, Effective, Request, effective, request_of

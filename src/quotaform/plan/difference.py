@@ -24,7 +24,7 @@ from quotaform.model.quotas import (
     Quotas,
     same_value,
 )
-from quotaform.model.records.field import in_order
+from quotaform.model.records.record import in_order
 from quotaform.model.scope import ALL, FULL_SCOPE, Scope, Selection
 from quotaform.model.settings import PruneMode
 from quotaform.model.text import inert

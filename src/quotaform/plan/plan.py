@@ -35,8 +35,7 @@ from quotaform.model.quotas import (
     same_values,
 )
 from quotaform.model.records.document import digest_of, json_number, json_pieces
-from quotaform.model.records.field import Address, KeyDoubles
-from quotaform.model.records.record import Count, Digest, Record, about, builtins, derived, written
+from quotaform.model.records.record import Address, Count, Digest, KeyDoubles, Record, about, builtins, derived, written
 from quotaform.model.scope import Pattern
 from quotaform.model.settings import DEFAULT_GUARD_LIMITS, CountLimit, GuardLimits, PruneMode
 from quotaform.plan.blast_radius import BlastRadius, LimitChange

@@ -21,11 +21,13 @@ from quotaform.model.finding import Allowance
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import NO_VALUES, Action, Base, Cause, Change, Quotas, same_value
 from quotaform.model.records.document import RECEIPT, sealed_lines
-from quotaform.model.records.field import Address, ApprovalRecord, ClusterRecord, QuotaKeyName
 from quotaform.model.records.record import (
+    Address,
+    ClusterRecord,
     Count,
     Digest,
     Double,
+    QuotaKeyName,
     Record,
     ShapeError,
     Timestamp,
@@ -40,7 +42,7 @@ from quotaform.model.units import is_writable
 from quotaform.plan.check.saved import Problem, entity_problem, value_problem
 from quotaform.plan.digest import ClusterDigest, FleetRow, FleetStatus
 from quotaform.plan.plan import EntityChange, Plan, PlanOptions
-from quotaform.plan.records import checked_options, dump_declared, load_declared
+from quotaform.plan.records import ApprovalRecord, checked_options, dump_declared, load_declared
 from quotaform.plan.sealed import SealedFormat, read_sealed, sealed_fields
 from quotaform.resolve.effect import value_text
 

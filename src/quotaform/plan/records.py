@@ -11,27 +11,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, Literal, Self
 
 import msgspec
 from msgspec import structs
 
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.errors import SavedFileChangedError
-from quotaform.model.finding import Allowance, Finding, Location
+from quotaform.model.finding import CHANGE, DELETE, Allowance, Approval, Finding, Location
 from quotaform.model.precedence import Level, level_of
 from quotaform.model.quotas import NO_VALUES, Action, Cause, Change, SnapshotFile
 from quotaform.model.records.document import PLAN, json_line, json_number, sealed_lines
-from quotaform.model.records.field import Address, ApprovalRecord, ClusterRecord, KeyDoubles, QuotaKeyName, in_order
 from quotaform.model.records.record import (
+    Address,
+    ClusterRecord,
     Count,
     Digest,
     Double,
+    KeyDoubles,
+    QuotaKeyName,
     Record,
     ShapeError,
     Timestamp,
     about,
     derived,
+    in_order,
     load_items,
     readable,
     written,
@@ -232,6 +236,54 @@ def limit_change_lines(plan: Plan) -> Iterator[str]:
 
 
 # The file.
+
+
+class ApprovalRecord(Record, omit_defaults=True):
+    """An approval for one rule and one entity, or the entities that a pattern matches."""
+
+    rule: Annotated[str, about("The rule that would block.")]
+    address: Address
+    cluster: Annotated[str | None, about("The cluster that it is for, or a glob; omitted if it is for any.")] = None
+    reason: Annotated[str, about("The reason.")]
+    approver: Annotated[str, about("The person who approved it.")]
+    expires: Annotated[date, about("The day (UTC) on which it expires.", "2026-12-31")]
+    action: Annotated[
+        Literal["delete"] | None, about("The approved action if the entity is deleted; omitted otherwise.")
+    ] = None
+    to: Annotated[KeyDoubles | None, about("The approved keys and values; omitted if the approval is for any.")] = None
+    new: Annotated[
+        bool | None,
+        about("Whether it is new or changed compared with the base; omitted if not, or without a base."),
+    ] = None
+
+    @classmethod
+    def of(cls, approval: Approval) -> Self:
+        """Return the record."""
+        return cls(
+            rule=approval.rule,
+            address=approval.entity.address,
+            cluster=approval.cluster,
+            reason=approval.reason,
+            approver=approval.approver,
+            expires=approval.expires,
+            action="delete" if approval.action == DELETE else None,
+            to=in_order(dict(approval.to)) or None,
+            new=approval.is_new or None,
+        )
+
+    def load(self) -> Approval:
+        """Return the approval. Raises `ValueError` if the address is invalid."""
+        return Approval(
+            rule=self.rule,
+            entity=parse_address(self.address),
+            cluster=self.cluster,
+            reason=self.reason,
+            approver=self.approver,
+            expires=self.expires,
+            action=CHANGE if self.action is None else self.action,
+            to=tuple(sorted((self.to or {}).items())),
+            is_new=self.new is True,
+        )
 
 
 class PlanRecord(Record, document=PLAN, omit_defaults=True):

@@ -20,7 +20,6 @@ from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.finding_list import MAX_PROBLEMS, FindingList, first_findings
 from quotaform.model.outcome import ClusterOutcome, Progress
 from quotaform.model.quotas import Desired, Entry
-from quotaform.model.records.document import VALIDATION
 from quotaform.model.records.record import Count, Record, about, derived
 from quotaform.model.settings import Capacity, Ignore
 from quotaform.model.text import inert, listed, nearest
@@ -49,7 +48,7 @@ class DeclaredEntities(Record):
     count: Annotated[Count, about("The number of entities.")]
 
 
-class Validation(Record, document=VALIDATION):
+class Validation(Record, document="validation"):
     """The result of validating the files, as quotaform validate writes it."""
 
     is_valid: Annotated[bool, about("Whether there are no errors.")] = derived(

@@ -19,9 +19,7 @@ from quotaform.model.finding import Location
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Cause, Entry, Values
-from quotaform.model.records.document import EXPLAIN
-from quotaform.model.records.field import Address, QuotaKeyName
-from quotaform.model.records.record import Double, Record, about, derived, dump_record
+from quotaform.model.records.record import Address, Double, QuotaKeyName, Record, about, derived, dump_record
 from quotaform.model.units import render_value
 
 
@@ -83,7 +81,7 @@ class Explanation(Record):
     texts: Annotated[tuple[ExplainedText, ...], about("Owners and reasons, those of the common layer first.")] = ()
 
 
-class ExplainedRecord(Record, document=EXPLAIN):
+class ExplainedRecord(Record, document="explain"):
     """Where the declared values of an entity come from, as quotaform explain writes it."""
 
     directory: Annotated[str, about("The quotas directory, as given.")]

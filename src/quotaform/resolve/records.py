@@ -12,9 +12,20 @@ from quotaform.model.finding import Finding
 from quotaform.model.precedence import LEVELS
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import SnapshotFile
-from quotaform.model.records.document import RESOLVE, document_lines
-from quotaform.model.records.field import Address, ClusterRecord, QuotaKeyName, SourceName
-from quotaform.model.records.record import Digest, Double, Record, Timestamp, about, builtins, derived
+from quotaform.model.records.document import document_lines
+from quotaform.model.records.record import (
+    Address,
+    ClusterRecord,
+    Digest,
+    Double,
+    QuotaKeyName,
+    Record,
+    SourceName,
+    Timestamp,
+    about,
+    builtins,
+    derived,
+)
 from quotaform.model.units import is_unlimited
 from quotaform.resolve.request import Effective, shared_by
 from quotaform.resolve.resolve import KeyResolution, Resolution, ResolveOptions
@@ -134,7 +145,7 @@ def _resolved_key(row: KeyResolution, asked: Entity) -> ResolvedKeyRecord:
     )
 
 
-class ResolveRecord(Record, document=RESOLVE, omit_defaults=True):
+class ResolveRecord(Record, document="resolve", omit_defaults=True):
     """The effective quotas of requests, as quotaform resolve writes them."""
 
     cluster: ClusterRecord

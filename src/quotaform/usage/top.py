@@ -26,9 +26,18 @@ from quotaform.model.errors import ExitCode
 from quotaform.model.moment import spell_moment
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Quotas
-from quotaform.model.records.document import TOP, indented
-from quotaform.model.records.field import Address, QuotaKeyName, SourceName
-from quotaform.model.records.record import Count, Moment, Record, about, builtins, derived
+from quotaform.model.records.document import indented
+from quotaform.model.records.record import (
+    Address,
+    Count,
+    Moment,
+    QuotaKeyName,
+    Record,
+    SourceName,
+    about,
+    builtins,
+    derived,
+)
 from quotaform.model.text import inert, option_of
 from quotaform.model.units import is_unlimited
 from quotaform.report.text import PLAIN, Style, aligned, counted, rate_text, short_limit_text
@@ -89,7 +98,7 @@ class Unread(Record):
     problem: Annotated[str, about("Why, as the rest of a sentence.")]
 
 
-class Top(Record, document=TOP):
+class Top(Record, document="top"):
     """The result of quotaform top --once."""
 
     cluster: Annotated[str, about("The name of the cluster.")]

@@ -21,7 +21,7 @@ from pyarrow import parquet
 from quotaform.cli.main import run
 from quotaform.model.errors import MetricsError, QuotaformError, UsageError, missing_extra
 from quotaform.model.outcome import ClusterOutcome
-from quotaform.model.records.validator import gate
+from quotaform.model.records.schema import gate
 from quotaform.model.settings import parse_source
 from quotaform.report.format import schema_builder
 from quotaform.resolve.spark_quotas import arrow_schema

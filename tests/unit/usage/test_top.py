@@ -19,7 +19,7 @@ from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ConnectError, MetricsError, UsageError
 from quotaform.model.quotas import Quotas, Snapshot
-from quotaform.model.records.validator import gate
+from quotaform.model.records.schema import gate
 from quotaform.report.format import schema_builder
 from quotaform.system.clock import SYSTEM_CLOCK
 from quotaform.usage.prometheus import Prometheus

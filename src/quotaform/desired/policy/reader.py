@@ -27,8 +27,7 @@ from quotaform.model.finding import Finding, Location
 from quotaform.model.finding_list import MAX_PROBLEMS
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.records.document import ConstantError, RepeatedNameError, refuse_constant, refuse_repeated
-from quotaform.model.records.schema import make_schema, nodes_of
-from quotaform.model.records.validator import Gate, PolicySchemaError, Refusal, make_policy_gate
+from quotaform.model.records.schema import Gate, PolicySchemaError, Refusal, make_policy_gate, make_schema, nodes_of
 from quotaform.model.scope import FULL_SCOPE, MOST_PATTERNS, Pattern, Scope, pattern_problem
 from quotaform.model.text import did_you_mean, inert, listed, quote
 from quotaform.model.units import plain, render_value

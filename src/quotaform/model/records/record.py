@@ -21,6 +21,8 @@ from msgspec import UnsetType as UnsetType
 from msgspec.structs import force_setattr
 
 from quotaform.model.entity import ENTITY_TYPES, Entity
+from quotaform.model.precedence import LEVELS
+from quotaform.model.quota_key import key_order
 from quotaform.model.records.document import (
     DocumentKind,
     KindError,
@@ -82,10 +84,11 @@ class _RecordMeta(StructMeta):
         name: str,
         bases: tuple[type, ...],
         namespace: dict[str, Any],
-        document: DocumentKind | None = None,
+        document: DocumentKind | str | None = None,
         **options: bool,
     ) -> Any:
         if document is not None:
+            document = DocumentKind(document) if isinstance(document, str) else document
             version = about("Minor versions only add fields.", pattern=rf"^{document.major}\.[0-9]+$")
             kind = Annotated[Literal[document.kind], about("The kind of this document.")]  # type: ignore[name-defined]
             fields = {"format_version": Annotated[str, version], "kind": kind, **namespace["__annotations__"]}
@@ -103,7 +106,7 @@ class _RecordMeta(StructMeta):
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field, derived, written))
 class Record(Struct, metaclass=_RecordMeta, frozen=True):
-    """An object of a document; `class X(Record, document=KIND)` is a whole one, which begins with version and kind."""
+    """An object of a document; `class X(Record, document="x")` is a whole one, which begins with version and kind."""
 
 
 def about(description: str, *examples: Any, **constraints: Any) -> Meta:
@@ -134,6 +137,35 @@ Timestamp: TypeAlias = Annotated[
     str, about("ISO 8601 in UTC.", pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$", max_length=20)
 ]
 Digest: TypeAlias = Annotated[str, about("A digest.", pattern="^sha256:[0-9a-f]{64}$", max_length=71)]
+
+
+Address: TypeAlias = Annotated[
+    str, about("The address of the entity: unique, and safe to print.", "user=svc-orders", min_length=1)
+]
+QuotaKeyName: TypeAlias = Annotated[str, about("The quota key.", "producer_byte_rate", min_length=1)]
+SourceName: TypeAlias = Annotated[
+    str | None,
+    about(
+        "The name of this kind of entry in KIP-248, or null.",
+        extra_json_schema={"enum": [*(level.source for level in LEVELS), None]},
+    ),
+]
+KeyDoubles: TypeAlias = Annotated[
+    Mapping[str, Double],
+    about("Quota key to value.", {"producer_byte_rate": 10485760, "request_percentage": 150}, min_length=1),
+]
+
+
+def in_order(values: Mapping[str, float]) -> dict[str, float]:
+    """Return values in the order of the keys."""
+    return {key: values[key] for key in (values if len(values) == 1 else sorted(values, key=key_order))}
+
+
+class ClusterRecord(Record):
+    """The cluster."""
+
+    name: Annotated[str, about("The name in quotaform.yaml, or the bootstrap servers.")]
+    id: Annotated[str, about("The cluster id.")]
 
 
 def builtins(record: Record) -> dict[str, Any]:

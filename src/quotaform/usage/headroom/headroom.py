@@ -9,9 +9,7 @@ from typing import Annotated, Final, TypeAlias
 from msgspec import field
 
 from quotaform.model.entity import spell_name
-from quotaform.model.records.document import USAGE_HEADROOM
-from quotaform.model.records.field import Address, QuotaKeyName
-from quotaform.model.records.record import Count, Moment, Record, about
+from quotaform.model.records.record import Address, Count, Moment, QuotaKeyName, Record, about
 from quotaform.model.text import inert, listed
 from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Columns, Number, Report, Section, Table
 from quotaform.report.text import counted, minute_text
@@ -114,7 +112,7 @@ class HeadroomSummary(Record):
         return self.throttled + self.close + self.below + self.unlimited
 
 
-class Headroom(Record, document=USAGE_HEADROOM):
+class Headroom(Record, document="usage-headroom"):
     """The result of quotaform usage headroom."""
 
     usage: Annotated[str, about("The usage table, as given.")]

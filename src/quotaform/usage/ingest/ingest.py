@@ -10,7 +10,6 @@ from msgspec import field
 
 from quotaform.model.entity import spell_name
 from quotaform.model.moment import spell_moment
-from quotaform.model.records.document import USAGE_INGEST, USAGE_STREAM
 from quotaform.model.records.record import Count, Moment, Record, about
 from quotaform.model.text import inert, listed, option_of
 from quotaform.report.text import PLAIN, Style, counted
@@ -60,7 +59,7 @@ class IngestedCluster(Record):
     )
 
 
-class Ingested(Record, document=USAGE_INGEST):
+class Ingested(Record, document="usage-ingest"):
     """The result of quotaform usage ingest."""
 
     usage: Annotated[str, about("The usage table, as given.")]
@@ -102,7 +101,7 @@ class Ingested(Record, document=USAGE_INGEST):
         return f"{found}; the quarantine table has the reasons" if self.summary.quarantined else found
 
 
-class Streamed(Record, document=USAGE_STREAM):
+class Streamed(Record, document="usage-stream"):
     """The result of quotaform usage ingest --topic."""
 
     topic: Annotated[str, about("The topic.")]

@@ -18,9 +18,7 @@ from quotaform.model.entity import Entity, spell_name
 from quotaform.model.moment import spell_second
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
 from quotaform.model.quotas import Values
-from quotaform.model.records.document import USAGE_RECOMMEND
-from quotaform.model.records.field import Address, QuotaKeyName
-from quotaform.model.records.record import Count, Moment, Record, about, derived
+from quotaform.model.records.record import Address, Count, Moment, QuotaKeyName, Record, about, derived
 from quotaform.model.scope import FULL_SCOPE, Scope, Selection
 from quotaform.model.settings import SizingSettings
 from quotaform.model.text import inert, option_of
@@ -160,7 +158,7 @@ class ProposalSummary(Record):
         return self.proposed + self.keep + self.none
 
 
-class Recommendations(Record, document=USAGE_RECOMMEND):
+class Recommendations(Record, document="usage-recommend"):
     """The result of quotaform usage recommend."""
 
     usage: Annotated[str, about("The usage table, as given.")]

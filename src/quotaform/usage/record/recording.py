@@ -11,7 +11,6 @@ from msgspec import field
 
 from quotaform.model.errors import ExitCode, QuotaformError
 from quotaform.model.moment import duration_text, spell_moment
-from quotaform.model.records.document import USAGE_RECORD
 from quotaform.model.records.record import Count, Moment, Record, about
 from quotaform.model.text import inert, option_of
 from quotaform.report.text import PLAIN, Style, counted
@@ -55,7 +54,7 @@ class RecordedSource(Record):
     remark: Annotated[str | None, about("Why its last answer had no row, or null.")] = None
 
 
-class Recording(Record, document=USAGE_RECORD):
+class Recording(Record, document="usage-record"):
     """The result of quotaform usage record."""
 
     cluster: Annotated[str, about("The name of the cluster.")]

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 from uuid import uuid4
 
 from quotaform.model.errors import FileReadError, UsageError
-from quotaform.model.records.document import USAGE_COMPACT
 from quotaform.model.records.record import Count, Record, about
 from quotaform.model.text import inert
 from quotaform.report.text import PLAIN, Style, counted
@@ -28,7 +27,7 @@ _WHOLE: Final = "day-"
 """How the names of files begin that have all rows of a day and cluster."""
 
 
-class Compacted(Record, document=USAGE_COMPACT):
+class Compacted(Record, document="usage-compact"):
     """The result of quotaform usage compact."""
 
     usage: Annotated[str, about("The usage table, as given.")]

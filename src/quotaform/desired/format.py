@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from functools import lru_cache
 from itertools import dropwhile, pairwise
@@ -72,7 +73,13 @@ def format_source(source: SourceFile) -> FormattedFile:
     text, line_end = unix_lines(decoded)
     content = read_document(source.name, text, most_values=_MOST_VALUES)
     problems = content.findings.all()
-    formatted = None if problems else _format(text)
+    formatted = None
+    if not problems:
+        with suppress(YAMLError, yaml.YAMLError):
+            file = read_nodes(text)
+            arrange(file)
+            written = write_nodes(file)
+            formatted = written if find_comments(written) == find_comments(text) else None
     if formatted is not None and formatted != text:
         other = read_document(source.name, formatted, most_values=_MOST_VALUES)
         if other.errors or not _is_same(content.root, other.root):
@@ -83,17 +90,6 @@ def format_source(source: SourceFile) -> FormattedFile:
         message = "this file cannot be formatted without changing what it declares, so it is left unchanged"
         problems = [rule.UNFORMATTABLE.finding(message, location=Location(source.name))]
     return FormattedFile(name=source.name, before=before, after=before, problems=tuple(problems))
-
-
-def _format(text: str) -> str | None:
-    """Return the formatted text; `None` if that is not possible."""
-    try:
-        file = read_nodes(text)
-        arrange(file)
-        formatted = write_nodes(file)
-        return formatted if find_comments(formatted) == find_comments(text) else None
-    except (YAMLError, yaml.YAMLError):
-        return None
 
 
 _MOST_VALUES: Final = 1 << 30

@@ -276,17 +276,8 @@ _HINTS: Final = {
 }
 
 
-def syntax_text(error: Any, text: str) -> str:
-    """Return the message about an error of the YAML parser, a `MarkedYAMLError`."""
-    begun = f" {error.context}" if error.context else ""
-    if begun and error.context_mark:
-        begun += f" that begins on line {error.context_mark.line + 1}"
-    hint = _hint(error, text)
-    return f"not valid YAML: {error.problem}{begun}{f'; {hint}' if hint else ''}"
-
-
-def _hint(error: Any, text: str) -> str | None:
-    """Return what was probably meant, from the problem and the character at which it was found."""
+def syntax_hint(error: Any, text: str) -> str | None:
+    """Return what was probably meant, from an error of the YAML parser and the character at which it was found."""
     mark = error.problem_mark
     end = mark.index if mark else 0
     at, before = text[end : end + 1], text[max(0, end - min(mark.column, 1000)) : end] if mark else ""

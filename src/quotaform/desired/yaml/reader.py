@@ -26,7 +26,7 @@ from quotaform.desired.yaml.document import (
     YamlList,
     YamlMapping,
     read_number,
-    syntax_text,
+    syntax_hint,
 )
 from quotaform.model import rule
 from quotaform.model.finding import Location
@@ -282,7 +282,12 @@ class _DocumentReader:
         if not isinstance(error, MarkedYAMLError):
             raise error
         location = document.location(error.problem_mark) if error.problem_mark else Location(document.name)
-        document.add_at(rule.YAML_SYNTAX, syntax_text(error, text), location)
+        begun = f" {error.context}" if error.context else ""
+        if begun and error.context_mark:
+            begun += f" that begins on line {error.context_mark.line + 1}"
+        hint = syntax_hint(error, text)
+        what = f"not valid YAML: {error.problem}{begun}{f'; {hint}' if hint else ''}"
+        document.add_at(rule.YAML_SYNTAX, what, location)
         document.root = None
         if self.streamed:
             # The mistake may be in what was taken for the end of the last item.

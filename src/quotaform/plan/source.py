@@ -12,7 +12,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from quotaform.desired.loader import Claim, load_file
 from quotaform.desired.tree import SourceFile, is_hidden, is_read, layer_of, shown_path
@@ -31,8 +30,8 @@ from quotaform.model.entity import DEFAULT_WORD, Entity
 from quotaform.model.errors import FileReadError
 from quotaform.model.finding import APPROVALS_NAME
 from quotaform.model.quotas import Cause, Entry
-from quotaform.model.text import MIB
-from quotaform.plan.check.guard import NotSearched, Removal, RemovalSearch
+from quotaform.model.text import MIB, inert
+from quotaform.plan.check.guard import Removal, RemovalSearch
 from quotaform.plan.plan import PlanSource
 from quotaform.repository.policy import list_policies
 from quotaform.repository.revision import WORK_TREE, DiskFolder, GitRevision
@@ -222,7 +221,7 @@ class Removals:
         names = (DEFAULT_WORD if name is None else name for entity in entities for _, name in entity.parts)
         words = frozenset(word for name in names for word in _WORDS(name)[:1])
         search = _Search(cluster, applied, set(entities), words)
-        not_searched: list[NotSearched] = []
+        not_searched: list[str] = []
         with _LOCK:
             try:
                 with open_objects(self._top, self._left) as objects:
@@ -231,9 +230,12 @@ class Removals:
                         if not search.wanted:
                             break
             except GitError as error:
-                not_searched.append(NotSearched(error.reason, search.searched))
+                older = f" than those of {search.searched[:7]}" if search.searched else ""
+                not_searched.append(f"earlier files{older} were not searched for removed entities: {error.reason}")
         if search.skipped and search.wanted:  # What was not searched counts only when an entity was not found.
-            not_searched.insert(0, replace(search.skipped[0], count=len(search.skipped)))
+            (file, reason), *others = search.skipped
+            more = f" and {len(others):,} more" if others else ""
+            not_searched.insert(0, f"{file}{more}: not searched for removed entities: {reason}")
         return RemovalSearch(search.found, tuple(not_searched))
 
     def _each_step(self, objects: GitObjects) -> Iterator[CommitStep]:
@@ -299,7 +301,7 @@ class Removals:
             before, reason = None, f"it has {error.size:,} bytes, at most {error.limit:,} are searched"
         name = self._shown(replaced.path)
         if before is None:
-            search.skipped.append(NotSearched(reason, step.before, name))
+            search.skipped.append((f"{inert(name)} at {step.before[:7]}", reason))
             return ()
         if not _may_name(objects, before, replaced.after, search.words):
             return ()
@@ -328,7 +330,7 @@ class _Search:
     parsable: int = field(default_factory=lambda: MAX_PARSED_BYTES)
     is_applied: bool = False
     searched: str | None = None  # The oldest commit whose files were searched
-    skipped: list[NotSearched] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)  # Files, and why they were not searched
     found: dict[Entity, Removal] = field(default_factory=dict)
 
 

@@ -70,13 +70,8 @@ def check_removed(plan: Plan, facts: Facts) -> Iterator[Finding]:
                 address=item.entity.address,
                 location=Location(removal.file) if removal.file_exists else None,
             )
-    for part in facts.removed.not_searched:
-        commit = (part.commit or "")[:7]
-        what = f"earlier files than those of {commit} were" if commit else "earlier files were"
-        if part.file is not None:
-            more = f" and {part.count - 1:,} more" if part.count > 1 else ""
-            what = f"{inert(part.file)} at {commit}{more}:"
-        yield rule.HISTORY_NOT_SEARCHED.finding(f"{what} not searched for removed entities: {part.reason}")
+    for text in facts.removed.not_searched:
+        yield rule.HISTORY_NOT_SEARCHED.finding(text)
 
 
 def check_revert(plan: Plan, facts: Facts) -> Iterator[Finding]:

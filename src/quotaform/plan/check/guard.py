@@ -141,22 +141,12 @@ class Removal(Struct, frozen=True):
     is_applied: bool = False  # Whether the files of the last apply did not declare it any more
 
 
-class NotSearched(Struct, frozen=True):
-    """Earlier files that were not searched."""
-
-    reason: str
-    # The commit of the file, or the oldest one whose files were searched; `None` when there is none.
-    commit: str | None = None
-    file: str | None = None  # The file, as messages name it; `None` for all files before the commit
-    count: int = 1  # How many files
-
-
 class RemovalSearch(Struct, frozen=True):
     """What a search of earlier files found."""
 
     # Entities that the files declared before and do not declare any more.
     removals: Mapping[Entity, Removal] = field(default_factory=dict)
-    not_searched: tuple[NotSearched, ...] = ()  # What was left out of the search although it may declare others
+    not_searched: tuple[str, ...] = ()  # What was left out of the search although it may declare others, and why
 
 
 class Facts(Struct, frozen=True, kw_only=True):

@@ -35,8 +35,8 @@ APPROVAL = Approval(rule="change-factor", entity=ALICE, reason="r", approver="ca
 
 def leap(*approvals: Approval) -> Plan:
     plan = plan_of({ALICE: {PRODUCER: 2e7}}, {ALICE: {PRODUCER: 1e6}})
-    lifted = lift(check_changes(plan, GuardLimits()), (), approvals, date(2026, 11, 20))
-    return replace(plan, approvals=approvals, findings=tuple(by_severity(lifted.findings)))
+    lifted = lift(check_changes(plan, GuardLimits()), (), approvals, date(2026, 11, 20))[0]
+    return replace(plan, approvals=approvals, findings=tuple(by_severity(lifted)))
 
 
 def test_an_approval_is_part_of_the_plan_id() -> None:

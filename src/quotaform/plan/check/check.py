@@ -14,7 +14,7 @@ from datetime import date
 from itertools import chain, islice
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from quotaform.desired.policy.policy import SlowPolicyError, check_policies, find_violations
 from quotaform.desired.writer import check_live, is_removable
@@ -259,14 +259,6 @@ CHECKS: Final[tuple[Check, ...]] = (
 # What lifts a block: allowances of the operator, and approvals of the repository.
 
 
-class Lifted(Struct, frozen=True):
-    """Findings after what is allowed was lifted."""
-
-    findings: list[Finding]
-    notes: list[Finding]
-    approvals: tuple[Approval, ...]  # The approvals that lifted something, by rule and address
-
-
 def lift(
     findings: Iterable[Finding],
     allowances: Sequence[Allowance],
@@ -274,8 +266,10 @@ def lift(
     today: date,
     deleted: Collection[str] = (),
     earlier: Collection[Approval] | None = None,
-) -> Lifted:
+) -> tuple[list[Finding], list[Finding], tuple[Approval, ...]]:
     """Lift the blocks that an approval or an allowance is for; an approval comes first.
+
+    Returns the findings, notes on approvals and allowances, and the approvals that lifted something.
 
     An allowance of `delete` for all deletions of the plan also lifts what follows from them (`follows_deletion`).
     `deleted` holds the addresses of the entities that the plan deletes, for which approvals must be meant. `earlier` is
@@ -317,7 +311,7 @@ def lift(
         (replace(each, is_new=earlier is not None and each not in earlier) for each in approvals if each in lifted),
         key=lambda each: (each.rule, each.entity.address, each.cluster or "", each.action, each.to),
     )
-    return Lifted(result, list(_notes(allowances, approvals, lifted, taken, today)), tuple(taken))
+    return result, list(_notes(allowances, approvals, lifted, taken, today)), tuple(taken)
 
 
 def is_pattern(approval: Approval) -> bool:
@@ -425,5 +419,7 @@ def with_findings(plan: Plan, facts: Facts, checks: Iterable[Check] = CHECKS) ->
     know about allowances and approvals, such as that one lifts nothing, is a finding, too.
     """
     found = (finding for check in checks for finding in check(plan, facts))
-    lifted = lift(found, plan.allowances, facts.approvals, facts.today, plan.deleted, facts.base.approvals)
-    return replace(plan, findings=tuple(by_severity(lifted.findings + lifted.notes)), approvals=lifted.approvals)
+    findings, notes, approvals = lift(
+        found, plan.allowances, facts.approvals, facts.today, plan.deleted, facts.base.approvals
+    )
+    return replace(plan, findings=tuple(by_severity(findings + notes)), approvals=approvals)

@@ -62,7 +62,7 @@ def _finding_problems(plan: Plan) -> Iterator[Problem]:
     guards = list(check_changes(plan, plan.header.options.limits))
     if plan.declares_nothing:
         guards.append(rule.EMPTY.finding("nothing is declared"))
-    for finding in lift(guards, plan.allowances, plan.approvals, date.min, plan.deleted).findings:
+    for finding in lift(guards, plan.allowances, plan.approvals, date.min, plan.deleted)[0]:
         row = RULES[finding.rule]
         if row.is_blocking and found.get((finding.rule, finding.address, finding.key)) is not finding.blocking:
             about = "".join(f" of {part}" for part in (finding.key, finding.address) if part)

@@ -618,7 +618,7 @@ class Story:
         line = re.sub(rf"{TODAY[:4]}-{TODAY[4:6]}-{TODAY[6:]}T[:\d]+Z", "NOW", line)
         line = line.replace(LATEST, "THE LATEST DAY")
         line = re.sub(r"reverts plan [0-9a-f]{12}", "reverts plan ...", line)
-        line = re.sub(r"\b\d+d \d+h", "SOME TIME", line)
+        line = re.sub(r"\b\d+d(?: \d+h)?(?= ago| in the future)", "SOME TIME", line)
         line = re.sub(r" 1\.\d+e\+09$", " NOW", line)
         return re.sub(r"(\d{8}T\d{6}Z-\w+)-[0-9a-f]{8}", r"\1-...", line)
 

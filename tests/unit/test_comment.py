@@ -83,7 +83,7 @@ def test_a_bad_answer_is_asked_for_again_at_once(
     """The name and the servers were looked at after the last question, and all of it had to be typed again."""
     answers = iter(["u s\n", "us\n", "b\n", "b:1\n", "nowhere\n", "\n"])
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr("quotaform.cli.command.review.read_typed_line", lambda _: next(answers))
+    monkeypatch.setattr(sys.stdin, "readline", lambda: next(answers), raising=False)
     assert run(["init", "--import", "--ci", "none"]) == 0
     shown, told = capsys.readouterr()
     assert "  quotaform plan --cluster us\n" in shown

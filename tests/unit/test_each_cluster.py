@@ -1,14 +1,11 @@
-"""Many clusters are worked on at a time, each has an outcome of its own; and signals while a person is asked."""
+"""Many clusters are worked on at a time, each has an outcome of its own; and signals are held meanwhile."""
 
 from __future__ import annotations
 
-import os
-import pty
 import signal
 import threading
-from collections.abc import Iterator
 from threading import Barrier, Event
-from typing import Any, TextIO
+from typing import Any
 
 import pytest
 
@@ -17,7 +14,7 @@ from quotaform.desired.config import Cluster
 from quotaform.model.errors import ClusterError
 from quotaform.model.outcome import Progress
 from quotaform.repository.cluster_work import AT_ONCE, work_on
-from quotaform.system.process import held_signals, read_typed_line
+from quotaform.system.process import held_signals
 from tests.scripted_gateway import ScriptedGateway
 
 
@@ -133,55 +130,6 @@ def test_progress_names_the_clusters_and_is_repeated_while_one_is_waited_for() -
     told.clear()
     list(work_on(clusters(5), lambda *_: None, connect, listen))
     assert told[0] == "Reading quotas of c0, c1, c2 and 2 more"
-
-
-@pytest.fixture
-def terminal() -> Iterator[tuple[TextIO, int]]:
-    """The program's end of a terminal, and the person's."""
-    ours, theirs = pty.openpty()
-    try:
-        with os.fdopen(theirs, encoding="utf-8") as stream:
-            yield stream, ours
-    finally:
-        os.close(ours)
-
-
-def test_a_typed_line_is_read_whole(terminal: tuple[TextIO, int]) -> None:
-    stream, person = terminal
-    os.write(person, b"yes\nproduction\n")
-    assert read_typed_line(stream) == "yes\n"
-    assert read_typed_line(stream) == "production\n"
-    os.write(person, b"\x04")
-    assert read_typed_line(stream) == ""
-
-
-def test_an_interrupt_ends_the_wait(terminal: tuple[TextIO, int]) -> None:
-    before = signal.set_wakeup_fd(-1)
-    timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        read_typed_line(terminal[0])
-    timer.join()
-    assert signal.set_wakeup_fd(before) == before
-
-
-def test_a_signal_that_interrupts_nothing_leaves_the_question_open(terminal: tuple[TextIO, int]) -> None:
-    stream, person = terminal
-    came: list[int] = []
-
-    def resize(number: int, _frame: object) -> None:
-        came.append(number)
-        os.write(person, b"yes\n")
-
-    before = signal.signal(signal.SIGWINCH, resize)
-    timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGWINCH))
-    timer.start()
-    try:
-        assert read_typed_line(stream) == "yes\n"
-    finally:
-        timer.join()
-        signal.signal(signal.SIGWINCH, before)
-    assert came == [signal.SIGWINCH]
 
 
 def test_a_signal_ends_what_the_block_waits_for_and_is_delivered_in_place_of_the_error() -> None:

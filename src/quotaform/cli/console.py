@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TextIO
 
 from quotaform.model.errors import NotApprovedError, QuotaformError
 from quotaform.model.text import break_lines, escape, is_annotation, json_escape, line_end, printable
-from quotaform.system.process import ignore_signals, interrupt_code, rare_collections, read_typed_line
+from quotaform.system.process import ignore_signals, interrupt_code, rare_collections
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
@@ -342,5 +342,5 @@ def require_confirmed(console: Console, chosen: Cluster, *, auto_approve: bool) 
             remedy="use --auto-approve",
         )
     console.write_stderr(f"Type the name of the cluster, {chosen.name}, to change it: ")
-    if read_typed_line(sys.stdin).strip() != chosen.name:
+    if sys.stdin.readline().strip() != chosen.name:
         raise NotApprovedError

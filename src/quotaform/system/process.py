@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
-import select
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Thread, current_thread, main_thread
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -105,29 +104,6 @@ def held_signals(*, holds_all: bool = False, on_first: Callable[[], None] | None
         signal.raise_signal(held._came[0])
     if consequence is not None:  # The handler that was there before raised nothing.
         raise consequence
-
-
-def read_typed_line(terminal: TextIO) -> str:
-    """Return the next line that a person types, with its line break; call it in the main thread.
-
-    A signal that arrives just before `readline` blocks would be acted on only after the next key: Python calls its
-    handler between two instructions, and the read is one of them. So the wait is for a signal as well.
-
-    Raises `KeyboardInterrupt`: or what else a handler raises.
-    """
-    awake, wakes = os.pipe()
-    os.set_blocking(awake, False)
-    os.set_blocking(wakes, False)
-    before = signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
-    try:
-        while terminal.fileno() not in (ready := select.select([terminal.fileno(), awake], [], [])[0]):
-            if awake in ready:  # By now the handler has run; it raised nothing.
-                os.read(awake, 4096)
-    finally:
-        signal.set_wakeup_fd(before)
-        os.close(awake)
-        os.close(wakes)
-    return terminal.readline()
 
 
 def in_thread(work: Callable[[], T], name: str = "quotaform") -> Future[T]:

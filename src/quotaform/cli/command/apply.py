@@ -32,7 +32,7 @@ from quotaform.model.outcome import ClusterOutcome, digest_of
 from quotaform.model.text import inert, listed
 from quotaform.report.format import render
 from quotaform.system.files import is_folder
-from quotaform.system.process import held_signals, read_typed_line
+from quotaform.system.process import held_signals
 
 if TYPE_CHECKING:
     from quotaform.apply.audit import AuditFile
@@ -280,7 +280,7 @@ class ApplyRun(Struct, kw_only=True):
         answer = ""
         try:
             write(question)
-            answer = read_typed_line(sys.stdin)
+            answer = sys.stdin.readline()
         finally:
             if not answer.endswith("\n"):  # After Ctrl-C or Ctrl-D the cursor is still behind the question.
                 write("\n")

@@ -24,7 +24,6 @@ from quotaform.model.text import inert
 from quotaform.repository.revision import CONFIG_NAME
 from quotaform.review.comment import CommentMode, comment_warnings, render_comment
 from quotaform.system.files import write_new_files
-from quotaform.system.process import read_typed_line
 
 CI_SYSTEMS: Final = ("github", "gitlab", "none")
 """The keys of `CI_FILES`, whose module imports much."""
@@ -126,7 +125,7 @@ def _ask(console: Console, question: str, usual: str, check: Callable[[str], obj
     """Ask a person at the terminal until the check raises no UsageError; an empty answer is the usual one."""
     while True:
         console.write_stderr(f"{question}{f' [{usual}]' if usual else ''}: ")
-        line = read_typed_line(sys.stdin)
+        line = sys.stdin.readline()
         if not line:
             raise UsageError("the input ended before everything was answered; nothing was written")
         answer = line.strip() or usual

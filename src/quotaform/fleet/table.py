@@ -25,8 +25,7 @@ from quotaform.model.errors import EngineError, InvalidFilesError
 from quotaform.model.finding import Location
 from quotaform.model.text import inert, listed
 from quotaform.resolve.spark_quotas import arrow_schema
-from quotaform.system.files import sync_tree
-from quotaform.system.staging import staged_folder
+from quotaform.system.files import staged_folder, sync_tree
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

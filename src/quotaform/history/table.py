@@ -19,8 +19,7 @@ from quotaform.fleet.table import located_exactly, staged_rows
 from quotaform.history.spark import READINGS
 from quotaform.model.errors import ArgumentError, HistoryError, QuotaformError
 from quotaform.model.text import option_of, quote
-from quotaform.system.files import reason_of, sync_folder
-from quotaform.system.staging import staged_folder
+from quotaform.system.files import reason_of, staged_folder, sync_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,6 +10,8 @@ may be:
 
 A named pipe, a socket and a device are refused and never waited for.
 
+A folder that Spark fills is made beside its place, and what a killed process left there goes with the next.
+
 Locks between processes (`flock`) are advisory, local, and released by the operating system when a process ends. Where
 the file system has none, there is no lock.
 """
@@ -19,6 +21,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -447,5 +450,57 @@ def update_lock(path: Path) -> Iterator[str | None]:
             "what other runs write to it at the same time may be lost"
         )
         yield None if is_locked else unlocked
+    finally:
+        os.close(descriptor)
+
+
+_STAGED: Final = "_staged-"
+_STAGED_BY: Final = "host"
+_LONGEST_STAGED: Final = 7 * 24 * 3600  # seconds
+
+
+@contextmanager
+def staged_folder(table: Path) -> Iterator[Path]:
+    """Yield the path of a folder in a table that does not exist yet; it is removed if it is there at the end.
+
+    No reader of Parquet looks there. The folder of the table is made, and what killed processes have left in it goes.
+    """
+    table.mkdir(parents=True, exist_ok=True)
+    remove_dead(table, time.time())
+    staged = table / f"{_STAGED}{os.urandom(6).hex()}"
+    staged.mkdir()
+    descriptor = os.open(staged, os.O_RDONLY)
+    try:
+        if take_lock(descriptor) and _is_locked(staged):
+            (staged / _STAGED_BY).write_text(os.uname().nodename, encoding="utf-8")
+        yield staged / "rows"
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+        os.close(descriptor)
+
+
+def remove_dead(table: Path, now: float) -> None:
+    """Remove what processes that were killed have left in a table.
+
+    `now`: the time, in seconds since the epoch.
+    """
+    for staged in table.glob(f"{_STAGED}*"):
+        # Another process may do the same now, or may not let this one.
+        with suppress(OSError):
+            host = staged / _STAGED_BY
+            if host.exists() and host.read_text(encoding="utf-8") == os.uname().nodename:
+                is_dead = not _is_locked(staged)
+            else:
+                changed = max(path.lstat().st_mtime for path in (staged, *staged.rglob("*")))
+                is_dead = now - changed > _LONGEST_STAGED
+            if is_dead:
+                shutil.rmtree(staged, ignore_errors=True)
+
+
+def _is_locked(folder: Path) -> bool:
+    """Whether a process holds the lock of a folder; never where there are no locks."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        return not take_lock(descriptor)
     finally:
         os.close(descriptor)

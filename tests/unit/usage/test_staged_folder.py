@@ -17,15 +17,15 @@ from pyarrow import parquet
 
 from quotaform.history.table import ParquetHistory
 from quotaform.model.errors import EngineError
-from quotaform.system import staging as module
-from quotaform.system.staging import remove_dead, staged_folder
+from quotaform.system import files as module
+from quotaform.system.files import remove_dead, staged_folder
 from quotaform.usage.table.append import add_rows
 
 WEEK = 7 * 24 * 3600
 INGEST = """
 import sys
 from pathlib import Path
-from quotaform.system.staging import staged_folder
+from quotaform.system.files import staged_folder
 with staged_folder(Path(sys.argv[1])) as staged:
     staged.mkdir()
     print("ready", flush=True)

@@ -13,9 +13,9 @@ import pyspark
 import pytest
 from pyspark.errors import PySparkException
 
-from quotaform.fleet.launch import classic_session
+from quotaform.fleet.launch import classic_session, connect_session
 from quotaform.fleet.options import Master, Remote, SessionOptions
-from quotaform.fleet.session import connect_session, is_connect, require_spark, spark_session
+from quotaform.fleet.session import is_connect, require_spark, spark_session
 from quotaform.model.errors import EngineError, UsageError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def test_a_connect_server_that_does_not_answer_is_named_without_its_token(
     place: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PySpark tries for ten minutes."""
-    monkeypatch.setattr("quotaform.fleet.session._PATIENCE", 0.2)
+    monkeypatch.setattr("quotaform.fleet.launch._PATIENCE", 0.2)
     address = request.getfixturevalue(place)
     remote = Remote.parse("SPARK_REMOTE", f"sc://{address}/;token=hunter2;use_ssl=true")
     with pytest.raises(EngineError) as raised, connect_session(remote, {}):

@@ -125,9 +125,13 @@ class Watch(Struct):
             checks = []
             for cluster in state.request.clusters:
                 watched = self._clusters[cluster.name]
-                if _is_due(watched):
-                    watched.check = in_thread(partial(self._check, state, cluster), "quotaform-watch")
-                    checks.append(watched.check)
+                if watched.check is not None and not watched.check.done():
+                    continue
+                if watched.skips:
+                    watched.skips -= 1
+                    continue
+                watched.check = in_thread(partial(self._check, state, cluster), "quotaform-watch")
+                checks.append(watched.check)
             self._checks += checks
             wait(checks, timeout=self.interval)
         # What a check raised that has ended, in this round or since the last one, is raised here.
@@ -281,15 +285,6 @@ class Watch(Struct):
             what = _on_one_line(outcome.error or error or "") if drift is None else drift_line(drift)
             self.log(f"{spell_name(name)}: {what}")
         self.reporter.take_up([outcome], seconds)
-
-
-def _is_due(watched: ClusterWatch) -> bool:
-    """Whether a cluster is asked in this round."""
-    if watched.check is not None and not watched.check.done():
-        return False
-    is_due = watched.skips == 0
-    watched.skips = max(0, watched.skips - 1)
-    return is_due
 
 
 def _on_one_line(reason: QuotaformError | str) -> str:

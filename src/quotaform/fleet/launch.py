@@ -1,4 +1,4 @@
-"""Starts the Java process of a session (local, on a master, or that of spark-submit); says why Spark failed."""
+"""Starts sessions: local, on a master, in spark-submit, or of a server of Spark Connect; says why Spark failed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tempfile import TemporaryFile, gettempdir
 from time import monotonic, sleep
 from typing import IO, TYPE_CHECKING, Any, Final
 from uuid import uuid4
-from warnings import catch_warnings, simplefilter
+from warnings import catch_warnings, filterwarnings, simplefilter
 
-from quotaform.fleet.options import Master, SessionOptions, environment
+from quotaform.fleet.options import Master, Remote, SessionOptions, environment
 from quotaform.model.errors import EngineError
 from quotaform.model.text import inert, option_of
 from quotaform.model.variable import OwnSecret
@@ -121,7 +121,7 @@ def cause(text: str, log: Iterable[str] = ()) -> str:
 
 _LOOPBACK: Final = "127.0.0.1"
 _PATIENCE: Final = 10.0
-"""How many seconds a master has to accept a connection."""
+"""How many seconds a master, or a server of Spark Connect, has to accept a connection."""
 TABLE_CONFIG: Final = {
     # Plain readers know no INT96, and it has no statistics by which files could be skipped.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -198,6 +198,74 @@ def submitted_session(conf: Mapping[str, str]) -> Iterator[SparkSession]:
             own = SparkSession(SparkContext.getOrCreate(SparkConf().setAll(list(conf.items()))))
             stack.callback(_stop, own)
         yield own
+
+
+@contextmanager
+def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSession]:
+    """Yield a session of a Spark Connect server, which is released at the end; the server goes on.
+
+    Raises `EngineError` if the server does not answer, is of another version, or refuses a setting.
+    """
+    from grpc import FutureTimeoutError, channel_ready_future
+    from pyspark import __version__
+    from pyspark.errors import PySparkException
+    from pyspark.sql.connect.client.core import DefaultChannelBuilder
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+    from pyspark.sql.connect.session import SparkSession
+
+    # By this variable, the functions of PySpark know which kind of column to make.
+    with environment({"SPARK_CONNECT_MODE_ENABLED": "1"}), catch_warnings(), ExitStack() as stack:
+        # It repeats the error of the request.
+        filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")
+        # Of windows over a row per series; a session of one's own only logs it.
+        filterwarnings("ignore", "WARN WindowExpression")
+        channel = DefaultChannelBuilder(remote.url).toChannel()
+        try:  # PySpark itself would try for ten minutes.
+            channel_ready_future(channel).result(_PATIENCE)
+        except FutureTimeoutError:
+            raise EngineError(
+                f"The Spark Connect server {inert(remote.shown)} does not answer; check that it runs and that this "
+                "machine may connect to it, and whether it needs ;use_ssl=true, or correct "
+                f"{option_of('remote')}."
+            ) from None
+        finally:
+            channel.close()
+        with held_signals():
+            own: Any = SparkSession.builder.config("spark.remote", remote.url).create()
+            stack.callback(own.stop)
+        # A server that is gone is asked again for half a minute, and not for ten; the wait is in milliseconds.
+        own.client.set_retry_policies([DefaultPolicy(max_retries=6, max_backoff=15_000)])
+        if not is_compatible(__version__, own.version):
+            raise EngineError(
+                f"The Spark Connect server {inert(remote.shown)} runs Spark {inert(own.version)}, and pyspark here is "
+                f"{__version__}; use a server of Spark {'.'.join(__version__.split('.')[:2])} or a newer one of the "
+                "same major version."
+            )
+        for name, value in TABLE_CONFIG.items():
+            # A server may not allow changes of its settings; then tables have what it writes.
+            with suppress(PySparkException):
+                own.conf.set(name, value)
+        for name, value in conf.items():
+            try:
+                own.conf.set(name, value)
+            except PySparkException as error:
+                raise EngineError(
+                    f"The Spark Connect server does not change {inert(name)} for a session; set it where the server is "
+                    f"started, or leave {option_of('spark_conf')} out."
+                ) from error
+        yield own
+
+
+def is_compatible(client: str, server: str) -> bool:
+    """Whether a Spark Connect server supports a client: one that is not newer, of the same major version.
+
+    >>> is_compatible("4.2.0", "4.2.1"), is_compatible("4.2.0", "4.3.0-SNAPSHOT"), is_compatible("4.2.0", "4.1.1")
+    (True, True, False)
+    >>> is_compatible("4.2.0", "5.0.0"), is_compatible("4.2.0", "unknown")
+    (False, False)
+    """
+    own, found = ([int(number) for number in re.findall(r"\d+", version)[:2]] for version in (client, server))
+    return own[:1] == found[:1] and own <= found
 
 
 def _start(master: Master, conf: Mapping[str, str], output: IO[str], tables: Path, *, has_joins: bool) -> SparkSession:

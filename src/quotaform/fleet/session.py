@@ -7,29 +7,24 @@ is, with its settings; any other is stopped at the end.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib.util import find_spec
-from re import findall
-from typing import TYPE_CHECKING, Any, Final
-from warnings import catch_warnings, filterwarnings
+from typing import TYPE_CHECKING, Final
 
-from quotaform.fleet.launch import TABLE_CONFIG, classic_session, engine_error, submitted_session
-from quotaform.fleet.options import LOCAL, LOCAL_SESSION, Master, Remote, SessionOptions, environment
+from quotaform.fleet.launch import classic_session, connect_session, engine_error, submitted_session
+from quotaform.fleet.options import LOCAL, LOCAL_SESSION, Master, Remote, SessionOptions
 from quotaform.model.errors import ArgumentError, EngineError, missing_extra
 from quotaform.model.outcome import Progress, no_progress
-from quotaform.model.text import MIB, inert, option_of, require_type
+from quotaform.model.text import MIB, inert, require_type
 from quotaform.model.variable import OwnSecret
 from quotaform.repository.cluster_work import repeated
 from quotaform.system.executable import JavaLocation, find_java_commands, major_version
-from quotaform.system.process import held_signals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-_PATIENCE: Final = 10.0
-"""How many seconds a server has to accept a connection."""
 _MOST_CLUSTERS: Final = 400
 """As many clusters as are planned in this process. Of 2,000 quotas each, so many take as long on Spark with two cores
 (bench/README.md); with eight, half as long."""
@@ -40,74 +35,6 @@ _MOST_BYTES: Final = 64 * MIB
 def is_connect(session: SparkSession) -> bool:
     """Whether a session is one of Spark Connect, which has neither a SparkContext nor a Java process here."""
     return any(kind.__module__.startswith("pyspark.sql.connect.") for kind in type(session).__mro__)
-
-
-@contextmanager
-def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Yield a session of a Spark Connect server, which is released at the end; the server goes on.
-
-    Raises `EngineError` if the server does not answer, is of another version, or refuses a setting.
-    """
-    from grpc import FutureTimeoutError, channel_ready_future
-    from pyspark import __version__
-    from pyspark.errors import PySparkException
-    from pyspark.sql.connect.client.core import DefaultChannelBuilder
-    from pyspark.sql.connect.client.retries import DefaultPolicy
-    from pyspark.sql.connect.session import SparkSession
-
-    # By this variable, the functions of PySpark know which kind of column to make.
-    with environment({"SPARK_CONNECT_MODE_ENABLED": "1"}), catch_warnings(), ExitStack() as stack:
-        # It repeats the error of the request.
-        filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")
-        # Of windows over a row per series; a session of one's own only logs it.
-        filterwarnings("ignore", "WARN WindowExpression")
-        channel = DefaultChannelBuilder(remote.url).toChannel()
-        try:  # PySpark itself would try for ten minutes.
-            channel_ready_future(channel).result(_PATIENCE)
-        except FutureTimeoutError:
-            raise EngineError(
-                f"The Spark Connect server {inert(remote.shown)} does not answer; check that it runs and that this "
-                "machine may connect to it, and whether it needs ;use_ssl=true, or correct "
-                f"{option_of('remote')}."
-            ) from None
-        finally:
-            channel.close()
-        with held_signals():
-            own: Any = SparkSession.builder.config("spark.remote", remote.url).create()
-            stack.callback(own.stop)
-        # A server that is gone is asked again for half a minute, and not for ten; the wait is in milliseconds.
-        own.client.set_retry_policies([DefaultPolicy(max_retries=6, max_backoff=15_000)])
-        if not is_compatible(__version__, own.version):
-            raise EngineError(
-                f"The Spark Connect server {inert(remote.shown)} runs Spark {inert(own.version)}, and pyspark here is "
-                f"{__version__}; use a server of Spark {'.'.join(__version__.split('.')[:2])} or a newer one of the "
-                "same major version."
-            )
-        for name, value in TABLE_CONFIG.items():
-            # A server may not allow changes of its settings; then tables have what it writes.
-            with suppress(PySparkException):
-                own.conf.set(name, value)
-        for name, value in conf.items():
-            try:
-                own.conf.set(name, value)
-            except PySparkException as error:
-                raise EngineError(
-                    f"The Spark Connect server does not change {inert(name)} for a session; set it where the server is "
-                    f"started, or leave {option_of('spark_conf')} out."
-                ) from error
-        yield own
-
-
-def is_compatible(client: str, server: str) -> bool:
-    """Whether a Spark Connect server supports a client: one that is not newer, of the same major version.
-
-    >>> is_compatible("4.2.0", "4.2.1"), is_compatible("4.2.0", "4.3.0-SNAPSHOT"), is_compatible("4.2.0", "4.1.1")
-    (True, True, False)
-    >>> is_compatible("4.2.0", "5.0.0"), is_compatible("4.2.0", "unknown")
-    (False, False)
-    """
-    own, found = ([int(number) for number in findall(r"\d+", version)[:2]] for version in (client, server))
-    return own[:1] == found[:1] and own <= found
 
 
 GATEWAY_VARIABLE: Final = "PYSPARK_GATEWAY_PORT"

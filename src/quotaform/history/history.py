@@ -180,8 +180,6 @@ class HistoryDifference(Record, document="history-diff"):
     )
 
 
-MOST_PARTS: Final = 20
-"""How many limits are drawn, each of one entity and key."""
 _NAMES: Final = tuple(Column(name, ColumnKind.NAME) for name in ("entity", "cluster", "key"))
 _VALUES: Final[Columns] = (*_NAMES, "limit", "from", "to", Column("changes", ColumnKind.DETAIL))
 _CHANGES: Final[Columns] = (*_NAMES, "change", "before", "after", Column("last change", ColumnKind.DETAIL))
@@ -244,8 +242,8 @@ def history_report(found: EntityHistory) -> Report:
 
 
 def drawn_limits(found: EntityHistory) -> list[LimitOf]:
-    """Return the limits that are drawn: the first ones."""
-    return list(dict.fromkeys((row.cluster, row.entity, row.key) for row in found.rows))[:MOST_PARTS]
+    """Return the limits that are drawn: the first 20, each of one entity and key."""
+    return list(dict.fromkeys((row.cluster, row.entity, row.key) for row in found.rows))[:20]
 
 
 def history_page(

@@ -26,7 +26,7 @@ from quotaform.model.finding import Finding, Location
 from quotaform.model.moment import parse_duration
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Snapshot, Values
-from quotaform.model.scope import FULL_SCOPE, Pattern, Scope, count_problem, is_glob, matches_glob, pattern_problem
+from quotaform.model.scope import FULL_SCOPE, Pattern, Scope, count_problem, matches_glob, pattern_problem
 from quotaform.model.server import parse_server, spell_server
 from quotaform.model.settings import (
     DEFAULT_GUARD_LIMITS,
@@ -141,7 +141,11 @@ def choose_cluster(config: Config, name: str | None) -> Cluster:
     name and there are several clusters.
     """
     if name is not None:
-        return _named(config, name)
+        if name not in config.clusters:
+            guess = did_you_mean(name, config.clusters) or "; quotaform.yaml does not name it."
+            clusters = f" The clusters are {listed(config.clusters)}" if config.clusters else ""
+            raise UsageError(f"unknown cluster {quote(name)}{guess}{clusters}")
+        return config.clusters[name]
     if not config.clusters:
         raise UsageError("quotaform.yaml defines no cluster; add one")
     if len(config.clusters) > 1:
@@ -170,23 +174,8 @@ def choose_clusters(config: Config, patterns: Sequence[str], *, takes_all: bool 
         if problem := pattern_problem(pattern):
             raise UsageError(f"{problem}; shorten it")
         matching = {name for name in config.clusters if matches_glob(name, pattern)}
-        if not matching and not is_glob(pattern):
-            matching = {_named(config, pattern).name}
-        if not matching:
-            raise UsageError(f"no cluster matches {quote(pattern)}.{_listed(config)}")
-        chosen |= matching
+        chosen |= matching or {choose_cluster(config, pattern).name}
     return tuple(cluster for name, cluster in config.clusters.items() if name in chosen)
-
-
-def _named(config: Config, name: str) -> Cluster:
-    if name not in config.clusters:
-        guess = did_you_mean(name, config.clusters) or "; quotaform.yaml does not name it."
-        raise UsageError(f"unknown cluster {quote(name)}{guess}{_listed(config)}")
-    return config.clusters[name]
-
-
-def _listed(config: Config) -> str:
-    return f" The clusters are {listed(config.clusters)}" if config.clusters else ""
 
 
 class Referring(Struct, frozen=True):

@@ -138,8 +138,7 @@ def test_a_result_names_all_of_its_files_in_one_line(
     monkeypatch.chdir(tmp_path)
     output = Output(subject="usage-headroom")
     files = TableOutput(output, ("json=found/headroom.json", "parquet=rows", "markdown=a\nb.md"))
-    files.write(FOUND, cast("DataFrame", Rows()))
-    files.present(FOUND)
+    files.present(FOUND, cast("DataFrame", Rows()))
     assert capsys.readouterr().err == 'Saved the result to: found/headroom.json, rows, "a\\nb.md"\n'
     TableOutput(Output(subject="usage-headroom", quiet=True), ("json=quiet.json",)).present(FOUND)
     TableOutput(output, ()).present(FOUND)

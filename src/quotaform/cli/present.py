@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from quotaform.fleet.report import FleetReport
     from quotaform.model.scope import Selection
     from quotaform.plan.run import PlanRequest
+    from quotaform.repository.repository import Repository
 
 
 T = TypeVar("T")
@@ -100,7 +101,7 @@ class Results:
         self,
         output: Output,
         *,
-        ci: Ci | None = None,
+        repository: Repository | None = None,
         out: Iterable[str] | None = None,
         report: Iterable[str] | None = None,
         missing: str = "not read",
@@ -108,14 +109,16 @@ class Results:
     ) -> None:
         """Read the values of `--report`.
 
-        `out` and `report` are the values of these options, `missing` is what became of a cluster that an interrupt left
-        out, and `shown` what else the format on stdout takes.
+        `repository` is that of the results, if CI systems show them. `out` and `report` are the values of these
+        options, `missing` is what became of a cluster that an interrupt left out, and `shown` what else the format on
+        stdout takes.
         """
         self.output = output
         self.console = output.console
         self.format_name = output.format_name
         self.interrupt: KeyboardInterrupt | None = None  # What ended the run early
-        self._ci = Ci(is_enabled=False) if ci is None else ci
+        root = None if repository is None else repository.directory
+        self._ci = Ci(root, is_enabled=root is not None and not output.no_github)
         self._subject = output.subject
         self._out = tuple(out or ())
         self._unread = NotReadError(f"{missing}: the run was interrupted")
@@ -128,7 +131,7 @@ class Results:
                     "cluster with --out"
                 )
             require_writable(path)
-        self._context = {} if ci is None else ci.options
+        self._context = {} if root is None else self._ci.options
         self._options = {"style": self.console.style(), **shown, **self._context}
 
     def open(self, clusters: Sequence[str], *others: OutFile) -> None:
@@ -434,7 +437,8 @@ class TableOutput:
             else:
                 write_file(Path(path), render(self._output.subject, name, result, **shown))
 
-    def present(self, result: object, **shown: Any) -> None:
-        """Print a result, and to stderr what was written."""
+    def present(self, result: object, rows: DataFrame | None = None, **shown: Any) -> None:
+        """Write and print a result, and print to stderr what was written."""
+        self.write(result, rows, **shown)
         self._output.print(result, **shown)
         report_saved_files(self._output.console, "result", (path for _, path in self._files))

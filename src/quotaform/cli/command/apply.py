@@ -101,7 +101,7 @@ def apply(
     repository = target.repository(None if is_saved or not given else given[0])
     missing = "not checked" if dry_run else "not applied"
     run = ApplyRun(
-        results=Results(output, ci=output.ci(repository), report=report, missing=missing),
+        results=Results(output, repository=repository, report=report, missing=missing),
         repository=repository,
         engine=engine,
         audit=AuditFile(audit),

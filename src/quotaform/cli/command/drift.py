@@ -209,7 +209,7 @@ def drift(
     agreed = None if baseline is None else choose_base(baseline, "baseline")
     started = SYSTEM_CLOCK.monotonic()
     repository = target.repository(directory)
-    results = Results(output, ci=output.ci(repository), out=out, report=report)
+    results = Results(output, repository=repository, out=out, report=report)
     names: Sequence[str] = target.literal_names
     reporter = None
     try:

@@ -58,8 +58,7 @@ def validate(
     from quotaform.plan.validate import add_user_findings, check_clusters_users, validate_files, validate_together
 
     repository = target.repository(directories[0] if directories else None)
-    ci, shows_warnings = output.ci(repository), not output.quiet
-    results = Results(output, ci=ci, out=out, shows_warnings=shows_warnings)
+    results = Results(output, repository=repository, out=out, shows_warnings=not output.quiet)
     results.open([_ALL])
     if directories and len(directories) > 1:
         if target.config is not None or check_principals:

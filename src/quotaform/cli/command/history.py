@@ -144,8 +144,7 @@ def show(
             from quotaform.usage.bucket.spark import entity_curves
 
             shown = {"usage": usage, "curves": entity_curves(read_usage(spark, usage), drawn_limits(found))}
-        files.write(found, in_order, **shown)
-    files.present(found, **shown)
+        files.present(found, in_order, **shown)
     return ExitCode.DONE
 
 
@@ -189,6 +188,5 @@ def diff(
         table = open_history(spark, history)
         rows = of_clusters(table, cluster or ())
         found, changes = difference(table, rows, since, until)
-        files.write(found, changes)
-    files.present(found)
+        files.present(found, changes)
     return ExitCode.DONE

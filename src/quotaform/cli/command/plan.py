@@ -152,7 +152,7 @@ def plan(
     repository = target.repository(directory)
     results = Results(
         output,
-        ci=output.ci(repository),
+        repository=repository,
         out=out,
         report=report,
         shows_unchanged=show_unchanged,

@@ -224,8 +224,7 @@ def headroom(
         spark_job(console, "Measuring headroom", session) as (spark, _),
         measured_headroom(spark, request, console.warn_of) as (found, rows, failed),
     ):
-        files.write(found, rows)
-    files.present(found)
+        files.present(found, rows)
     return report_failures(console, failed)
 
 
@@ -278,12 +277,11 @@ def backtest(
             try:
                 with backtested(spark, request, plans, console.warn_of) as (found, rows, replayed):
                     shown = {"replays": replayed()} if files.has_page else {}
-                    files.write(found, rows, **shown)
+                    files.present(found, rows, **shown)
             except InvalidFilesError:
                 # The clusters that failed before have errors of their own.
                 report_failures(console, outcomes)
                 raise
-        files.present(found, **shown)
     return report_failures(console, outcomes)
 
 
@@ -465,13 +463,13 @@ def recommend(
     ):
         if settings.selection.is_partial and not report.summary.total:
             raise UsageError(f"{selection_text(settings.selection)}: no entity of the clusters is left")
+        if not diff:
+            files.present(report, rows)
+            return report_failures(console, failed)
         files.write(report, rows)
-    if diff:
-        # What would change goes to stdout, and what would not to stderr.
-        for file in () if edited is None else edited.files:
-            console.echo(render_diff(file.name, file.before, file.after, console.style(), is_new=not file.before))
-        console.report_failure(*unwritten_lines(report))
-        console.warn(*backtest_lines(report), recommend_report(report).total)
-    else:
-        files.present(report)
+    # What would change goes to stdout, and what would not to stderr.
+    for file in () if edited is None else edited.files:
+        console.echo(render_diff(file.name, file.before, file.after, console.style(), is_new=not file.before))
+    console.report_failure(*unwritten_lines(report))
+    console.warn(*backtest_lines(report), recommend_report(report).total)
     return report_failures(console, failed)

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from quotaform.cli.console import Color, Console
 from quotaform.cli.option.common import choice, flag, option
 from quotaform.cli.option.value import complete_from, require_choice, shorten
 from quotaform.model.errors import UsageError
 from quotaform.report.format import FORMATS, REPORT, REPORTED, render
-
-if TYPE_CHECKING:
-    from quotaform.cli.ci import Ci
-    from quotaform.repository.repository import Repository
-
 
 ColorOption: TypeAlias = Annotated[
     Color, choice("--color", Color, "When to use colours; NO_COLOR is respected. [default: auto]", show_default=False)
@@ -33,6 +28,7 @@ class Output:
 
     subject: str = ""  # What is printed: a row of `quotaform.report.format.FORMATS`
     console: Console = field(init=False)
+    no_github: bool = True
 
     def __post_init__(self) -> None:
         """Make the console of this run."""
@@ -48,12 +44,6 @@ class ReportOutput(Output):
     """What the commands understand besides whose results CI systems show."""
 
     no_github: bool = flag("--no-github", "In GitHub Actions, write no annotations, job summary or outputs.")
-
-    def ci(self, repository: Repository) -> Ci:
-        """Return the run of a CI system that this one is part of."""
-        from quotaform.cli.ci import Ci
-
-        return Ci(repository.directory, is_enabled=not self.no_github)
 
 
 DrawnOutOption: TypeAlias = Annotated[

@@ -95,7 +95,6 @@ MOST_RESULTS: Final = 5_000
 """How many results of a run GitHub shows."""
 NO_FILE: Final = "quotaform.yaml"
 """The file at which findings without a place are shown, as every result must have one."""
-_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _TOP: Final = "%SRCROOT%"
 _PLAIN: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
 _LONGEST_MESSAGE: Final = 1_000
@@ -144,7 +143,8 @@ def render_sarif(problems: Problems, *, place: Place = unchanged_place, version:
             for finding, fingerprint in zip(shown, fingerprints(shown, place), strict=True)
         ],
     }
-    return dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+    schema = "https://json.schemastore.org/sarif-2.1.0.json"
+    return dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
 def _descriptor(name: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from math import floor, isfinite, log10
 from typing import Final
 from urllib.parse import quote
 
+from quotaform.model.entity import spell_name
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import printable, shorten_middle
 from quotaform.model.units import is_decimal, measuring_unit
@@ -42,7 +43,8 @@ def render_html(report: Report) -> Iterator[str]:
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
     )
-    title = _text(report.heading)
+    name = f" {spell_name(report.name)}" if report.name else ""
+    title = _text(f"{report.title}{name}{f': {report.state}' if report.state else ''}")
     found = (Section(findings_table(report.findings)),) if report.findings else ()
     sections = (*found, *report.sections)
     yield (

@@ -115,9 +115,6 @@ def _longest_run(text: str) -> int:
 MOST_PREFIXES: Final = 40
 """How many beginnings of addresses are listed."""
 _LONGEST_PATTERN: Final = 80
-_FEW_GROUPS: Final = 3
-"""With fewer groups than this, more of them than are listed say more."""
-_MOST_WORDS: Final = 4
 _WORD_ENDS: Final = regex(r"""(?<=[\w"])[-._:/@,](?=\w)""").finditer
 
 
@@ -141,13 +138,11 @@ def by_prefix(addresses: Sequence[str], most: int = MOST_PREFIXES) -> list[tuple
     `most`: how many groups there may be; all others are one more, at the end.
     """
     groups = _grouped(addresses, 1)
-    for number in range(2, _MOST_WORDS):
+    for number in (2, 3):
         finer = _grouped(addresses, number)
-        if len(finer) > most and len(groups) >= min(_FEW_GROUPS, most):
-            break
-        groups = finer
         if len(finer) > most:
             break
+        groups = finer
     return largest(
         groups,
         lambda _, some: code_cell(some[0] if len(some) == 1 else pattern_of(some), _LONGEST_PATTERN),

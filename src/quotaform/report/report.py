@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from msgspec import Struct, field
 
-from quotaform.model.entity import spell_name
-
 if TYPE_CHECKING:
     from quotaform.model.finding import Finding
     from quotaform.report.comment import Marker
@@ -175,12 +173,6 @@ class Report(Struct, frozen=True, kw_only=True):
     total: str = ""  # The summary, a sentence
     text: Callable[[], Iterable[str]] | None = None  # All of it as terminals show it, for Markdown with room
     marker: Marker | None = None  # By what a comment with it is found again
-
-    @property
-    def heading(self) -> str:
-        """The title, and the result."""
-        title = f"{self.title} {spell_name(self.name)}" if self.name else self.title
-        return f"{title}: {self.state}" if self.state else title
 
     @property
     def sentences(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ compared line by line. Its schema is `schemas/snapshot.schema.json`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from json import dumps, loads
+from json import loads
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -95,13 +95,7 @@ def dump_snapshot(snapshot: Snapshot) -> str:
         "captured_at": snapshot.captured_at,
         "quotas": (builtins(SnapshotItem(entity=entity, values=in_order(values))) for _, entity, values in rows),
     }
-    return "".join(document_lines(fields.items(), {"quotas"}, _json_line))
-
-
-def _json_line(content: object) -> str:
-    """Return JSON on one line, everything that does not print escaped."""
-    text = dumps(content, ensure_ascii=False, allow_nan=False)
-    return text if text.isprintable() else "".join(c if c.isprintable() else dumps(c)[1:-1] for c in text)
+    return "".join(document_lines(fields.items(), {"quotas"}))
 
 
 def read_snapshot(path: Path, *, within: Path | None = None) -> Snapshot:

@@ -33,6 +33,7 @@ from quotaform.model.entity import CLIENT_ID, IP, KNOWN_TYPES, USER, Entity, rea
 from quotaform.model.errors import ArgumentError
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
+from quotaform.model.records.record import ClusterRecord
 from quotaform.model.text import inert, listed, option_of, quote
 from quotaform.report.text import counted
 from quotaform.repository.gateway import open_pinned_gateway
@@ -289,11 +290,10 @@ def write_resolved(
     target.write(rows)
     found = _key_counts(target.read(spark, rows.schema))
     header = ResolveHeader(
-        cluster_name=cluster.name,
-        cluster_id=cluster_id,
+        cluster=ClusterRecord(name=cluster.name, id=cluster_id),
         read_at=timestamp(clock),
         plan_id=plan.plan_id if plan else None,
-        detail=detail,
+        options=detail,
         snapshot=snapshot,
     )
     return TableReport(header=header, target=str(target), clients=clients, ips=ips, keys=found)

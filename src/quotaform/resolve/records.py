@@ -11,24 +11,20 @@ from quotaform.model.entity import ENTITY_TYPES, Entity
 from quotaform.model.finding import Finding
 from quotaform.model.precedence import LEVELS
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import SnapshotFile
 from quotaform.model.records.document import document_lines
 from quotaform.model.records.record import (
     Address,
-    ClusterRecord,
-    Digest,
     Double,
     QuotaKeyName,
     Record,
     SourceName,
-    Timestamp,
     about,
     builtins,
     derived,
 )
 from quotaform.model.units import is_unlimited
 from quotaform.resolve.request import Effective, shared_by
-from quotaform.resolve.resolve import KeyResolution, Resolution, ResolveOptions
+from quotaform.resolve.resolve import KeyResolution, Resolution, ResolveHeader
 
 if TYPE_CHECKING:
     from quotaform.resolve.run import ResolveRun
@@ -145,33 +141,18 @@ def _resolved_key(row: KeyResolution, asked: Entity) -> ResolvedKeyRecord:
     )
 
 
-class ResolveRecord(Record, document="resolve", omit_defaults=True):
+class ResolveRecord(ResolveHeader, omit_defaults=True):
     """The effective quotas of requests, as quotaform resolve writes them."""
 
-    cluster: ClusterRecord
-    read_at: Annotated[Timestamp, about("When the cluster or its snapshot was read, as ISO 8601 in UTC.")]
-    snapshot: Annotated[SnapshotFile | None, about("Omitted if a running cluster was read.")] = None
-    plan_id: Annotated[Digest | None, about("The plan that is assumed to be applied, or null.")]
-    options: ResolveOptions
     requests: Annotated[list[RequestRecord], about("The effective quotas per request, in the order of the requests.")]
     findings: Annotated[list[Finding], about("Findings about the resolved quotas.")]
 
 
 def dump_resolved(run: ResolveRun) -> Iterator[str]:
     """Yield the document in pieces, one per request."""
-    header = run.header
-    head = ResolveRecord(
-        cluster=ClusterRecord(name=header.cluster_name, id=header.cluster_id),
-        read_at=header.read_at,
-        snapshot=header.snapshot,
-        plan_id=header.plan_id,
-        options=header.detail,
-        requests=[],
-        findings=[],
-    )
 
     def fields() -> Iterator[tuple[str, Any]]:
-        yield from list(builtins(head).items())[:-2]
+        yield from builtins(run.header).items()
         yield "requests", map(builtins, map(RequestRecord.of, run))
         yield "findings", list(map(builtins, run.findings()))
 

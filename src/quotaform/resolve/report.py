@@ -28,21 +28,21 @@ def render_resolve(run: ResolveRun, style: Style = PLAIN) -> Iterator[str]:
     head = header_text(run.header, style)
     yield f"{head}\nPer quota key, the first matching entry in order of precedence applies (*).\n"
     for resolution in run:
-        yield "\n" + "".join(f"{line}\n" for line in _request_lines(resolution, run.header.detail, style))
+        yield "\n" + "".join(f"{line}\n" for line in _request_lines(resolution, run.header.options, style))
     if found := run.findings():
         yield "\n" + "".join(f"{line}\n" for line in render_findings(found, style))
 
 
 def header_text(header: ResolveHeader, style: Style = PLAIN) -> str:
     """Return what was resolved against what: one line, and another with a plan."""
-    cluster = style.paint(spell_name(header.cluster_name), "bold")
+    cluster = style.paint(spell_name(header.cluster.name), "bold")
     plan = (
         f"\nAs if plan {header.plan_id} were applied: {'live' if header.snapshot is None else 'captured'} -> planned."
         if header.plan_id
         else ""
     )
     reading = reading_text(header.read_at, header.snapshot)
-    return f"Cluster  {cluster} (id {spell_name(header.cluster_id)})   {reading}{plan}"
+    return f"Cluster  {cluster} (id {spell_name(header.cluster.id)})   {reading}{plan}"
 
 
 def _request_lines(resolution: Resolution, detail: ResolveOptions, style: Style) -> Iterator[str]:
@@ -110,7 +110,7 @@ def resolve_report(run: ResolveRun) -> Report:
     columns = ("request", "key", "limit", "entry", "place", "level", "limit before the plan", "one rate for")
     return Report(
         title="Kafka quotas of requests on",
-        name=run.header.cluster_name,
+        name=run.header.cluster.name,
         about=tuple(header_text(run.header).splitlines()),
         sections=(Section(Table("Entries that match, in order of precedence", columns, rows)),) if rows else (),
         nothing="No key was resolved.",

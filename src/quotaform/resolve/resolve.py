@@ -29,9 +29,9 @@ from quotaform.model.finding import Finding, Severity
 from quotaform.model.precedence import CALLBACK, level_of
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Quotas, SnapshotFile, same_value
-from quotaform.model.records.record import Record, about
+from quotaform.model.records.record import ClusterRecord, Digest, Record, Timestamp, about
 from quotaform.model.rule import FindingRule
-from quotaform.model.text import inert
+from quotaform.model.text import inert, listed
 from quotaform.model.units import is_unlimited, is_writable, readable
 from quotaform.resolve.index import DifferingNames, QuotaIndex
 from quotaform.resolve.request import (
@@ -140,15 +140,14 @@ class AssumedPlan(NamedTuple):
     findings: Callable[[Quotas], list[Finding]]  # Returns why the plan cannot be applied as it is
 
 
-class ResolveHeader(Struct, frozen=True, kw_only=True):
-    """What was resolved against what."""
+class ResolveHeader(Record, document="resolve", omit_defaults=True):
+    """What was resolved against what: the document without its requests."""
 
-    cluster_name: str  # What messages call the cluster
-    cluster_id: str
-    read_at: str  # When it or its snapshot was read, as ISO 8601 in UTC
-    plan_id: str | None = None  # The plan that is taken as applied, if there is one
-    detail: ResolveOptions = FULL_DETAIL
-    snapshot: SnapshotFile | None = None
+    cluster: ClusterRecord
+    read_at: Annotated[Timestamp, about("When the cluster or its snapshot was read, as ISO 8601 in UTC.")]
+    snapshot: Annotated[SnapshotFile | None, about("Omitted if a running cluster was read.")] = None
+    plan_id: Annotated[Digest | None, about("The plan that is assumed to be applied, or null.")]
+    options: ResolveOptions
 
 
 def make_resolution(
@@ -206,7 +205,7 @@ class TableReport(Struct, frozen=True, kw_only=True):
         return sum(each.limited + each.unlimited for each in self.keys)
 
 
-_SHOWN: Final = 5
+SHOWN: Final = 5
 
 
 class ResolutionChecks:
@@ -306,15 +305,6 @@ def _value_problem(key: str, value: float) -> str:
     return f"{key} is {readable(value)}, {effect}"
 
 
-def check_shapes(quotas: Quotas) -> list[Finding]:
-    """Report that entries are left out because no level of precedence is known for their shape."""
-    unknown = sorted(entity.address for entity in quotas if level_of(entity) is None)
-    if not unknown:
-        return []
-    text = f"this version cannot resolve entries such as {_some(unknown)}; brokers may still apply them"
-    return [rule.UNKNOWN_SHAPE.finding(text)]
-
-
 def check_callbacks(values: Mapping[int, str | None], errors: Mapping[int, Exception]) -> list[Finding]:
     """Report which brokers use a custom quota callback, and for which that is not known.
 
@@ -333,7 +323,7 @@ def check_callbacks(values: Mapping[int, str | None], errors: Mapping[int, Excep
         )
         findings.append(rule.QUOTA_CALLBACK.finding(text))
     if errors:
-        reasons = "; ".join(dict.fromkeys(str(error) for _, error in sorted(errors.items())[:_SHOWN]))
+        reasons = "; ".join(dict.fromkeys(str(error) for _, error in sorted(errors.items())[:SHOWN]))
         text = (
             f"could not check whether {_brokers([str(node_id) for node_id in sorted(errors)])} "
             f"{'uses' if len(errors) == 1 else 'use'} a custom quota callback ({CALLBACK}): {reasons}"
@@ -343,8 +333,4 @@ def check_callbacks(values: Mapping[int, str | None], errors: Mapping[int, Excep
 
 
 def _brokers(nodes: list[str]) -> str:
-    return f"broker{'' if len(nodes) == 1 else 's'} {_some(nodes)}"
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    return f"broker{'' if len(nodes) == 1 else 's'} {listed(nodes, SHOWN)}"

@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from quotaform.cluster.gateway import Gateway
+from quotaform.model import rule
 from quotaform.model.entity import DEFAULT_WORD, IP, Entity, spell_name
 from quotaform.model.errors import InvalidFilesError, QuotaformError, UsageError
 from quotaform.model.finding import Finding, by_place, by_severity
 from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
-from quotaform.model.precedence import CALLBACK
+from quotaform.model.precedence import CALLBACK, level_of
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
-from quotaform.model.text import did_you_mean, nearest, quote
+from quotaform.model.records.record import ClusterRecord
+from quotaform.model.text import did_you_mean, listed, nearest, quote
 from quotaform.resolve.explain import Explained, Explanation, explain
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.resolve import (
     FULL_DETAIL,
+    SHOWN,
     AssumedPlan,
     Resolution,
     ResolutionChecks,
@@ -28,7 +31,6 @@ from quotaform.resolve.resolve import (
     ResolveOptions,
     Resolver,
     check_callbacks,
-    check_shapes,
     make_resolution,
 )
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
@@ -75,11 +77,10 @@ class ResolveRun:
         actual = gateway.describe()
         require_keys(request.detail.keys, actual, has_clients=request.has_clients, has_ips=request.has_ips)
         self.header = ResolveHeader(
-            cluster_name=gateway.name,
-            cluster_id=cluster_id,
+            cluster=ClusterRecord(name=gateway.name, id=cluster_id),
             read_at=timestamp(clock),
             plan_id=request.plan.plan_id if request.plan else None,
-            detail=request.detail,
+            options=request.detail,
             snapshot=gateway.snapshot,
         )
         self._entities = request.entities
@@ -89,7 +90,11 @@ class ResolveRun:
             index = index.altered(request.plan.after(actual))
             self._planned = Resolver(index)
         self._checks = ResolutionChecks(index)
-        self._general = check_shapes(actual)
+        self._general = []
+        if unknown := sorted(entity.address for entity in actual if level_of(entity) is None):
+            some = listed(unknown, SHOWN)
+            text = f"this version cannot resolve entries such as {some}; brokers may still apply them"
+            self._general.append(rule.UNKNOWN_SHAPE.finding(text))
         if request.plan is not None:
             self._general += request.plan.findings(actual)
         if request.has_clients and gateway.is_live:
@@ -99,7 +104,7 @@ class ResolveRun:
 
     def __iter__(self) -> Iterator[Resolution]:
         for entity in self._entities:
-            resolution = make_resolution(entity, self._actual, self._planned, self.header.detail)
+            resolution = make_resolution(entity, self._actual, self._planned, self.header.options)
             self._checks.add(resolution)
             yield resolution
 

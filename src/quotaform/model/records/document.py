@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
 from itertools import islice
 from json import JSONEncoder, dumps
@@ -185,33 +185,29 @@ def json_line(value: object) -> str:
     return text if text.isascii() else _SPECIAL.sub(lambda found: dumps(found[0])[1:-1], text)
 
 
-def document_lines(
-    fields: Iterable[tuple[str, Any]], lists: Collection[str], spell: Callable[[Any], str] = json_line
-) -> Iterator[str]:
+def document_lines(fields: Iterable[tuple[str, Any]], lists: Collection[str]) -> Iterator[str]:
     """Yield a document as JSON in pieces: one per field, and one per some items of its lists; see `field_lines`."""
-    yield from field_lines(fields, lists, spell)
+    yield from field_lines(fields, lists)
     yield _END
 
 
-def field_lines(
-    fields: Iterable[tuple[str, Any]], lists: Collection[str], spell: Callable[[Any], str] = json_line
-) -> Iterator[str]:
+def field_lines(fields: Iterable[tuple[str, Any]], lists: Collection[str]) -> Iterator[str]:
     """Yield the pieces of a document without its end, where more fields can follow.
 
     `fields`: name and value; the value of one of the lists may be any iterable, and is consumed as it is written.
-    `lists`: the names of the fields that have a line per item. `spell`: returns a value as JSON on one line.
+    `lists`: the names of the fields that have a line per item.
     """
     separator = "{\n"
     for name, value in fields:
         if name in lists:
             yield f'{separator}  "{name}": ['
-            gap, items = "\n    ", map(spell, value)
+            gap, items = "\n    ", map(json_line, value)
             while some := ",\n    ".join(islice(items, _LINES)):
                 yield gap + some
                 gap = ",\n    "
             yield "]" if gap == "\n    " else "\n  ]"
         else:
-            yield f'{separator}  "{name}": {spell(value)}'
+            yield f'{separator}  "{name}": {json_line(value)}'
         separator = ",\n"
 
 

@@ -13,9 +13,8 @@ from quotaform.model.errors import InvalidFilesError
 from quotaform.usage.format import FORMATS
 from quotaform.usage.format.table import TableMapping, parse_rows
 from quotaform.usage.format.text import TimeUnit
-from quotaform.usage.ingest.rows import merged_batches, parsed_batches
+from quotaform.usage.ingest.rows import RawRecording, items_of, merged_batches, parsed_batches
 from quotaform.usage.ingest.run import read_usage_mapping
-from quotaform.usage.ingest.source import RawRecording, items_of
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import LONGEST_RECORD, Dropped, Item, Rejected
 from tests.fuzz.target import Target, line_problems

@@ -33,7 +33,7 @@ THROTTLE_TIME: Final = RATE._replace(attribute=Attribute.THROTTLE_TIME)
 def read(sandbox: Sandbox, *, by_jmx: bool = False) -> dict[Series, float]:
     source = f"1=jmx:{sandbox.jmx_addresses[1]}" if by_jmx else f"1={sandbox.metrics_urls[1]}"
     reader = open_reader(parse_source(source), "lab", jmx_tool_command() if by_jmx else ())
-    items = reader.items(reader.fetch(60.0), time())
+    _, items = reader.ask(60.0, time())
     return {item.series: item.value for item in items if isinstance(item, Sample)}
 
 

@@ -16,7 +16,7 @@ from quotaform.history.append import append
 from quotaform.history.spark import history_of
 from quotaform.history.table import DeltaHistory, open_history
 from quotaform.model.errors import HistoryError
-from quotaform.usage.table.append import add_rows, with_date
+from quotaform.usage.table.files import add_rows, with_date
 from quotaform.usage.table.schema import PARTITIONS, USAGE
 from quotaform.usage.table.table import read_usage
 from tests.spark.shared_classes import CONF

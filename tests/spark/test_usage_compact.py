@@ -13,7 +13,7 @@ from pyarrow import parquet
 from quotaform.model.errors import FileReadError
 from quotaform.usage.record.run import UsageDirectory, usage_table
 from quotaform.usage.sample import UsageRow
-from quotaform.usage.table.compact import compact
+from quotaform.usage.table.files import compact
 from quotaform.usage.table.table import read_usage
 from tests.builder import PRODUCER
 from tests.workflow.command import run

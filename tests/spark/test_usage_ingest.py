@@ -319,7 +319,7 @@ def test_what_cannot_be_done_is_one_sentence_and_writes_nothing(repository: Repo
         (("in/nan.json",), 1, "no samples for the table among the 2 that were read"),
         (("in/none.json",), 1, "nothing was added: the recordings have no samples"),
         (("in/homeless.json",), 1, "no samples for the table among the 1 that were read"),
-        (("in/other.txt",), 1, "none of the 2 samples is of a metric of client quotas; docs/usage-recordings.md"),
+        (("in/other.txt",), 1, "no samples for the table among the 2 that were read; docs/usage-recordings.md lists"),
         (("in/whole.txt",), 1, "give --user-label, --client-id-label or --ip-label"),
         (("empty",), 64, "has no files"),
         (("in/missing-*.json",), 64, "is not a file, and no file matches it as a glob"),
@@ -349,7 +349,7 @@ def test_rows_are_checked_before_they_are_appended(
 
     try:
         into = ("usage", "ingest", "in", "--usage", name, "--quarantine", "rejected")
-        with mock.patch.object(run, "_write_quarantine", side_effect=EngineError("the disk is full")):
+        with mock.patch.object(run, "rejected_rows", side_effect=EngineError("the disk is full")):
             failed = repository(*into)
         assert (failed.code, "Error: the disk is full" in failed.err, found()) == (1, True, []), failed.said
         done = repository(*into)

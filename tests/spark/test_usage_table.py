@@ -23,7 +23,7 @@ from quotaform.usage.bucket.bucket import RecordedSeries, SeriesBuckets
 from quotaform.usage.bucket.spark import entity_curves, packed_usage, quota_buckets
 from quotaform.usage.record.run import UsageDirectory
 from quotaform.usage.sample import UsageRow
-from quotaform.usage.table.append import with_date
+from quotaform.usage.table.files import with_date
 from quotaform.usage.table.schema import SERIES, USAGE
 from quotaform.usage.table.table import EVERY_CLUSTER, plain_files, read_usage, usage_of
 from tests.builder import PRODUCER, REQUEST

@@ -41,8 +41,8 @@ from quotaform.model.finding import Finding, Location
 from quotaform.model.server import ALLOWED_HOSTS
 from quotaform.model.variable import ALLOW_LIST
 from quotaform.plan.receipt import Result
-from quotaform.usage.ingest.source import CSV, SourceTable, require_sources
-from quotaform.usage.table.append import require_free
+from quotaform.usage.ingest.run import CSV, SourceTable, require_sources
+from quotaform.usage.table.files import require_free
 from tests.builder import CONSUMER, PRODUCER
 
 

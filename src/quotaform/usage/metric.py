@@ -160,15 +160,8 @@ def may_name(kind: str, label: str) -> bool:
     return name not in _NO_NAMES and (name.startswith(hints) or name.endswith(hints))
 
 
-CLIENT_WINDOW_S: Final = 60.0
-"""Seconds that a rate of a client covers, at most, with the defaults of `metrics.num.samples` and
-`metrics.sample.window.ms`."""
-
 LONGEST_NAME: Final = 32767
 """The limit on characters of a name: that of a string in Kafka's protocol."""
-
-_LONGEST_KNOWN: Final = 4096
-"""The limit on characters of names that are remembered."""
 
 _PART_LABELS: Final = ("topic", "partition")
 _ATTRIBUTE_LABELS: Final = ("attributename", "attribute", "attr")
@@ -227,7 +220,7 @@ def remembered(read: Callable[..., Read]) -> Callable[..., Read]:
     Long texts are not kept, so that hostile ones do not fill the memory.
     """
     known = lru_cache(maxsize=65536)(read)
-    return lambda origin, *texts: (known if sum(map(len, texts)) <= _LONGEST_KNOWN else read)(origin, *texts)
+    return lambda origin, *texts: (known if sum(map(len, texts)) <= 4096 else read)(origin, *texts)
 
 
 @remembered
@@ -303,7 +296,8 @@ def _measure(
         return series
     if said.factor is None:
         return _OTHER_UNIT
-    window = CLIENT_WINDOW_S if said.is_of_client else broker_window_s(key)
+    # That of a client at most, with the defaults of `metrics.num.samples` and `metrics.sample.window.ms`.
+    window = 60.0 if said.is_of_client else broker_window_s(key)
     return Measure(series, said.factor, 0.0 if attribute is Attribute.TOTAL else window)
 
 

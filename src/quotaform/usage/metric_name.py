@@ -138,7 +138,6 @@ _METRICS: Final[dict[str, KeyMetrics]] = {
     name: key.metrics for name, key in QUOTA_KEYS.items() if key.metrics is not None
 }
 _RATES: Final = {name: metrics.rate.replace("-", "_") for name, metrics in _METRICS.items()}
-_THROTTLE_TIME: Final = "throttle_time"
 _MEASURED: Final = {
     **{
         rate: _Measured(
@@ -148,7 +147,7 @@ _MEASURED: Final = {
         )
         for name, rate in _RATES.items()
     },
-    _THROTTLE_TIME: _Measured(
+    "throttle_time": _Measured(
         Attribute.THROTTLE_TIME,
         tuple(name for name, metrics in _METRICS.items() if metrics.has_throttle_time),
         TIME_UNITS,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from json import loads
 from pathlib import Path
 from typing import Final, Self
@@ -155,21 +156,15 @@ def _answer(query: RangeQuery, text: str, times: Sequence[float], *, is_divisibl
     if response.status in _TOO_MUCH and is_divisible:
         return None
     if not response.is_success:
-        raise MetricsError(query.server.shown, _refusal(response))
+        said = f"answered with status {response.status}"
+        # Unless something else answers than a Prometheus.
+        with suppress(ValueError, TypeError, KeyError, RecursionError):
+            said += f": {quote(str(loads(response.body)['error']), 200)}"
+        remedy = f"check the URL, {option_of('query')} and {option_of('step')}"
+        raise MetricsError(query.server.shown, f"{said}; {remedy}")
     if not response.body.lstrip().startswith(b"{"):
         raise MetricsError(query.server.shown, "did not answer as Prometheus does; check the URL")
     return response.body
-
-
-def _refusal(response: Response) -> str:
-    try:
-        answer = loads(response.body)
-    except ValueError:
-        answer = None
-    if isinstance(answer, dict) and isinstance(answer.get("error"), str):
-        said = f"answered with status {response.status}: {quote(answer['error'], 200)}"
-        return f"{said}; correct {option_of('query')} or {option_of('step')}"
-    return f"answered with status {response.status}; check the URL"
 
 
 def _spell(seconds: float) -> str:

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from hashlib import blake2b
-from math import ceil
 from pathlib import Path
 from re import DOTALL, MULTILINE
 from re import compile as regex
@@ -40,9 +39,8 @@ from quotaform.model.errors import (
 from quotaform.model.text import MIB, inert, option_of, quote
 from quotaform.system.files import sync_folder, take_lock
 from quotaform.usage.ingest.ingest import Streamed
-from quotaform.usage.ingest.rows import counts_of, merged, parsed, rejected_rows, usage_rows
-from quotaform.usage.ingest.source import RECORDINGS
-from quotaform.usage.table.append import has_files, take_places, with_date
+from quotaform.usage.ingest.rows import RECORDINGS, counts_of, merged, parsed, rejected_rows, usage_rows
+from quotaform.usage.table.files import has_files, take_places, with_date
 from quotaform.usage.table.schema import PARTITIONS
 from quotaform.usage.table.table import read_usage
 from quotaform.usage.topic import Topic, TopicGateway, client_options, require_connector
@@ -56,10 +54,6 @@ if TYPE_CHECKING:
 
 
 _POLL_S: Final = 0.25
-_TRIGGER: Final = "1 second"
-"""How often the topic is looked at."""
-_LONGEST_END_S: Final = 15.0
-"""For how many seconds the end of the running batch is waited for; what is cut off is made again by the next run."""
 _SETTINGS: Final = {
     # Records of some megabytes are parsed in little memory.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
@@ -117,9 +111,6 @@ class StreamRequest(Struct, frozen=True, kw_only=True):
         return Path(self.checkpoint).absolute() / f"{topic.name}-{name}"
 
 
-_ROWS_IN_FILE: Final = 2_000_000
-
-
 class BatchWriter(Struct, kw_only=True):
     """Writes batches, one at a time.
 
@@ -167,9 +158,7 @@ class BatchWriter(Struct, kw_only=True):
         folder = Path(table).absolute()
         before = set(folder.rglob(f"{name}-*.parquet"))
         if expected:
-            tasks = ceil(expected / _ROWS_IN_FILE)
-            parts = rows.coalesce(1) if tasks == 1 else rows.repartition(tasks)
-            with staged_rows(parts, folder, expected, by) as staged:
+            with staged_rows(rows.coalesce(1), folder, expected, by) as staged:
                 before -= {*take_places(staged, folder, name)}
         # A batch that was made before.
         for place in before:
@@ -282,7 +271,7 @@ def _run(
     """Run a query until it ends or is to end, and return what its batches have done."""
     request = writer.request
     stream = records.writeStream.foreachBatch(writer).option("checkpointLocation", located(str(request.progress)))
-    triggered = stream.trigger(availableNow=True) if request.until_empty else stream.trigger(processingTime=_TRIGGER)
+    triggered = stream.trigger(availableNow=True) if request.until_empty else stream.trigger(processingTime="1 second")
     end = None if request.for_s is None else monotonic() + request.for_s
     read: dict[int, Counter[str]] = {}  # What Spark says of each batch
     query: Any = None
@@ -307,8 +296,8 @@ def _run(
             report(done())
             if is_stopped() or (end is not None and monotonic() >= end):
                 break
-        # The next run would make the batch again that runs.
-        last, deadline = query.lastProgress, monotonic() + _LONGEST_END_S
+        # The batch that runs is waited for, but not long: what is cut off is made again by the next run.
+        last, deadline = query.lastProgress, monotonic() + 15.0
         while query.isActive and query.status["isTriggerActive"] and query.lastProgress == last:
             if monotonic() >= deadline:
                 break

@@ -9,7 +9,7 @@ from pathlib import Path
 from quotaform.usage.format.prometheus import parse_exposition
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.record.reader import Reader, origin_of
-from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Rejected, Sample, Series
+from quotaform.usage.sample import Attribute, Item, Rejected, Sample, Series
 
 DATA = Path(__file__).parents[2] / "data" / "usage"
 ORIGIN = Origin("prod", "1")
@@ -26,17 +26,15 @@ class FakeReader(Reader):
     shown: str = "http://b1"
     _now: int = 0
 
-    def fetch(self, timeout: float) -> bytes:
+    def ask(self, timeout: float, at: float) -> tuple[int, Iterable[Item]]:
         self._now += 1
         self.most_at_once = max(self.most_at_once, self._now)
         number, self.asked = self.asked, self.asked + 1
         try:
-            return self.reply(number)
+            body = self.reply(number)
+            return len(body), parse_exposition(body, origin_of("lab", "1"), at)
         finally:
             self._now -= 1
-
-    def items(self, body: bytes, at: float) -> Iterable[Item]:
-        return parse_exposition(body, origin_of("lab", "1"), at)
 
 
 def samples(items: Iterable[Item]) -> list[Sample]:
@@ -51,15 +49,6 @@ def values(items: Iterable[Item]) -> list[tuple[float, float]]:
 def reasons(items: Iterable[Item]) -> list[str]:
     """Why records could not be read."""
     return [item.reason for item in items if isinstance(item, Rejected)]
-
-
-def dropped(items: Iterable[Item]) -> dict[DropReason, int]:
-    """How many samples were dropped, by reason."""
-    counts: dict[DropReason, int] = {}
-    for item in items:
-        if isinstance(item, Dropped):
-            counts[item.reason] = counts.get(item.reason, 0) + item.samples
-    return counts
 
 
 def series(

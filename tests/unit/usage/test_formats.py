@@ -18,7 +18,7 @@ from quotaform.model.errors import InvalidFilesError, MetricsError
 from quotaform.model.settings import parse_source, require_distinct
 from quotaform.usage import prometheus
 from quotaform.usage.format import FORMATS
-from quotaform.usage.format.prometheus import parse_exposition, parse_prometheus
+from quotaform.usage.format.prometheus import parse_prometheus
 from quotaform.usage.format.table import parse_rows
 from quotaform.usage.format.text import detect_format
 from quotaform.usage.ingest.run import read_usage_mapping
@@ -28,21 +28,11 @@ from quotaform.usage.prometheus import QUERY, Prometheus, RangeQuery, save_answe
 from quotaform.usage.sample import Dropped, DropReason, Rejected, Sample
 from tests.http_server import HttpServer, Received, answer
 
-from .recorded import DATA, ORIGIN, TS, dropped, reasons, samples, series, values
+from .recorded import DATA, ORIGIN, TS, reasons, samples, series, values
 
 NAME = "kafka_server_Produce_byte_rate"
 LABELS = {"__name__": NAME, "user": "alice"}
 SERIES = {"metric": LABELS, "values": [[TS, "1.5"], [TS + 60, "2"]]}
-
-
-def test_what_has_no_times_needs_the_time_of_reading() -> None:
-    items = list(parse_exposition('kafka_server_Fetch_byte_rate{user="b"} 1\njvm_threads 5', ORIGIN))
-    assert reasons(items) == ["line 1: the page has no times; say when it was read"]
-    assert dropped(items) == {DropReason.OTHER_METRIC: 1}
-    point = {"asDouble": 1.0, "timeUnixNano": "0", "attributes": [{"key": "user", "value": {"stringValue": "a"}}]}
-    metrics = [{"name": NAME, "gauge": {"dataPoints": [point]}}]
-    push = dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": metrics}]}]})
-    assert reasons(FORMATS["otlp"](push, ORIGIN)) == ["data point 1: it has no time; say when it came"]
 
 
 def test_a_byte_order_mark_is_no_part_of_a_recording() -> None:
@@ -253,7 +243,7 @@ def test_an_answer_that_is_too_large_is_asked_for_in_halves(tmp_path: Path, monk
     ("reply", "message"),
     [
         (answer(401), "refused this with status 401; give a token in QUOTAFORM_PROMETHEUS_TOKEN"),
-        (answer(400, {"status": "error", "error": "parse error\n::error"}), "correct --query or --step"),
+        (answer(400, {"status": "error", "error": "parse error\n::error"}), "check the URL, --query and --step"),
         (answer(422, {"status": "error", "error": "no"}), 'answered with status 422: "no"'),
         (answer(404, b"<html>"), "answered with status 404; check the URL"),
         (answer(200, b"<html>"), "did not answer as Prometheus does; check the URL"),

@@ -15,8 +15,7 @@ import pytest
 from quotaform.model.errors import FileReadError
 from quotaform.usage.format import FORMATS, text
 from quotaform.usage.format.text import detect_format
-from quotaform.usage.ingest.rows import parsed_batches
-from quotaform.usage.ingest.source import RawRecording, items_of
+from quotaform.usage.ingest.rows import RawRecording, items_of, parsed_batches
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import Item
 from tests.usage_documents import WRITERS, Recorded
@@ -55,13 +54,13 @@ def test_a_recording_is_read_as_its_parser_reads_it(kind: str, data: bytes, pack
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"\x89PNG\r\n\x1a\n\0", "the file is of no format that is known"),
-        (b"PAR1\0\0", "the file is a table; give --input-format table"),
-        (b"ts,key,rate\n1,Produce,2\n", "the file is a table; give --input-format table"),
+        (b"\x89PNG\r\n\x1a\n\0", "the file is of no format of recordings"),
+        (b"PAR1\0\0", "name it with --input-format if it is one of these or a table"),
+        (b"ts,key,rate\n1,Produce,2\n", "name it with --input-format if it is one of these or a table"),
         (b'{"metric":{"__name__":"x"},"values":[[1', "line 1: not JSON, or cut: it ends too early"),
         (b"<!DOCTYPE html><html>", "or write its values into a table (docs/usage-recordings.md#tables)"),
-        (b'{"results":{"A":{"frames":[{"schema":{"fields":[]}}]}}}', "the file is of no format that is known"),
-        (b"[" + b'"fields":' * 7000, "the file is of no format that is known"),
+        (b'{"results":{"A":{"frames":[{"schema":{"fields":[]}}]}}}', "the file is of no format of recordings"),
+        (b"[" + b'"fields":' * 7000, "the file is of no format of recordings"),
     ],
 )
 def test_a_file_of_another_kind_is_one_record(data: bytes, reason: str) -> None:

@@ -19,7 +19,7 @@ from quotaform.history.table import ParquetHistory
 from quotaform.model.errors import EngineError
 from quotaform.system import files as module
 from quotaform.system.files import remove_dead, staged_folder
-from quotaform.usage.table.append import add_rows
+from quotaform.usage.table.files import add_rows
 
 WEEK = 7 * 24 * 3600
 INGEST = """

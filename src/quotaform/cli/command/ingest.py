@@ -142,7 +142,7 @@ class TopicSource:
         `more`: other fields of the request.
         """
         from quotaform.usage.stream import StreamRequest, require_folders
-        from quotaform.usage.table.append import require_free
+        from quotaform.usage.table.files import require_free
         from quotaform.usage.topic import find_topic
 
         checkpoint = str(self.checkpoint)

@@ -159,8 +159,8 @@ def compact(
       quotaform usage compact --usage /srv/usage --keep 90d
     """
     session = engine.installed()
-    from quotaform.usage.table.compact import compact as compact_files
-    from quotaform.usage.table.compact import require_folder
+    from quotaform.usage.table.files import compact as compact_files
+    from quotaform.usage.table.files import require_folder
 
     require_folder(usage)
     with spark_job(output.console, "Compacting", session) as (spark, _):

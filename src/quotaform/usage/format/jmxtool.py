@@ -37,17 +37,14 @@ _HEADLESS: Final = (
     "there is no header above it; run JmxTool once per type of quota with the attributes of that type, "
     "or with --report-format csv"
 )
-_NO_VALUE: Final = "neither a time nor an attribute with its value, or cut"
 _CUT: Final = "the file ends here, the value may be cut"
 _TIME_LINE = regex(r'time(?:,"(?P<csv>[^":]*(?::[^"]*)?)"|[\t=](?P<other>[^\t=]*))').fullmatch
 _VALUE_LINE = regex(
     r'(?P<name>[^:"]+:.+):(?P<attribute>[\w.-]+)(?:,"(?P<csv>[^"]*)"|[\t=](?P<other>[^\t=]*))'
 ).fullmatch
-_MESSAGE = regex(r"Trying to connect to JMX url: .*").fullmatch
-"""What JmxTool says before it begins; it is in the file if both of its outputs are."""
 
 
-def parse_jmxtool(source: Source, origin: Origin, ts: float | None = None) -> Iterator[Item]:
+def parse_jmxtool(source: Source, origin: Origin, ts: float = 0.0) -> Iterator[Item]:
     """Yield what is in a table; a position is the number of a line, from 1.
 
     The last line may have no end: unless it is the only row, its last cell may be a part of a number then, and is
@@ -64,7 +61,8 @@ def _results(source: Source, origin: Origin) -> Iterator[tuple[int, str, Parsed,
     ts: float | str | None = None
     for number, text in enumerate(text_lines(source), start=1):
         line, place = text.strip(), f"line {number}"
-        if not line or _MESSAGE(line):
+        # JmxTool says where it connects to; that is in the file if both of its outputs are.
+        if not line or line.startswith("Trying to connect to JMX url: "):
             continue
         if time_line := _TIME_LINE(line):
             ts = _time(time_line["csv"] or time_line["other"] or "")
@@ -85,7 +83,12 @@ def _results(source: Source, origin: Origin) -> Iterator[tuple[int, str, Parsed,
                     if isinstance(measure, str):
                         yield number, f"{place}, column {column}", f"{measure}; all of the column is left out", ""
         elif columns is None or ts is not None:
-            yield number, place, _HEADLESS if ts is None else _NO_VALUE, line
+            yield (
+                number,
+                place,
+                _HEADLESS if ts is None else "neither a time nor an attribute with its value, or cut",
+                line,
+            )
         else:
             rows += 1
             is_cut = rows > 1 and not text.endswith("\n")

@@ -79,7 +79,7 @@ class _Document(Struct, rename="camel"):
     resource_metrics: list[_ResourceMetrics]
 
 
-def parse_otlp(source: Source, origin: Origin, ts: float | None = None) -> Iterator[Item]:
+def parse_otlp(source: Source, origin: Origin, ts: float = 0.0) -> Iterator[Item]:
     """Yield what is in the documents; a position is the number of the data point in its document, from 1.
 
     `source`: one document, or one in each line. `origin`: what counts for metrics that do not say where they are from.
@@ -104,7 +104,7 @@ def _in_camel_case(document: bytes) -> bytes:
     return _SNAKE.sub(lambda name: _HUMP.sub(lambda hump: hump[1].upper(), name[0]), document)
 
 
-def _results(document: _Document, origin: Origin, ts: float | None) -> Iterator[tuple[Parsed, object]]:
+def _results(document: _Document, origin: Origin, ts: float) -> Iterator[tuple[Parsed, object]]:
     """Yield what each data point says, and it with its metric."""
     for each in document.resource_metrics:
         resource = _attributes(each.resource.attributes if each.resource else None)
@@ -123,10 +123,9 @@ def _results(document: _Document, origin: Origin, ts: float | None) -> Iterator[
                     )
 
 
-def _sample(measure: Read, unit: str, point: _Point, ts: float | None, *, is_delta: bool) -> Parsed:
-    time: float | str = "it has no time; say when it came" if ts is None else ts
-    if point.time_unix_nano not in (None, "", "0", 0):
-        time = read_time(point.time_unix_nano, TimeUnit.NS)
+def _sample(measure: Read, unit: str, point: _Point, ts: float, *, is_delta: bool) -> Parsed:
+    has_time = point.time_unix_nano not in (None, "", "0", 0)
+    time = read_time(point.time_unix_nano, TimeUnit.NS) if has_time else ts
     is_unrecorded = isinstance(point.flags, int) and point.flags & _NO_RECORDED_VALUE
     raw = None if is_unrecorded else point.as_int if point.as_double is None else point.as_double
     if isinstance(measure, Measure):

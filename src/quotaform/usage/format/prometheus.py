@@ -50,17 +50,17 @@ class Element(Struct):
     histogram: Any = None
     histograms: list[Any] = []
 
-    def pairs(self) -> list[Any] | str:
-        """Return the pairs of time and value, or what is wrong with them."""
+    def pairs(self) -> list[Any]:
+        """Return the pairs of time and value. Raises `ValueError` if there are not as many times as values."""
         values = self.values if self.value is UNSET else [self.value]
         if self.timestamps is None:
             return values
         if len(self.timestamps) != len(values):
-            return f"values and timestamps are not lists of one length, as there are {len(values):,} values"
+            raise ValueError("values and timestamps are not lists of one length")
         return [[ts, nan if value is None else value] for ts, value in zip(self.timestamps, values, strict=True)]
 
 
-def parse_prometheus(source: Source, origin: Origin, ts: float | None = None) -> Iterator[Item]:
+def parse_prometheus(source: Source, origin: Origin, ts: float = 0.0) -> Iterator[Item]:
     """Yield what is in the answers; a position is the number of the series in its document, from 1.
 
     `source`: one answer, or one in each line. `origin`: what counts for metrics that do not say where they are from.
@@ -102,23 +102,18 @@ def _parse_element(raw: Raw, origin: Origin, number: int) -> Iterator[Item]:
     """Yield what is in one series; `number` is its position."""
     try:
         element = decode(raw, type=Element)
+        pairs = element.pairs()
     except (ValueError, RecursionError) as error:
         yield reject(number, f"series {number}: not as the format has it: {inert(str(error))}", spell_record(raw))
-        return
-    pairs = element.pairs()
-    if isinstance(pairs, str):
-        yield reject(number, f"series {number}: {pairs}", spell_record(raw))
         return
     # No metric of client quotas is a native histogram.
     if histograms := len(element.histograms) + (element.histogram is not None):
         yield Dropped(DropReason.OTHER_METRIC, histograms)
-    if not pairs:
-        return
     name = element.metric.get(NAME_LABEL)
     measure = read_metric(name, element.metric, origin) if name else _NAMELESS
     if isinstance(measure, str):
-        count = f"{len(pairs):,} sample{'' if len(pairs) == 1 else 's'}"
-        yield reject(number, f"series {number} of {count}: {measure}", spell_record(raw))
+        if pairs:
+            yield reject(number, f"series {number}: {measure}", spell_record(raw))
     elif isinstance(measure, DropReason):
         yield Dropped(measure, len(pairs))
     else:
@@ -150,7 +145,7 @@ _LABEL = regex(
 _ESCAPE: Final = regex(r'\\([\\"n])')
 
 
-def parse_exposition(source: Source, origin: Origin, ts: float | None = None) -> Iterator[Item]:
+def parse_exposition(source: Source, origin: Origin, ts: float = 0.0) -> Iterator[Item]:
     """Yield what is on a page of metrics; a position is the number of a line, from 1.
 
     `source`: a page, or a file of lines; the last line of a file may be cut if it has no end and is not the only one.
@@ -160,7 +155,7 @@ def parse_exposition(source: Source, origin: Origin, ts: float | None = None) ->
     yield from as_items(_results(source, origin, ts))
 
 
-def _results(source: Source, origin: Origin, ts: float | None) -> Iterator[tuple[int, str, Parsed | None, str]]:
+def _results(source: Source, origin: Origin, ts: float) -> Iterator[tuple[int, str, Parsed | None, str]]:
     is_file = not isinstance(source, bytes | str)
     for number, text in enumerate(text_lines(source), start=1):
         line = text.strip()
@@ -170,7 +165,7 @@ def _results(source: Source, origin: Origin, ts: float | None) -> Iterator[tuple
         yield number, f"line {number}", result, line
 
 
-def _result(line: str, origin: Origin, ts: float | None) -> Parsed:
+def _result(line: str, origin: Origin, ts: float) -> Parsed:
     found = _LINE(line)
     if found is None:
         return "not a metric with a value, or cut"
@@ -178,10 +173,7 @@ def _result(line: str, origin: Origin, ts: float | None) -> Parsed:
     # Most lines of a page are of other metrics. OpenMetrics may have the name among the labels.
     if not series.startswith("{") and read_metric_name(_NAME_END.split(series, maxsplit=1)[0]) is None:
         return DropReason.OTHER_METRIC
-    time = (
-        read_time(found["ts"]) if found["ts"] else "the page has no times; say when it was read" if ts is None else ts
-    )
-    return make_sample(_measure_of_line(origin, series), time, found["value"])
+    return make_sample(_measure_of_line(origin, series), read_time(found["ts"]) if found["ts"] else ts, found["value"])
 
 
 @remembered

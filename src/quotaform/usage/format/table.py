@@ -81,9 +81,6 @@ _FIELDS: Final = {
 VALUE_FIELDS: Final = ("value", "rate", "throttle_ms")
 """The fields with numbers, which differ from row to row."""
 
-LARGEST_FACTOR: Final = 1e30
-"""The limit on factors; one divided by it is the smallest."""
-
 
 class TableMapping(Struct, frozen=True, kw_only=True):
     """Which columns of a table hold what."""
@@ -107,10 +104,6 @@ class TableMapping(Struct, frozen=True, kw_only=True):
         """The columns that a table has to have."""
         return frozenset((*self.columns.values(), *self.labels.values()))
 
-    def factor(self, name: str) -> float:
-        """By what the numbers of a field are multiplied."""
-        return self.factors.get(name, 1.0)
-
 
 def mapping_problem(mapping: TableMapping) -> tuple[tuple[str, ...], str] | None:
     """Return what is wrong with a mapping, and the path of the part of the file with it; `None` if it is right.
@@ -127,8 +120,8 @@ def mapping_problem(mapping: TableMapping) -> tuple[tuple[str, ...], str] | None
             if _FIELDS[name].rows_of not in ("", kind):
                 return (part, name), f"{name} is no field of rows of {kind}; remove it"
     for name, factor in mapping.factors.items():
-        if not 1 / LARGEST_FACTOR <= factor <= LARGEST_FACTOR:
-            return ("factors", name), f"the factor must lie between {1 / LARGEST_FACTOR:g} and {LARGEST_FACTOR:g}"
+        if not 1e-30 <= factor <= 1e30:
+            return ("factors", name), "the factor must lie between 1e-30 and 1e+30"
     if mapping.is_of_metrics:
         is_whole = "value" in columns and (given & {"metric", "labels"} or NAME_LABEL in mapping.labels)
     elif mapping.labels:
@@ -278,7 +271,7 @@ def _of_metric(cells: Cells, mapping: TableMapping, origin: Origin) -> Measures 
     name = _text(_cell(cells, mapping, "metric")) or labels.get(NAME_LABEL, "")
     measure = read_metric(name, labels, origin) if name else _NAMELESS
     if isinstance(measure, Measure):
-        return {"value": measure._replace(factor=measure.factor * mapping.factor("value"))}
+        return {"value": measure._replace(factor=measure.factor * mapping.factors.get("value", 1.0))}
     return measure
 
 
@@ -299,12 +292,12 @@ def _of_bucket(cells: Cells, mapping: TableMapping, origin: Origin) -> Measures 
     if not isinstance(series, Series):
         return series
     window = read_number(_cell(cells, mapping, "window_s"))
-    window_s = broker_window_s(series.key) if window is None else window * mapping.factor("window_s")
+    window_s = broker_window_s(series.key) if window is None else window * mapping.factors.get("window_s", 1.0)
     if not 0 <= window_s < float("inf"):
         return f"{quote(str(window))} is no number of seconds"
     attributes = {"rate": Attribute.RATE, "throttle_ms": Attribute.THROTTLE_TIME}
     return {
-        name: Measure(series._replace(attribute=attribute), mapping.factor(name), window_s)
+        name: Measure(series._replace(attribute=attribute), mapping.factors.get(name, 1.0), window_s)
         for name, attribute in attributes.items()
         if name in mapping.columns
     }

@@ -27,15 +27,13 @@ Source: TypeAlias = bytes | str | IO[bytes]
 LONGEST: Final = 512 * MIB
 """The limit on bytes of a JSON document, and of a line."""
 
-_BOM: Final = b"\xef\xbb\xbf"
-
 
 def byte_lines(source: Source) -> Iterator[bytes]:
     """Yield the lines of a recording, with their ends; of one that is too large, a byte more than the limit."""
     if isinstance(source, str):
         source = source.encode("utf-8", "surrogateescape")
     stream = BytesIO(source) if isinstance(source, bytes) else source
-    line = stream.readline(LONGEST + 1).removeprefix(_BOM)
+    line = stream.readline(LONGEST + 1).removeprefix(b"\xef\xbb\xbf")
     while line:
         yield line
         while len(line) > LONGEST and not line.endswith(b"\n"):
@@ -96,8 +94,6 @@ def decoded(raw: Raw | None, kind: Any) -> Any:
 Parsed: TypeAlias = Sample | DropReason | str
 """A sample, why it is left out, or what is wrong with it."""
 
-_RESULTS: Final = 10_000
-
 
 def as_items(found: Iterable[tuple[int, str, Parsed | None, object]]) -> Iterator[Item]:
     """Yield samples, records that could not be read, and how many samples are left out.
@@ -115,7 +111,7 @@ def as_items(found: Iterable[tuple[int, str, Parsed | None, object]]) -> Iterato
             dropped[result] += 1
         elif result is not None:
             yield reject(position, f"{place}: {result}", spell_record(record))
-        if not number % _RESULTS:
+        if not number % 10_000:
             yield Dropped(DropReason.OTHER_METRIC, dropped.pop(DropReason.OTHER_METRIC, 0))
     yield from (Dropped(reason, count) for reason, count in dropped.items())
 

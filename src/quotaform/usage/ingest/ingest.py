@@ -1,4 +1,4 @@
-"""The result of an ingest or a stream, and its report."""
+"""The results of an ingest, a stream and a compaction, and their reports."""
 
 from __future__ import annotations
 
@@ -89,16 +89,12 @@ class Ingested(Record, document="usage-ingest"):
             return None
         if not self.summary.read:
             return "the recordings have no samples"
-        if self.dropped.get("other_metric", 0) == self.summary.read:
-            return (
-                f"none of the {counted(self.summary.read, 'sample')} is of a metric of client quotas; "
-                "docs/usage-recordings.md lists the names that are known"
-            )
         found = f"the recordings have no samples for the table among the {self.summary.read:,} that were read"
-        if self.dropped.get("broker_total"):
-            options = f"give {option_of('user_label')}, {option_of('client_id_label')} or {option_of('ip_label')}"
-            return f"{found}; if labels with other names say who it was, {options}"
-        return f"{found}; the quarantine table has the reasons" if self.summary.quarantined else found
+        if self.summary.quarantined:
+            return f"{found}; the quarantine table has the reasons"
+        options = f"{option_of('user_label')}, {option_of('client_id_label')} or {option_of('ip_label')}"
+        known = "docs/usage-recordings.md lists the metrics and labels that are known"
+        return f"{found}; {known}; for labels with other names, give {options}"
 
 
 class Streamed(Record, document="usage-stream"):
@@ -213,3 +209,25 @@ def _render(result: Ingested | Streamed, what: str, lines: list[tuple[str, str]]
     head = f"Usage  {style.paint(inert(result.usage), 'bold')}   {what}"
     end = style.paint(f"Samples: {samples}.", "bold")
     return "\n".join([head, *(f"  {name:<12}{text}" for name, text in lines), *rejected, "", end]) + "\n"
+
+
+class Compacted(Record, document="usage-compact"):
+    """The result of quotaform usage compact."""
+
+    usage: Annotated[str, about("The usage table, as given.")]
+    files: Annotated[Count, about("How many files it had.")]
+    replaced: Annotated[Count, about("How many of them were brought together with others of their day and cluster.")]
+    written: Annotated[Count, about("How many files were written in their place: one for each day and cluster.")]
+    rows: Annotated[Count, about("How many rows those have; what was there twice is there once.")]
+    expired: Annotated[Count, about("How many files were removed because all of their rows are too old.")]
+    kept_from: Annotated[str | None, about("The first day that is kept (UTC), as YYYY-MM-DD; null if all are.")]
+
+
+def render_compacted(result: Compacted, style: Style = PLAIN) -> str:
+    """Return what became of the files of a table as text."""
+    removed = (
+        f"  Removed  {counted(result.expired, 'file')} from before {result.kept_from}\n" if result.kept_from else ""
+    )
+    made = f"{counted(result.replaced, 'file')} became {result.written:,}, with {counted(result.rows, 'row')}"
+    end = style.paint(f"Files: {made}; {result.files:,} before.", "bold")
+    return f"Usage  {style.paint(inert(result.usage), 'bold')}\n{removed}\n{end}\n"

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
+import zlib
 from array import array
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
+from io import BytesIO
 from json import dumps
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy
 import pyarrow
@@ -19,7 +25,6 @@ from pyarrow import compute
 from pyspark.sql import functions as f
 from pyspark.sql.types import (
     ArrayType,
-    DataType,
     DateType,
     DoubleType,
     LongType,
@@ -32,9 +37,11 @@ from pyspark.sql.types import (
 )
 
 from quotaform.fleet.table import row_batch
+from quotaform.model.errors import FileReadError, QuotaformError
 from quotaform.model.text import option_of
 from quotaform.resolve.spark_quotas import arrow_schema, struct
 from quotaform.usage.bucket.bucket import moment_of
+from quotaform.usage.format import FORMATS
 from quotaform.usage.format.table import (
     TS,
     VALUE_FIELDS,
@@ -44,14 +51,107 @@ from quotaform.usage.format.table import (
     read_names,
     read_times,
 )
-from quotaform.usage.format.text import LARGEST, TimeUnit
-from quotaform.usage.ingest.source import RawRecording, items_of
+from quotaform.usage.format.text import HEAD_BYTES, LARGEST, TimeUnit, detect_format
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Rejected, Sample, Series, reject
 from quotaform.usage.table.schema import QUARANTINE, SERIES, USAGE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+
+RECORDINGS: Final = struct("file string", "at double", "path string", "content binary", "offset long")
+"""The fields of a `RawRecording`."""
+
+
+class RawRecording(NamedTuple):
+    """What is read: a file that executors see, or its content."""
+
+    file: str  # What it is called in messages and in the quarantine
+    at: float  # When it was written, in seconds since the epoch
+    path: str | None = None
+    content: bytes | None = None  # `None` also of a record of a topic without a value
+    offset: int | None = None  # That of a record of a topic
+
+
+_OPENERS: Final[dict[bytes, Callable[[IO[bytes]], Any]]] = {
+    b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ\0": lzma.LZMAFile,
+}
+"""What reads compressed files, by their first bytes."""
+_BROKEN: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
+_UNKNOWN: Final = (
+    "the file is of no format of recordings: neither an answer of Prometheus, metrics of an exporter, CSV of JmxTool "
+    f"nor JSON of OpenTelemetry; name it with {option_of('input_format')} if it is one of these or a table, or write "
+    "its values into a table (docs/usage-recordings.md#tables)"
+)
+
+
+def items_of(recording: RawRecording, format_name: str | None, origin: Origin) -> Iterator[Item]:
+    """Yield what is in a recording; all that cannot be read is rejected.
+
+    `format_name`: its format; `None` to find out. Raises `FileReadError` if it is a file that cannot be opened.
+    """
+    for item in _items(recording, format_name, origin):
+        if isinstance(item, Rejected) and recording.offset is not None:
+            item = item._replace(position=recording.offset, reason=f"offset {recording.offset}: {item.reason}")
+        yield item
+
+
+def _items(recording: RawRecording, format_name: str | None, origin: Origin) -> Iterator[Item]:
+    if recording.path is None and recording.content is None:
+        yield reject(0, "the record has no value", "")
+        return
+    head = b""
+    try:
+        with opened(recording) as stream:
+            head = head_of(stream)
+            name = format_name or detect_format(head)
+            if name in FORMATS:
+                # The last line of a file may be cut; that of a record is whole.
+                source = stream if recording.offset is None else stream.read()
+                yield from FORMATS[name](source, origin, recording.at)
+            elif head.strip():
+                yield reject(0, _UNKNOWN, head[:200].decode("utf-8", "replace"))
+    except (QuotaformError, MemoryError):
+        raise
+    except _BROKEN as error:
+        problem = "it ends too early" if isinstance(error, EOFError) else "its content is damaged"
+        yield reject(0, f"the file is cut or broken, and read up to there: {problem}", "")
+    except Exception as error:
+        # Nothing else may end with it: a stream would meet the same record each time that it begins again.
+        problem = f"internal error: {type(error).__name__}, from which on nothing is read"
+        yield reject(0, f"{problem}; please report it with the file", head[:200].decode("utf-8", "replace"))
+
+
+@contextmanager
+def opened(recording: RawRecording) -> Iterator[IO[bytes]]:
+    """Open a recording, whether or not it is compressed. Raises `FileReadError` if it cannot be opened."""
+    raw: IO[bytes]
+    if recording.path is None:
+        raw = BytesIO(recording.content or b"")
+    else:
+        try:
+            raw = Path(recording.path).open("rb")  # noqa: SIM115
+        except OSError as error:
+            reason = error.strerror or "it cannot be opened"
+            raise FileReadError(recording.file, f"{reason} (executors read it at this path)") from error
+    with raw:
+        magic = raw.read(max(map(len, _OPENERS)))
+        raw.seek(0)
+        opener = next((opener for start, opener in _OPENERS.items() if magic.startswith(start)), None)
+        yield raw if opener is None else opener(raw)
+
+
+def head_of(stream: Any) -> bytes:
+    """Return how a recording begins, which is read again from its beginning."""
+    found = b""
+    with suppress(*_BROKEN):
+        while len(found) < HEAD_BYTES and (more := stream.read1(HEAD_BYTES)):
+            found += more
+    stream.seek(0)
+    return found[:HEAD_BYTES]
 
 
 _LEFT_OUT: Final = ("samples long", "dropped file string", "position long", "reason record string")
@@ -148,10 +248,6 @@ def parsed(recordings: DataFrame, format_name: str | None, origin: Origin) -> Da
 
 _FILE: Final = "quotaform file"
 _POSITION: Final = "quotaform position"
-_POSITIONS: Final = {"parquet": ("row", "_metadata.row_index")}
-"""What the position of a row counts, and which column has it, by the format of files."""
-_BLOCK: Final = ("in the block at byte", "_metadata.file_block_start")
-"""The same of formats that have no numbers of rows."""
 
 
 def parsed_table(table: DataFrame, name: str, kind: str | None, mapping: TableMapping, origin: Origin) -> DataFrame:
@@ -161,42 +257,38 @@ def parsed_table(table: DataFrame, name: str, kind: str | None, mapping: TableMa
     the catalog.
     """
     types = {each.name: each.dataType for each in table.schema}
-    numbers = {mapping.columns[field] for field in VALUE_FIELDS if field in mapping.columns}
-    time, unit = _time(_column(mapping.columns[TS]), types[mapping.columns[TS]])
-    columns = {column: _number if column in numbers else _name for column in mapping.names - {mapping.columns[TS]}}
-    counted, position = _POSITIONS.get(kind or "", _BLOCK)
+    numbers = {mapping.columns[field] for field in (TS, *VALUE_FIELDS) if field in mapping.columns}
+
+    def column(name: str) -> Column:
+        return f.col("`" + name.replace("`", "``") + "`")
+
+    def cell(name: str) -> Column:
+        if isinstance(types[name], MapType | ArrayType | StructType):
+            return f.to_json(column(name))
+        return column(name).cast("double" if name in numbers and isinstance(types[name], NumericType) else "string")
+
+    at, unit = mapping.columns[TS], mapping.time_unit
+    if isinstance(types[at], TimestampType):
+        time, unit = f.unix_micros(column(at)), TimeUnit.US
+    elif isinstance(types[at], TimestampNTZType):
+        epoch = f.lit("1970-01-01").cast("timestamp_ntz")
+        time, unit = f.timestamp_diff("MICROSECOND", epoch, column(at)), TimeUnit.US
+    elif isinstance(types[at], DateType):
+        time, unit = f.unix_date(column(at)) * 86400, TimeUnit.S
+    else:
+        time = cell(at)
+    counted, position = "row", "_metadata.row_index"
+    if kind != "parquet":
+        # Spark gives no numbers of rows.
+        counted, position = "in the block at byte", "_metadata.file_block_start"
     rows = table.select(
-        time.alias(mapping.columns[TS]),
-        *(read(_column(column), types[column]).alias(column) for column, read in columns.items()),
+        time.alias(at),
+        *(cell(name).alias(name) for name in mapping.names - {at}),
         (f.lit(None) if kind is None else f.col("_metadata.file_path")).cast("string").alias(_FILE),
         (f.lit(None) if kind is None else f.col(position)).cast("long").alias(_POSITION),
     )
-    reader = TableReader(name, replace(mapping, time_unit=unit or mapping.time_unit), origin, counted)
+    reader = TableReader(name, replace(mapping, time_unit=unit), origin, counted)
     return rows.mapInArrow(reader.parsed, PARSED)
-
-
-def _column(name: str) -> Column:
-    return f.col("`" + name.replace("`", "``") + "`")
-
-
-def _name(column: Column, kind: DataType) -> Column:
-    """Return a cell as text, or as JSON if it has several values."""
-    return f.to_json(column) if isinstance(kind, MapType | ArrayType | StructType) else column.cast("string")
-
-
-def _number(column: Column, kind: DataType) -> Column:
-    return column.cast("double" if isinstance(kind, NumericType) else "string")
-
-
-def _time(column: Column, kind: DataType) -> tuple[Column, TimeUnit | None]:
-    """Return a time as a number, and what it counts; `None` if the mapping says it, or its size."""
-    if isinstance(kind, TimestampType):
-        return f.unix_micros(column), TimeUnit.US
-    if isinstance(kind, TimestampNTZType):
-        return f.timestamp_diff("MICROSECOND", f.lit("1970-01-01").cast("timestamp_ntz"), column), TimeUnit.US
-    if isinstance(kind, DateType):
-        return f.unix_date(column) * 86400, TimeUnit.S
-    return _number(column, kind), None
 
 
 class TableReader(Struct, frozen=True):

@@ -1,14 +1,28 @@
-"""Recordings into a table of usage: all of their rows, or none."""
+"""Recordings into a table of usage: all of their rows, or none.
+
+| source | files |
+| --- | --- |
+| a file | it |
+| a directory | all files below it, but those whose name begins with `.` or `_` |
+| a glob | the files that it fits, and those in directories that it fits |
+| a URL, such as `s3a://bucket/recordings` | as Spark lists it; each file is held in memory while it is read |
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from datetime import UTC
 from functools import reduce
+from glob import glob
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from re import compile as regex
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import Struct, convert
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as f
 
 from quotaform.desired.shape import check_shape
 from quotaform.desired.tree import SourceFile, decode
@@ -16,29 +30,42 @@ from quotaform.desired.yaml.document import StopReadingError
 from quotaform.desired.yaml.reader import read_document
 from quotaform.fleet.job import kept_rows
 from quotaform.fleet.options import SessionOptions
-from quotaform.fleet.table import bad_table, read_table, require_columns
+from quotaform.fleet.table import (
+    NO_PATH,
+    bad_table,
+    format_of,
+    is_of_spark,
+    is_url,
+    make_table,
+    read_table,
+    reason_of,
+    require_columns,
+    require_table,
+)
 from quotaform.model import rule
-from quotaform.model.errors import InvalidFilesError
+from quotaform.model.errors import FileReadError, InvalidFilesError, UsageError
 from quotaform.model.finding import Finding
 from quotaform.model.outcome import Progress, no_progress
-from quotaform.model.text import option_of
+from quotaform.model.text import MIB, inert, option_of, quote
 from quotaform.repository.cluster_work import repeated
 from quotaform.usage.format.table import TableMapping, guess_mapping, mapping_problem, usage_mapping
-from quotaform.usage.format.text import TABLE
+from quotaform.usage.format.text import TABLE, detect_format
 from quotaform.usage.ingest.ingest import Ingested, IngestedCluster, RejectedRecords, SampleCounts
-from quotaform.usage.ingest.rows import counts_of, merged, parsed, parsed_table, rejected_rows, usage_rows
-from quotaform.usage.ingest.source import (
-    CSV,
-    SourceTable,
-    find_files,
-    find_tables,
-    recordings,
-    require_sources,
-    separator_of,
+from quotaform.usage.ingest.rows import (
+    RECORDINGS,
+    RawRecording,
+    counts_of,
+    head_of,
+    merged,
+    opened,
+    parsed,
+    parsed_table,
+    rejected_rows,
+    usage_rows,
 )
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import by_reason
-from quotaform.usage.table.append import add_rows, require_free, require_writable, with_date
+from quotaform.usage.table.files import add_rows, require_free, require_writable, with_date
 from quotaform.usage.table.schema import PARTITIONS, QUARANTINE, USAGE
 from quotaform.usage.table.table import read_parts
 
@@ -64,6 +91,147 @@ def read_usage_mapping(source: SourceFile) -> TableMapping:
     if mapping is None or findings:
         raise InvalidFilesError(findings)
     return mapping
+
+
+CSV: Final = "csv"
+_CSV_NAME = regex(r"(?is).*\.csv(?:\.gz|\.bz2|\.xz)?").fullmatch
+_QUOTED: Final = regex(rb'"[^"\n]*"')
+_TABLES: Final = frozenset({".parquet", ".orc", ".avro", ".delta"})
+_TASK_BYTES: Final = 64 * MIB
+"""How many bytes of files a task reads, about."""
+_LARGEST_REMOTE: Final = 512 * MIB
+
+
+class InputFile(NamedTuple):
+    """A file."""
+
+    name: str  # What it is called; for Spark, a URL is also where it is
+    size: int  # Its bytes
+    at: float  # When it was written, in seconds since the epoch
+    shown: str = ""  # What it is called in messages and in the quarantine; its name if it is empty
+
+
+class SourceTable(NamedTuple):
+    """A table whose rows are samples."""
+
+    name: str  # A path, or the name of a table of the catalog
+    kind: str | None  # The format of its files; `None` if it is one of the catalog
+
+
+def _csv_files(name: str) -> list[Path]:
+    """Return the files of CSV that a name is of, compressed or not: it, or those in it."""
+    path = Path(name)
+    files = [each for each in sorted(path.glob("*")) if each.is_file()] if path.is_dir() else [path]
+    return [each for each in files if _CSV_NAME(each.name)]
+
+
+def _head(path: Path) -> bytes:
+    with opened(RawRecording(str(path), 0.0, str(path))) as stream:
+        return head_of(stream)
+
+
+def separator_of(name: str) -> str:
+    """Return what separates the cells of CSV: that of the first file, by its first line."""
+    path = next(iter(_csv_files(name)), None)
+    head = _head(path).lstrip() if path and path.is_file() else b""
+    line = _QUOTED.sub(b"", head.partition(b"\n")[0])
+    return max((b",", b";", b"\t"), key=line.count).decode()
+
+
+def require_sources(names: Sequence[str], tables: Sequence[SourceTable], session: SessionOptions) -> None:
+    """Make sure that there is something to read, as far as is known before Spark is started.
+
+    Raises `UsageError` if a source names no file; see `find_files`. Raises `InvalidFilesError` if a table cannot be
+    read. Raises `FileReadError` if a directory cannot be read.
+    """
+    for table in tables:
+        if table.kind != CSV:
+            require_table(table.name, session)
+        elif not (is_of_spark(table.name, session) or Path(table.name).exists()):
+            raise bad_table(table.name, f"cannot be read: {NO_PATH}")
+    for name in names:
+        is_table = any(table.name == name for table in tables)
+        if not (is_table or is_url(name)) and next(_local_files(name), None) is None:
+            raise _no_files(name)
+
+
+def find_files(spark: SparkSession, names: Sequence[str]) -> list[InputFile]:
+    """Return the files that sources name, each once.
+
+    Raises `FileReadError` if a URL cannot be listed, or a file on it is too large to be held in memory.
+    """
+    found: dict[str, InputFile] = {}
+    for name in names:
+        files = _remote_files(spark, name) if is_url(name) else list(_local_files(name))
+        if not files:
+            raise _no_files(name)
+        found |= {file.name: file for file in files}
+    return list(found.values())
+
+
+def _no_files(name: str) -> UsageError:
+    is_folder = not is_url(name) and Path(name).is_dir()
+    what = "has no files" if is_folder else "is not a file, and no file matches it as a glob"
+    return UsageError(f"{quote(name)} {what}; name files, directories or globs of recordings")
+
+
+def _local_files(name: str) -> Iterator[InputFile]:
+    paths = [name] if Path(name).exists() else sorted(glob(name, recursive=True))  # noqa: PTH207 (as it is written)
+    for path in paths:
+        yield from _files_at(Path(path))
+
+
+def _files_at(path: Path) -> Iterator[InputFile]:
+    try:
+        if path.is_dir():
+            for child in sorted(path.iterdir()):
+                if not child.name.startswith((".", "_")):
+                    yield from _files_at(child)
+        else:
+            status = path.stat()
+            yield InputFile(str(path), status.st_size, status.st_mtime)
+    except OSError as error:
+        raise FileReadError(str(path), error.strerror or "it cannot be read") from error
+
+
+def _remote_files(spark: SparkSession, name: str) -> list[InputFile]:
+    try:
+        listed = _contents(spark, [name]).select("path", "length", "modificationTime").collect()
+    except (PySparkException, Py4JError) as error:
+        raise FileReadError(inert(name), reason_of(error)) from error
+    files = [InputFile(row.path, row.length, row.modificationTime.replace(tzinfo=UTC).timestamp()) for row in listed]
+    for file in files:
+        if file.size > _LARGEST_REMOTE:
+            raise FileReadError(
+                inert(file.name),
+                f"it has {file.size:,} bytes, and a file on this file system may have {_LARGEST_REMOTE:,}; copy it to "
+                "a directory that the executors see, or split it",
+            )
+    return sorted(files)
+
+
+def _contents(spark: SparkSession, names: Sequence[str]) -> DataFrame:
+    return spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(list(names))
+
+
+def recordings(spark: SparkSession, files: Sequence[InputFile]) -> list[DataFrame]:
+    """Return `RECORDINGS` of the files that executors see, in tasks of so many bytes, and of the others."""
+    local, remote = ([file for file in files if is_url(file.name) is is_remote] for is_remote in (False, True))
+    parts: list[DataFrame] = []
+    if local:
+        rows = [(each.shown or each.name, each.at, str(Path(each.name).absolute()), None, None) for each in local]
+        tasks = 1 + sum(each.size for each in local) // _TASK_BYTES
+        parts.append(make_table(spark, RECORDINGS, rows).repartition(tasks))
+    if remote:
+        content = _contents(spark, [file.name for file in remote]).select(
+            f.col("path").alias("file"),
+            (f.unix_micros("modificationTime") / 1e6).alias("at"),
+            f.lit(None).cast("string").alias("path"),
+            "content",
+            f.lit(None).cast("long").alias("offset"),
+        )
+        parts.append(content)
+    return parts
 
 
 def read_parsed_table(
@@ -102,10 +270,23 @@ class IngestRequest(Struct, frozen=True, kw_only=True):
     """What stands for the sources in the names of their files, if they are copies of something else."""
 
     def tables(self) -> list[SourceTable]:
-        """Return the sources that are tables."""
+        """Return the sources that are tables: those of a format of tables, and CSV that JmxTool has not written."""
         if self.format_name not in (None, TABLE):
             return []
-        return find_tables(self.sources, has_tables=self.format_name == TABLE or self.mapping is not None)
+        found = []
+        has_tables = self.format_name == TABLE or self.mapping is not None
+        for name in self.sources:
+            path = Path(name)
+            is_table = has_tables or path.suffix.lower() in _TABLES
+            if path.is_dir() and not is_table:
+                # Also in partitions.
+                files = (each for pattern in ("*", "*=*/*", "*=*/*=*/*") for each in path.glob(pattern))
+                is_table = (path / "_delta_log").is_dir() or any(each.suffix.lower() in _TABLES for each in files)
+            if _csv_files(name) and (has_tables or (path.is_file() and detect_format(_head(path)) == TABLE)):
+                found.append(SourceTable(name, CSV))
+            elif is_table:
+                found.append(SourceTable(name, format_of(name)))
+        return found
 
 
 def require_ingestible(request: IngestRequest, session: SessionOptions) -> None:
@@ -139,7 +320,14 @@ def ingest(spark: SparkSession, request: IngestRequest, *, progress: Progress = 
     rows = merged(reduce(lambda one, other: one.unionAll(other), read))
     with repeated(progress, "Ingesting"), kept_rows(rows) as found:
         counts = counts_of(found)
-        first = _write_quarantine(found, request.quarantine) if counts.rejected else []
+        place = ["file", "position", "reason"]
+        rejected = new = rejected_rows(found)
+        if counts.rejected:
+            # Those are left out that are there already; what cannot be a quarantine was refused before.
+            with suppress(InvalidFilesError):
+                new = rejected.join(read_table(spark, request.quarantine).select(*place), place, "left_anti")
+            add_rows(new.select(*QUARANTINE.names), request.quarantine, new.count(), prefix="quarantine")
+        first = rejected.select(*place).orderBy("file", "position").limit(20).collect() if counts.rejected else []
         add_rows(with_date(usage_rows(found)), request.usage, counts.rows, prefix="usage", by=PARTITIONS)
     return Ingested(
         usage=request.usage,
@@ -149,7 +337,7 @@ def ingest(spark: SparkSession, request: IngestRequest, *, progress: Progress = 
         rows=counts.rows,
         dropped=by_reason(counts.dropped),
         quarantine=request.quarantine if counts.rejected else None,
-        rejected=tuple(first),
+        rejected=tuple(RejectedRecords(file=row.file, position=row.position, reason=row.reason) for row in first),
         clusters=tuple(
             IngestedCluster(name=name, is_declared=None if request.declared is None else name in request.declared)
             for name in counts.clusters
@@ -157,16 +345,3 @@ def ingest(spark: SparkSession, request: IngestRequest, *, progress: Progress = 
         since=counts.since,
         until=counts.until,
     )
-
-
-def _write_quarantine(found: DataFrame, quarantine: str) -> list[RejectedRecords]:
-    """Add the records that could not be read, but for those that are there already, and return the first ones."""
-    place = ["file", "position", "reason"]
-    rejected = new = rejected_rows(found)
-    # If there is none yet, all are new: what cannot be a quarantine was refused before.
-    with suppress(InvalidFilesError):
-        new = rejected.join(read_table(found.sparkSession, quarantine).select(*place), place, "left_anti")
-    if number := new.count():
-        add_rows(new.select(*QUARANTINE.names), quarantine, number, prefix="quarantine")
-    first = rejected.select(*place).orderBy("file", "position").limit(20).collect()
-    return [RejectedRecords(file=row.file, position=row.position, reason=row.reason) for row in first]

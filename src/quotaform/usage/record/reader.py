@@ -41,12 +41,12 @@ class Reader(ABC):
     """The source as messages show it, without what may be secret."""
 
     @abstractmethod
-    def fetch(self, timeout: float) -> bytes:
-        """Return an answer; `timeout` in seconds. Raises `MetricsError` if there is none that can be used."""
+    def ask(self, timeout: float, at: float) -> tuple[int, Iterable[Item]]:
+        """Return how many bytes an answer has, and what it holds.
 
-    @abstractmethod
-    def items(self, body: bytes, at: float) -> Iterable[Item]:
-        """Yield what an answer holds that was asked for at a time, in seconds since the epoch."""
+        `timeout`: seconds. `at`: the time, in seconds since the epoch. Raises `MetricsError` if there is no answer that
+        can be used.
+        """
 
     def read(self, timeout: float) -> Reading:
         """Read it once.
@@ -55,16 +55,16 @@ class Reader(ABC):
         with something that cannot be used.
         """
         at, started = time(), monotonic()
-        body = self.fetch(timeout)
+        size, found = self.ask(timeout, at)
         seconds, items = monotonic() - started, []
-        for item in self.items(body, at):
+        for item in found:
             items.append(item)
             if len(items) > MOST_SAMPLES:
                 raise self.error(f"answered with more than {MOST_SAMPLES:,} samples; have it serve fewer metrics")
             if monotonic() > started + timeout:
                 problem = f"answered with more than can be read within {timeout:g} s; have it serve fewer metrics"
                 raise self.error(problem)
-        return read_rows(items)._replace(size=len(body), seconds=seconds)
+        return read_rows(items)._replace(size=size, seconds=seconds)
 
     def error(self, problem: str) -> MetricsError:
         """Return the error for what is wrong with it, the rest of a sentence."""
@@ -178,8 +178,8 @@ class ExporterReader(Reader):
         self._url = url
         self._origin = origin
 
-    def fetch(self, timeout: float) -> bytes:
-        """Return the page."""
+    def ask(self, timeout: float, at: float) -> tuple[int, Iterable[Item]]:
+        """Return the size of the page, and what it holds."""
         headers = {"Accept": "text/plain;version=0.0.4, text/plain"}
         request = HttpRequest(method="GET", url=self._url, headers=headers, body_limit=BODY_LIMIT)
         try:
@@ -193,11 +193,7 @@ class ExporterReader(Reader):
             raise self.error(f"answered with status {response.status}; {remedy}")
         if response.body[:200].lstrip().lower().startswith((b"<!doctype", b"<html")):
             raise self.error("answered with a web page, not as an exporter of Prometheus does; check the URL")
-        return response.body
-
-    def items(self, body: bytes, at: float) -> Iterable[Item]:
-        """Yield what the page holds."""
-        return parse_exposition(body, self._origin, at)
+        return len(response.body), parse_exposition(response.body, self._origin, at)
 
 
 class JmxReader(Reader):
@@ -218,8 +214,8 @@ class JmxReader(Reader):
         self._origin = origin
         self._process: Popen[bytes] | None = None
 
-    def fetch(self, timeout: float) -> bytes:
-        """Return what JmxTool prints; nothing where no MBean is there."""
+    def ask(self, timeout: float, at: float) -> tuple[int, Iterable[Item]]:
+        """Return the size of what JmxTool prints, and what it holds; nothing where no MBean is there."""
         if problem := parse_server(self._address).problem(environ):
             raise self.error(problem)
         # A session of its own: a Ctrl-C is for the recording, which reads this answer to its end.
@@ -247,17 +243,13 @@ class JmxReader(Reader):
             # Java says so of an object that the filter of the command line leaves out.
             raise self.error("answered with a Java class that is not allowed; check the address")
         if b"No matched attributes" in output + error:
-            return b""
+            return 0, ()
         if process.returncode:
             lines = [line.strip() for line in error.decode(errors="replace").splitlines()]
             said = [line for line in lines if line and not line.startswith("at ")]
             reason = inert(said[-1][:200]) if said else "JmxTool says nothing about it"
             raise self.error(f"cannot be read: {reason}")
-        return output
-
-    def items(self, body: bytes, at: float) -> Iterable[Item]:
-        """Yield what JmxTool printed."""
-        return parse_jmxtool(body, self._origin, at) if body else ()
+        return len(output), parse_jmxtool(output, self._origin, at)
 
     def cancel(self) -> None:
         """End the process of a read that is under way."""
@@ -280,8 +272,8 @@ class PrometheusReader(Reader):
         self._cluster = cluster
         self._labels = labels
 
-    def fetch(self, timeout: float) -> bytes:
-        """Return the answer to an instant query."""
+    def ask(self, timeout: float, at: float) -> tuple[int, Iterable[Item]]:
+        """Return the size of the answer to an instant query, and what it holds."""
         # JSON spells a text as PromQL does.
         matchers = "".join(f", {name}={dumps(value, ensure_ascii=False)}" for name, value in self._labels.items())
         query = {"query": f'{{__name__=~"{QUERY}"{matchers}}}'}
@@ -293,9 +285,9 @@ class PrometheusReader(Reader):
             raise self.error(f"answered with status {response.status}; check the URL")
         if sum(map(response.body.count, (b"{", b"[", b","))) > _MOST_VALUES:
             raise self.error(f"answered with more than {_MOST_VALUES:,} values; have it serve fewer metrics")
-        return response.body
+        return len(response.body), self._items(response.body, at)
 
-    def items(self, body: bytes, at: float) -> Iterator[Item]:
+    def _items(self, body: bytes, at: float) -> Iterator[Item]:
         """Yield what the answer holds, without the samples of other clusters."""
         origin = Origin(self._cluster, labels={**LABELS, "cluster": ()} if self._labels else LABELS)
         others, is_any = set(), False

@@ -12,10 +12,7 @@ from quotaform.resolve.spark_quotas import ENTITY, struct
 if TYPE_CHECKING:
     pass
 
-BUCKET_NAMES: Final = ("user", "client_id", "ip")
-"""The columns that name who shares one limit; null where the bucket has no such name."""
-
-SERIES: Final = ("cluster", "broker", "key", *BUCKET_NAMES, "instance")
+SERIES: Final = ("cluster", "broker", "key", "user", "client_id", "ip", "instance")
 """The columns that name one recorded series."""
 
 PARTITIONS: Final = ("date", "cluster")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from json import loads
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from jsonschema import Draft7Validator
@@ -30,6 +31,7 @@ from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.errors import HttpError
 from quotaform.model.finding import Finding
+from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.quotas import Base, DeclaredBase, Quotas, Values
 from quotaform.model.records.record import builtins
 from quotaform.model.scope import Pattern, Scope
@@ -94,6 +96,17 @@ def test_a_receiver_that_is_down_does_not_hold_up_other_clusters(posts: Posts) -
     clock.sleep(60)
     assert [notify(alerts, DRIFTED, name) for name in ("a", "b", "c")] == [True] * 3
     assert warnings[1:] == ["https://hooks.example is notified again"]
+
+
+def test_metrics_are_written_also_if_an_interrupt_ends_the_notifying(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drift_alert, "post", Mock(side_effect=KeyboardInterrupt))
+    reporter = alerts_of([])
+    reporter.metrics = MetricStore(lambda _: tmp_path / "q.prom", print)
+    with pytest.raises(KeyboardInterrupt):
+        reporter.report([ClusterOutcome("lab", DRIFTED)], 1.0)
+    assert 'quotaform_drift_entities{class="modified",cluster="lab"} 1.0' in (tmp_path / "q.prom").read_text()
 
 
 def test_processes_share_a_state_and_lose_nothing_of_each_other(tmp_path: Path, posts: Posts) -> None:

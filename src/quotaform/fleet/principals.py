@@ -25,7 +25,7 @@ from msgspec import Struct
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
-from pyspark.sql.types import StringType
+from pyspark.sql.types import StringType, StructType
 
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.table import NO_PATH, format_of, is_of_spark, located, reason_of, table_problem
@@ -47,7 +47,6 @@ from quotaform.system.files import REQUESTS_LIMIT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
-    from pyspark.sql.types import StructType
 
     from quotaform.desired.config import Cluster
 
@@ -83,10 +82,6 @@ def require_files(name: str, session: SessionOptions) -> None:
         raise unreadable(name, problem)
 
 
-_SHOWN: Final = 3
-"""How many rows that cannot be used are shown."""
-
-
 def load_principals(
     spark: SparkSession, name: str, warn: Callable[[str], None], *, cluster: str | None = None
 ) -> tuple[DataFrame, int, int]:
@@ -110,7 +105,7 @@ def load_principals(
     [counts] = rows.agg(*(f.count_if(each).alias(str(place)) for place, each in enumerate(conditions))).collect()
     clients, ips, nameless, unread = counts
     if unread:
-        shown = "; ".join(map(_shown, rows.where(wrong).limit(_SHOWN).collect()))
+        shown = "; ".join(map(_shown, rows.where(wrong).limit(3).collect()))
         raise unusable(
             name,
             f"{counted(unread, 'row')} cannot be used, such as {shown}; a row has a user, a client_id or both, or an "

@@ -312,7 +312,15 @@ def backtested(
         tested, clusters = usage_of(usage, names, selected)
         files = plain_files(usage, request.usage, clusters, request.since, request.until)
         recording = stack.enter_context(kept_rows(replayable(tested, after, before, clusters, files)))
-        recordings = _recordings(recording)
+        # How much was recorded of each cluster, and of how many series with a limit.
+        is_limited = f.bool_or(f.expr(IS_LIMITED)).alias("is_limited")
+        spans = [f.min("first").alias("first"), f.max("last").alias("last")]
+        counts = f.count("*").alias("series"), f.count_if("is_limited").alias("limited")
+        of_clusters = recording.groupBy(*SERIES).agg(*spans, is_limited).groupBy("cluster").agg(*spans, *counts)
+        recordings = {
+            row.pop("cluster"): row | {name: moment_of(row[name]) for name in ("first", "last")}
+            for row in of_clusters.toArrow().to_pylist()
+        }
         missing = [name for name in names if name not in recordings]
         time = time_text(request.since, request.until)
         require_recorded(usage, request.usage, names, missing, warn, time, is_required=request.is_required)
@@ -369,18 +377,6 @@ def planned_values(plans: Sequence[Plan]) -> tuple[HeldQuotas, HeldQuotas]:
         before[name] = actual
         after[name] = {entity: values for entity, values in {**actual, **changed}.items() if values}
     return before, after
-
-
-def _recordings(recording: DataFrame) -> Mapping[str, dict[str, Any]]:
-    """Return how much was recorded of each cluster."""
-    is_limited = f.bool_or(f.expr(IS_LIMITED)).alias("is_limited")
-    spans = [f.min("first").alias("first"), f.max("last").alias("last")]
-    series = recording.groupBy(*SERIES).agg(*spans, is_limited)
-    counts = f.count("*").alias("series"), f.count_if("is_limited").alias("limited")
-    found = series.groupBy("cluster").agg(*spans, *counts).toArrow().to_pylist()
-    return {
-        row.pop("cluster"): row | {"first": moment_of(row["first"]), "last": moment_of(row["last"])} for row in found
-    }
 
 
 def _clusters(

@@ -394,7 +394,6 @@ def report_saved_files(console: Console, what: str, paths: Iterable[object]) -> 
 
 
 _PARQUET: Final = "parquet"
-_PAGE: Final = "html"
 
 
 class TableOutput:
@@ -425,7 +424,7 @@ class TableOutput:
     @property
     def has_page(self) -> bool:
         """Whether a page of the result is printed or written, which may show more than the result has."""
-        return _PAGE in (self._output.format_name, *(name for name, _ in self._files))
+        return "html" in (self._output.format_name, *(name for name, _ in self._files))
 
     def write(self, result: object, rows: DataFrame | None = None, **shown: Any) -> None:
         """Write a result, and all rows of it; `shown` is what else a format takes."""

@@ -20,7 +20,7 @@ from quotaform.cli.option.entity import (
     require_address,
 )
 from quotaform.cli.option.output import Output, printed
-from quotaform.cli.option.value import complete_quota_key, complete_quota_keys, complete_value
+from quotaform.cli.option.value import complete_quota_key, complete_value
 from quotaform.cli.present import Results, cluster_paths, report_failures
 from quotaform.model.entity import ENTITY_TYPES, Entity, spell_name
 from quotaform.model.errors import UsageError
@@ -131,7 +131,7 @@ def alter(
         "--add KEY=VALUE,...", "Values to set, e.g. producer_byte_rate=10MiB/s. Repeatable.", complete=complete_value
     ),
     delete: list[str] | None = option(
-        "--delete KEY,...", "Quota keys to remove. Repeatable.", complete=complete_quota_keys
+        "--delete KEY,...", "Quota keys to remove. Repeatable.", complete=complete_quota_key
     ),
     validate_only: bool = flag("--validate-only", "Validate on the broker and show the result; change nothing."),
     target: Clusters = ONE_CLUSTER,

@@ -17,11 +17,16 @@ if TYPE_CHECKING:
     import typer
 
 
-def complete_from(words: Iterable[str] | Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Return a completion that offers those words that begin as typed; a function is called for them then."""
+def complete_from(words: Iterable[str] | Callable[[], Iterable[str]], end: str = "") -> Callable[[str], list[str]]:
+    """Return a completion that offers those words that begin as typed, each with an end; of a list for its last item.
+
+    A function is called for the words when a shell asks for them.
+    """
 
     def complete(incomplete: str) -> list[str]:
-        return [word for word in (words() if callable(words) else words) if word.startswith(incomplete)]
+        before, comma, last = incomplete.rpartition(",")
+        known = words() if callable(words) else words
+        return [f"{before}{comma}{word}{end}" for word in known if word.startswith(last)]
 
     return complete
 
@@ -33,25 +38,10 @@ def _quota_keys() -> Iterable[str]:
 
 
 complete_quota_key = complete_from(_quota_keys)
-"""Offers quota keys."""
+complete_value = complete_from(_quota_keys, "=")
 complete_entity_type = complete_from(ENTITY_TYPES)
-"""Offers entity types."""
-
-
-def complete_quota_keys(incomplete: str) -> list[str]:
-    """Offer quota keys for the last item of a list separated by commas."""
-    before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in complete_quota_key(last)]
-
-
-def complete_value(incomplete: str) -> list[str]:
-    """Offer `key=` for the last item of a list of values separated by commas."""
-    return [f"{name}=" for name in complete_quota_keys(incomplete)]
-
-
-def complete_name(incomplete: str) -> list[str]:
-    """Offer `type=`; names are not known without asking a cluster."""
-    return [f"{name}=" for name in complete_entity_type(incomplete)]
+complete_name = complete_from(ENTITY_TYPES, "=")
+"""Names are not known without asking a cluster."""
 
 
 def read_moment(_: str, text: str) -> datetime:

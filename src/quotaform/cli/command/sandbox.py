@@ -20,7 +20,7 @@ from importlib.resources import files
 from pathlib import Path
 from re import MULTILINE, split
 from shutil import which
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final
 
 from msgspec import structs
 
@@ -133,19 +133,6 @@ def _echo(console: Console, sandbox: DetachedSandbox, output: str) -> None:
         console.warn(f"client configuration of admin: {sandbox.client_config}")
 
 
-class _Demo(NamedTuple):
-    """A session, and on what it runs."""
-
-    session: str
-    clusters: tuple[str, ...]
-    on_spark: bool
-
-
-_WORKFLOW: Final = _Demo("workflow", ("demo",), on_spark=False)
-_FLEET: Final = _Demo("fleet", ("eu", "us", "ap"), on_spark=True)
-USAGE: Final = _Demo("usage", ("demo",), on_spark=True)
-
-
 @with_options
 def demo(
     fleet: bool = flag("--fleet", "On three clusters, planned and applied on Spark, with history."),
@@ -164,12 +151,12 @@ def demo(
       quotaform demo --fleet
       quotaform demo --usage
     """
-    run_demo(Console(color), USAGE if usage else _FLEET if fleet else _WORKFLOW)
+    run_demo(Console(color), "usage" if usage else "fleet" if fleet else "workflow")
     return 0
 
 
-def run_demo(console: Console, shown: _Demo, seconds: int = 25) -> None:
-    """Start the clusters, run the session, and stop them.
+def run_demo(console: Console, name: str, seconds: int = 25) -> None:
+    """Start the clusters, run the session of this name, and stop them.
 
     `seconds`: how long clients have something to send; with less than 12, none is throttled.
     """
@@ -178,14 +165,15 @@ def run_demo(console: Console, shown: _Demo, seconds: int = 25) -> None:
 
     # As it was called, where a shell does not find it by its name.
     program = "quotaform" if which("quotaform") or Path(sys.argv[0]).name != "quotaform" else sys.argv[0]
-    begin, *_, end = (line for line, _ in session_steps(shown.session, {"quotaform": program}))
+    begin, *_, end = (line for line, _ in session_steps(name, {"quotaform": program}))
     with ExitStack() as stack:
-        if shown.on_spark:
+        if name != "workflow":
             from quotaform.fleet.session import require_spark
 
             require_spark()
         console.echo(f"{begin}\n")
-        clusters = {name: Sandbox(exporter=shown is USAGE) for name in shown.clusters}
+        names = ("eu", "us", "ap") if name == "fleet" else ("demo",)
+        clusters = {each: Sandbox(exporter=name == "usage") for each in names}
         for kafka in clusters.values():
             stack.callback(kafka.stop)
         find_jars(step_console().progress)
@@ -194,17 +182,17 @@ def run_demo(console: Console, shown: _Demo, seconds: int = 25) -> None:
         first = next(iter(clusters.values()))
         folder: Path = first.data_dir / "demo"  # Inside of that of a sandbox, which goes whatever happens.
         folder.mkdir()
-        if shown.on_spark:
+        if name != "workflow":
             from quotaform.fleet.session import spark_session
 
             stack.enter_context(spark_session())
         stack.enter_context(chdir(folder))
-        words = {name: kafka.bootstrap_servers for name, kafka in clusters.items()}
+        words = {each: kafka.bootstrap_servers for each, kafka in clusters.items()}
         # Recorded for longer, by the seconds in which clients start, and in which etl ends with the lower limit.
         words |= {"seconds": str(seconds), "recorded": str(seconds * 4 // 3 + 12)}
         words["metrics"] = next(iter(first.metrics_urls.values()), "")
         session = stack.enter_context(_Session(console, first, seconds))
-        _, *steps, _ = session_steps(shown.session, words)
+        _, *steps, _ = session_steps(name, words)
         for line, content in steps:
             session.play(line, content)
     console.echo(f"\n{end}\n")

@@ -27,7 +27,7 @@ from quotaform.fleet.session import spark_session
 from quotaform.history.append import append
 from quotaform.history.spark import history_of
 from quotaform.history.table import ParquetHistory
-from quotaform.resolve.spark_quotas import QUOTAS, completed
+from quotaform.resolve.spark import QUOTAS, completed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

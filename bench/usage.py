@@ -31,7 +31,7 @@ from quotaform.fleet.session import spark_session
 from quotaform.fleet.table import make_table
 from quotaform.model.entity import Entity
 from quotaform.plan.plan import Plan, PlanHeader, PlanSource
-from quotaform.resolve.spark_quotas import QUOTAS
+from quotaform.resolve.spark import QUOTAS
 from quotaform.usage.headroom.run import HeadroomRequest, measured_headroom
 from quotaform.usage.replay.run import BacktestRequest, backtested
 from quotaform.usage.table.schema import SERIES, USAGE

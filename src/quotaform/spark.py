@@ -21,8 +21,7 @@ from quotaform.history.table import open_history, require_history
 from quotaform.plan import spark as planned
 from quotaform.plan.spark import LIMIT_CHANGES
 from quotaform.resolve.run import require_known_key
-from quotaform.resolve.spark import BEFORE, RESOLVED, held_quotas, resolved
-from quotaform.resolve.spark_quotas import PRINCIPALS, QUOTAS
+from quotaform.resolve.spark import BEFORE, PRINCIPALS, QUOTAS, RESOLVED, held_quotas, resolved
 from quotaform.system.clock import SYSTEM_CLOCK
 from quotaform.usage.bucket.spark import packed_usage, quota_buckets
 from quotaform.usage.headroom.run import headroom as headroom_of

@@ -34,7 +34,7 @@ CLUSTERS: Final = 12
 
 
 def principal_table(spark: SparkSession, principals: Iterable[Entity]) -> DataFrame:
-    from quotaform.resolve.spark_quotas import PRINCIPALS
+    from quotaform.resolve.spark import PRINCIPALS
 
     return spark.createDataFrame([tuple(map(each.names.get, KNOWN_TYPES)) for each in principals], PRINCIPALS)
 

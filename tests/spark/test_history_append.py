@@ -76,7 +76,7 @@ def quotas_of(spark: SparkSession, taken: Sequence[Taken]) -> DataFrame:
     """The table of snapshots."""
     from quotaform.fleet.data_source import failed_row, quota_rows
     from quotaform.fleet.table import make_table
-    from quotaform.resolve.spark_quotas import QUOTAS
+    from quotaform.resolve.spark import QUOTAS
 
     rows = []
     for each in taken:

@@ -72,7 +72,7 @@ def quota_table(spark: SparkSession, clusters: Mapping[str, Quotas]) -> DataFram
     """Return `schemas.QUOTAS` of clusters."""
     from quotaform.fleet.data_source import quota_rows
     from quotaform.fleet.table import make_table
-    from quotaform.resolve.spark_quotas import QUOTAS
+    from quotaform.resolve.spark import QUOTAS
 
     rows = (row for cluster, quotas in clusters.items() for row in quota_rows(cluster, f"id-{cluster}", quotas))
     return make_table(spark, QUOTAS, rows)

@@ -21,8 +21,8 @@ from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.errors import InvalidFilesError, UsageError
 from quotaform.model.finding import Finding, Location, Severity
-from quotaform.model.finding_list import MAX_PROBLEMS, FindingList, first_findings
 from quotaform.model.records.document import MOST_VALUES
+from quotaform.model.rule import MAX_PROBLEMS, FindingList, first_findings
 from quotaform.model.scope import MOST_PATTERNS, Pattern, Scope, Selection, count_problem
 from quotaform.plan.validate import validate_files
 from quotaform.repository.repository import Repository

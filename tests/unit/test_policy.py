@@ -18,9 +18,9 @@ from quotaform.desired.tree import SourceFile
 from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
-from quotaform.model.finding_list import MAX_PROBLEMS
 from quotaform.model.quotas import Desired, Entry, ProfileUse
 from quotaform.model.records.schema import make_policy_gate
+from quotaform.model.rule import MAX_PROBLEMS
 from quotaform.model.scope import Scope
 from quotaform.repository.policy import MOST_POLICIES, load_policies
 from quotaform.repository.repository import Repository

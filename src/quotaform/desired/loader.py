@@ -35,9 +35,9 @@ from quotaform.model import rule
 from quotaform.model.entity import DEFAULT_WORD, Entity, EntityPart
 from quotaform.model.errors import InvalidFilesError
 from quotaform.model.finding import Finding, Location, Position, Severity
-from quotaform.model.finding_list import MAX_PROBLEMS, FindingList, first_findings
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import STATE_ABSENT, Cause, Desired, Entry, LayerFile, ProfileUse, ValuePlace, Values
+from quotaform.model.rule import MAX_PROBLEMS, FindingList, first_findings
 from quotaform.model.scope import FULL_SCOPE, Scope, escape_glob
 from quotaform.model.text import did_you_mean, listed, quote
 

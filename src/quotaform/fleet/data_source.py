@@ -62,7 +62,7 @@ from quotaform.plan.receipt_file import receipt_name
 from quotaform.repository.gateway import open_gateway, open_pinned_gateway
 from quotaform.repository.repository import Repository, Target
 from quotaform.repository.revision import CONFIG_NAME
-from quotaform.resolve.spark_quotas import ENTITY, FAILURE, QUOTAS, struct
+from quotaform.resolve.spark import ENTITY, FAILURE, QUOTAS, struct
 from quotaform.system.clock import SYSTEM_CLOCK, timestamp
 
 if TYPE_CHECKING:

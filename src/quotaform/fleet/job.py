@@ -39,8 +39,7 @@ from quotaform.model.outcome import ClusterOutcome, Kept, Progress
 from quotaform.model.server import ALLOWED_HOSTS
 from quotaform.model.variable import ALLOW_LIST
 from quotaform.repository.cluster_work import repeated
-from quotaform.resolve.spark import packed, unpacked
-from quotaform.resolve.spark_quotas import arrow_schema, struct
+from quotaform.resolve.spark import arrow_schema, packed, struct, unpacked
 from quotaform.system.clock import EPOCH_VARIABLE
 from quotaform.system.process import rare_collections
 

@@ -40,8 +40,7 @@ from quotaform.repository.gateway import open_pinned_gateway
 from quotaform.resolve.request_file import COLUMNS, RequestFile, nameless_note, read_header, unreadable, unusable
 from quotaform.resolve.resolve import AssumedPlan, KeyCount, ResolveHeader, ResolveOptions, TableReport
 from quotaform.resolve.run import require_keys
-from quotaform.resolve.spark import entity_of_row, resolved
-from quotaform.resolve.spark_quotas import CLUSTER, PRINCIPALS
+from quotaform.resolve.spark import CLUSTER, PRINCIPALS, entity_of_row, resolved
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.system.files import REQUESTS_LIMIT
 

@@ -55,8 +55,7 @@ from quotaform.plan.spark import blast_radius, changed_cluster, distinct_princip
 from quotaform.repository.gateway import open_gateway, open_pinned_gateway
 from quotaform.repository.repository import Repository
 from quotaform.repository.run import snapshot_of
-from quotaform.resolve.spark import packed, unpacked
-from quotaform.resolve.spark_quotas import CLUSTER
+from quotaform.resolve.spark import CLUSTER, packed, unpacked
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.system.process import held_signals
 

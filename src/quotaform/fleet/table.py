@@ -24,7 +24,7 @@ from quotaform.model import rule
 from quotaform.model.errors import EngineError, InvalidFilesError
 from quotaform.model.finding import Location
 from quotaform.model.text import inert, listed
-from quotaform.resolve.spark_quotas import arrow_schema
+from quotaform.resolve.spark import arrow_schema
 from quotaform.system.files import staged_folder, sync_tree
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from quotaform.history.spark import CHANGED_BY, READINGS, TAKEN, differs, snapsh
 from quotaform.model.errors import HistoryError, QuotaformError
 from quotaform.model.moment import read_moment
 from quotaform.plan.receipt_file import load_receipt_file, receipts_by_name, time_in_name
-from quotaform.resolve.spark_quotas import completed, struct
+from quotaform.resolve.spark import completed, struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

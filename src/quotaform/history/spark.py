@@ -24,7 +24,7 @@ from quotaform.model.errors import ArgumentError, HistoryError
 from quotaform.model.moment import spell_moment
 from quotaform.model.records.record import Record, made_of
 from quotaform.model.text import quote
-from quotaform.resolve.spark_quotas import ENTITY, QUOTAS, completed, struct
+from quotaform.resolve.spark import ENTITY, QUOTAS, completed, struct
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

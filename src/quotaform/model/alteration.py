@@ -59,14 +59,10 @@ def apply_ops(values: Values, ops: Ops) -> Values:
 class Outcome(StrEnum):
     """The outcome of one alteration."""
 
-    OK = "ok"
-    """The broker accepted it (or would: `validate_only`)."""
-    REFUSED = "refused"
-    """The broker refused it and changed nothing on this entity."""
-    UNKNOWN = "unknown"
-    """It may or may not have been applied, now or later: read the cluster before a retry."""
-    NOT_SENT = "not-sent"
-    """It was never sent."""
+    OK = "ok"  # the broker accepted it (or would: `validate_only`)
+    REFUSED = "refused"  # the broker refused it and changed nothing on this entity
+    UNKNOWN = "unknown"  # it may or may not have been applied, now or later: read the cluster before a retry
+    NOT_SENT = "not-sent"  # it was never sent
 
 
 CLUSTER_AUTHORIZATION_FAILED: Final = 31

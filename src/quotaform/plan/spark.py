@@ -13,14 +13,16 @@ from quotaform.model.quotas import NO_VALUES, Quotas, same_values
 from quotaform.plan.blast_radius import ChangedLimits, ChangedValues, LimitChange, RadiusTally, change_row
 from quotaform.resolve.spark import (
     MOST_CLUSTERS,
+    PRINCIPALS,
+    arrow_schema,
     by_cluster,
     entity_of_row,
     packed,
     principal_columns,
     request_of_row,
+    struct,
     unpacked,
 )
-from quotaform.resolve.spark_quotas import PRINCIPALS, arrow_schema, struct
 from quotaform.system.process import rare_collections
 
 if TYPE_CHECKING:

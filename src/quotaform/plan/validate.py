@@ -17,10 +17,10 @@ from quotaform.model import rule
 from quotaform.model.entity import USER, spell_name
 from quotaform.model.errors import ExitCode, InvalidFilesError
 from quotaform.model.finding import Finding, Location, Severity
-from quotaform.model.finding_list import MAX_PROBLEMS, FindingList, first_findings
 from quotaform.model.outcome import ClusterOutcome, Progress
 from quotaform.model.quotas import Desired, Entry
 from quotaform.model.records.record import Count, Record, about, derived
+from quotaform.model.rule import MAX_PROBLEMS, FindingList, first_findings
 from quotaform.model.settings import Capacity, Ignore
 from quotaform.model.text import inert, listed, nearest
 from quotaform.plan.check.check import expired_approval

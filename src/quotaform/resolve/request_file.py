@@ -27,8 +27,8 @@ from quotaform.model import rule
 from quotaform.model.entity import IP, KNOWN_TYPES, Entity, read_name
 from quotaform.model.errors import FileReadError, InvalidFilesError
 from quotaform.model.finding import Finding, Location
-from quotaform.model.finding_list import FindingList
 from quotaform.model.records.document import ConstantError, refuse_constant
+from quotaform.model.rule import FindingList
 from quotaform.model.text import inert, quote
 from quotaform.resolve.request import request_of
 from quotaform.system.files import REQUESTS_LIMIT, read_bytes, read_stdin

@@ -24,7 +24,7 @@ from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.records.schema import gate
 from quotaform.model.settings import parse_source
 from quotaform.report.format import schema_builder
-from quotaform.resolve.spark_quotas import arrow_schema
+from quotaform.resolve.spark import arrow_schema
 from quotaform.usage.record.reader import open_reader
 from quotaform.usage.record.recording import Recording, render_recording
 from quotaform.usage.record.run import Recorder, UsageDirectory, usage_table

@@ -27,7 +27,7 @@ from msgspec import Struct
 from quotaform.model import rule
 from quotaform.model.errors import FileReadError
 from quotaform.model.finding import Finding, Location
-from quotaform.model.finding_list import MAX_PROBLEMS
+from quotaform.model.rule import MAX_PROBLEMS
 from quotaform.model.text import nearest
 from quotaform.model.variable import REFERENCE, expand, problem_text
 from quotaform.system.files import LEADS_OUT, OF_GIT, PROPERTIES_LIMIT, is_within, read_bytes, read_text, trusted_folder

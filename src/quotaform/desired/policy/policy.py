@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from quotaform.model import rule
 from quotaform.model.finding import Finding, Location
-from quotaform.model.finding_list import MAX_PROBLEMS
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Cause, Desired, Entry
+from quotaform.model.rule import MAX_PROBLEMS
 from quotaform.model.scope import ALL, Selection
 from quotaform.model.text import inert
 

@@ -24,10 +24,10 @@ from quotaform.desired.yaml.reader import read_document
 from quotaform.model import rule
 from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, Entity
 from quotaform.model.finding import Finding, Location
-from quotaform.model.finding_list import MAX_PROBLEMS
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.records.document import ConstantError, RepeatedNameError, refuse_constant, refuse_repeated
 from quotaform.model.records.schema import Gate, PolicySchemaError, Refusal, make_policy_gate, make_schema, nodes_of
+from quotaform.model.rule import MAX_PROBLEMS
 from quotaform.model.scope import FULL_SCOPE, MOST_PATTERNS, Pattern, Scope, pattern_problem
 from quotaform.model.text import did_you_mean, inert, listed, quote
 from quotaform.model.units import plain, render_value

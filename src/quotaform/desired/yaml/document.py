@@ -24,8 +24,7 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Location, Position, Severity, pack_position
-from quotaform.model.finding_list import FindingList
-from quotaform.model.rule import FindingRule
+from quotaform.model.rule import FindingList, FindingRule
 from quotaform.model.text import LONGEST, quote
 
 WORDS: Final[dict[str, bool | None]] = {

@@ -31,10 +31,9 @@ from quotaform.model.finding import (
     bound_values,
     by_severity,
 )
-from quotaform.model.finding_list import MAX_PROBLEMS
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import STATE_ABSENT, Cause, Desired, Entry, check_pinned_id, same_value
-from quotaform.model.rule import FindingRule
+from quotaform.model.rule import MAX_PROBLEMS, FindingRule
 from quotaform.model.scope import is_glob, matches_glob
 from quotaform.model.settings import PruneMode
 from quotaform.model.text import inert, listed, option_of, quote

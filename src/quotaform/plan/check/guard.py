@@ -28,10 +28,9 @@ from msgspec import Struct, field
 from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.finding import APPROVALS_NAME, DELETE, Approval, Finding
-from quotaform.model.finding_list import MAX_PROBLEMS
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Action, Cause, Change, DeclaredBase, Desired, Quotas
-from quotaform.model.rule import FindingRule
+from quotaform.model.rule import MAX_PROBLEMS, FindingRule
 from quotaform.model.scope import ALL, FULL_SCOPE, Scope, Selection, is_glob
 from quotaform.model.settings import DEFAULT_GUARD_LIMITS, Capacity, GuardLimits, LintSettings, PruneMode
 from quotaform.model.text import inert

@@ -18,11 +18,10 @@ from msgspec import Struct, structs
 from quotaform.model import rule
 from quotaform.model.entity import CLIENT_ID, USER, Entity, spell_name
 from quotaform.model.finding import Finding, Location, Severity
-from quotaform.model.finding_list import MAX_PROBLEMS
 from quotaform.model.precedence import level_of
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Cause, Desired, Entry, Quotas
-from quotaform.model.rule import FindingRule
+from quotaform.model.rule import MAX_PROBLEMS, FindingRule
 from quotaform.model.scope import ALL, Selection
 from quotaform.model.settings import Capacity, Ignore, LintSettings
 from quotaform.model.text import listed, quote

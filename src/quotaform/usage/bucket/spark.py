@@ -26,8 +26,7 @@ from pyspark.sql import functions as f
 from quotaform.fleet.job import kept_rows
 from quotaform.model.entity import Entity
 from quotaform.report.report import MOST_POINTS, Curve, curve_of
-from quotaform.resolve.spark import MOST_CLUSTERS, HeldQuotas, packed, unpacked
-from quotaform.resolve.spark_quotas import arrow_schema, struct
+from quotaform.resolve.spark import MOST_CLUSTERS, HeldQuotas, arrow_schema, packed, struct, unpacked
 from quotaform.usage.bucket.bucket import (
     CLUSTER_KEYS,
     MEMBER_BITS,

@@ -22,8 +22,7 @@ from quotaform.model.precedence import met_level
 from quotaform.model.quota_key import QUOTA_WINDOW_S
 from quotaform.model.records.record import made_of
 from quotaform.model.text import listed
-from quotaform.resolve.spark import HeldQuotas
-from quotaform.resolve.spark_quotas import struct
+from quotaform.resolve.spark import HeldQuotas, struct
 from quotaform.usage.bucket.bucket import BucketRows, RecordedBucket, finite_limit
 from quotaform.usage.bucket.spark import packed_usage, per_bucket, quota_buckets
 from quotaform.usage.headroom.headroom import (

@@ -39,7 +39,7 @@ from pyspark.sql.types import (
 from quotaform.fleet.table import row_batch
 from quotaform.model.errors import FileReadError, QuotaformError
 from quotaform.model.text import option_of
-from quotaform.resolve.spark_quotas import arrow_schema, struct
+from quotaform.resolve.spark import arrow_schema, struct
 from quotaform.usage.bucket.bucket import moment_of
 from quotaform.usage.format import FORMATS
 from quotaform.usage.format.table import (

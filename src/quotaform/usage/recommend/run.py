@@ -27,8 +27,7 @@ from quotaform.plan.backtest import MOST_IN_PLAN
 from quotaform.plan.plan import Plan
 from quotaform.plan.run import PlanRequest, plan
 from quotaform.repository.repository import Repository
-from quotaform.resolve.spark import packed, unpacked
-from quotaform.resolve.spark_quotas import arrow_schema, struct
+from quotaform.resolve.spark import arrow_schema, packed, struct, unpacked
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.usage.bucket.bucket import RecordedBucket
 from quotaform.usage.bucket.spark import packed_usage, per_bucket, quota_buckets

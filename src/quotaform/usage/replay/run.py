@@ -30,8 +30,7 @@ from quotaform.model.records.record import made_of
 from quotaform.plan.backtest import MOST_IN_PLAN, Backtest, BucketBacktest, Buckets, ClusterBacktest
 from quotaform.plan.plan import Plan
 from quotaform.report.report import MOST_POINTS, Plot, Span
-from quotaform.resolve.spark import HeldQuotas
-from quotaform.resolve.spark_quotas import QUOTAS, struct
+from quotaform.resolve.spark import QUOTAS, HeldQuotas, struct
 from quotaform.usage.bucket.bucket import (
     Booleans,
     BucketRows,

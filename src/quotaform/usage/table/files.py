@@ -42,7 +42,7 @@ from quotaform.fleet.table import (
 )
 from quotaform.model.errors import FileReadError, InvalidFilesError, UsageError
 from quotaform.model.text import inert
-from quotaform.resolve.spark_quotas import completed, struct
+from quotaform.resolve.spark import completed, struct
 from quotaform.system.files import sync_folder
 from quotaform.usage.ingest.ingest import Compacted
 from quotaform.usage.table.schema import PARTITIONS, SERIES, USAGE

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from quotaform.resolve.spark_quotas import ENTITY, struct
+from quotaform.resolve.spark import ENTITY, struct
 
 if TYPE_CHECKING:
     pass

@@ -32,8 +32,7 @@ from quotaform.model.errors import InvalidFilesError
 from quotaform.model.moment import spell_moment
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.text import MIB, inert, listed
-from quotaform.resolve.spark import HeldQuotas, held_in
-from quotaform.resolve.spark_quotas import CLUSTER, QUOTAS, completed, struct
+from quotaform.resolve.spark import CLUSTER, QUOTAS, HeldQuotas, completed, held_in, struct
 from quotaform.usage.table.schema import PARTITIONS, USAGE
 
 if TYPE_CHECKING:

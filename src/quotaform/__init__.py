@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from inspect import Signature
 
-    from quotaform.api import apply, describe, drift, explain, plan, resolve, snapshot, top, validate
+    from quotaform.api import apply, describe, drift, explain, import_quotas, plan, resolve, snapshot, top, validate
     from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
     from quotaform.model.entity import Entity
     from quotaform.model.errors import QuotaformError
@@ -55,6 +55,7 @@ __all__ = [
     "drift",
     "explain",
     "format_files",
+    "import_quotas",
     "plan",
     "resolve",
     "snapshot",
@@ -63,7 +64,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "quotaform.api": ("describe", "explain", "snapshot", "top", "validate"),
+    "quotaform.api": ("describe", "explain", "import_quotas", "snapshot", "top", "validate"),
     "quotaform.resolve.quota_admin": ("Described", "QuotaAdmin"),
     "quotaform.resolve.request": ("Effective", "Resolved"),
     "quotaform.repository.format_files": ("format_files",),

@@ -39,6 +39,7 @@ from quotaform.repository.cluster_work import Connect, work_on
 from quotaform.repository.gateway import open_gateway, open_pinned_gateway
 from quotaform.repository.repository import Repository, Target
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
+from quotaform.system.files import write_new_files
 
 # What a use case needs is imported when it is called: a command loads only itself.
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from quotaform.resolve.explain import Explained
     from quotaform.resolve.quota_admin import Described
     from quotaform.resolve.run import ResolveRequest, ResolveRun
+    from quotaform.review.report import Import
     from quotaform.usage.top import Top
 
 T = TypeVar("T")
@@ -380,6 +382,37 @@ def snapshot(
     from quotaform.repository.run import snapshot_of
 
     return work_on(chosen, partial(snapshot_of, clock=clock), connect, progress)
+
+
+def import_quotas(
+    repository: Repository,
+    clusters: Clusters = None,
+    *,
+    is_split: bool = False,
+    engine: SessionOptions | None = None,
+    progress: Progress = no_progress,
+    clock: Clock = SYSTEM_CLOCK,
+    connect: Connect = open_pinned_gateway,
+) -> Iterator[ClusterOutcome[Import]]:
+    """Write the live quotas that no file declares yet as YAML, and return what was written and what was left out.
+
+    A plan made right after it is empty. No file is overwritten. With `is_split` there is one file per first word of the
+    names; of several clusters of quotaform.yaml, each has its own folder.
+    """
+    from quotaform.cluster.snapshot import SnapshotGateway
+    from quotaform.review.init import import_cluster
+
+    config = repository.config()
+
+    def write(outcome: ClusterOutcome[Snapshot]) -> Import:
+        name = outcome.cluster
+        gateway = SnapshotGateway(outcome.require(), name=name, path=name)
+        made = import_cluster(repository, config, name, gateway, is_split=is_split, clock=clock)
+        write_new_files(made.files)
+        return made
+
+    taken = snapshot(repository, clusters, engine=engine, progress=progress, clock=clock, connect=connect)
+    return (ClusterOutcome.of(each.cluster, partial(write, each)) for each in taken)
 
 
 def describe(

@@ -283,6 +283,18 @@ def test_a_cluster_that_fails_hides_no_other(repository: Path) -> None:
         assert lab.require()
 
 
+def test_an_import_leaves_an_empty_plan_and_a_cluster_that_fails_hides_no_other(repository: Path) -> None:
+    config = repository / "quotaform.yaml"
+    config.write_text("clusters: {gone: {snapshot: gone.json}, lab: {snapshot: lab.json}}\n", encoding="utf-8")
+    (repository / "quotas.d/all.yaml").unlink()
+    here = quotaform.Repository.at(repository)
+    gone, lab = quotaform.import_quotas(here, ["*"])
+    assert isinstance(gone.error, quotaform.QuotaformError)
+    assert list(lab.require().files) == [str(repository / "quotas.d/lab/imported.yaml")]
+    (planned,) = quotaform.plan(here, ["lab"])
+    assert planned.require().changes == ()
+
+
 def test_what_was_planned_is_applied_and_the_next_plan_is_empty(tmp_path: Path) -> None:
     alice = quotaform.Entity(user="alice")
     gateway = ScriptedGateway({alice: {"producer_byte_rate": 1048576.0}}, cluster_id="id")

@@ -88,7 +88,7 @@ def read_run(variables: Mapping[str, str] = os.environ) -> Run | None:
 
 
 class AuditOutcome(StrEnum):
-    """How an apply ended; see `AuditRecord.outcome`."""
+    """How an apply ended."""
 
     COMPLETE = "complete"
     INCOMPLETE = "incomplete"

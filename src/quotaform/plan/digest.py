@@ -62,7 +62,14 @@ class FleetRow(Record, omit_defaults=True):
     cluster_id: Annotated[str | None, about("The id that it gave itself; null after an error.")] = written(
         default=None, name="id"
     )
-    status: Annotated[FleetStatus, about("What became of it.")]
+    status: Annotated[
+        FleetStatus,
+        about(
+            "What became of it. failed, not-reached: no result. unknown: not the cluster that the files are for. "
+            "incomplete: not all changes are in effect. blocked: findings block the plan. change, drift: entities "
+            "differ. applied, unchanged, in-sync: nothing is left to do."
+        ),
+    ]
     read_at: Annotated[str | None, about("When it or its snapshot was read; null after an error, and of an apply.")] = (
         written(default=None)
     )

@@ -48,7 +48,7 @@ from quotaform.resolve.effect import value_text
 
 
 class Result(StrEnum):
-    """What became of the changes of one entity; see `EntityResult.result`."""
+    """What became of the changes of one entity."""
 
     APPLIED = "applied"
     ALREADY_APPLIED = "already-applied"

@@ -158,9 +158,7 @@ def import_quotas(
       quotaform import --cluster prod-eu --split prefix
       quotaform import --all
     """
-    from quotaform.api import snapshot as take_snapshots
-    from quotaform.cluster.snapshot import SnapshotGateway
-    from quotaform.review.init import import_cluster
+    from quotaform.api import import_quotas as import_clusters
     from quotaform.review.report import render_import
 
     console = output.console
@@ -170,21 +168,18 @@ def import_quotas(
     if directory is not None and not directory.is_dir() and (directory.exists() or directory.suffix in _YAML):
         raise UsageError(f"--output must be a directory, but {directory} is a file or has the name of one")
     repository = target.repository(directory)
-    config = repository.config()
-    chosen = target.choose(repository, config, snapshot=snapshot)
+    chosen = target.choose(repository, repository.config(), snapshot=snapshot)
     session, progress = engine.start(console, "Reading", len(chosen))
     outcomes: list[ClusterOutcome[None]] = []
-    for outcome in take_snapshots(repository, chosen, engine=session, progress=progress):
+    made = import_clusters(repository, chosen, is_split=split == "prefix", engine=session, progress=progress)
+    for outcome in made:
         outcomes.append(outcome.map(lambda _: None))
         if outcome.error is not None and len(chosen) > 1:
             report_failures(console, [outcome])
             continue
-        name = outcome.cluster
-        taken = SnapshotGateway(outcome.require(), name=name, path=name)
-        done = import_cluster(repository, config, name, taken, is_split=split == "prefix", progress=console.progress)
-        write_new_files(done.files)
+        done = outcome.require()
         if len(chosen) > 1:
-            heading = console.style().paint(f"Cluster  {inert(name)}", "bold")
+            heading = console.style().paint(f"Cluster  {inert(outcome.cluster)}", "bold")
             console.echo(f"{heading}\n" if len(outcomes) == 1 else f"\n{heading}\n")
         console.echo(render_import(done, console.style()))
         if done.files and not repository.has_config():

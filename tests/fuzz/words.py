@@ -86,8 +86,8 @@ def _read_properties(document: bytes) -> None:
 
 
 def _read_jaas(document: bytes) -> None:
-    module = parse_jaas(document.decode("utf-8", "replace"))
-    assert parse_jaas(render_jaas(f"x.{module.name}", module.options)) == module, "what was written does not read back"
+    name, options = parse_jaas(document.decode("utf-8", "replace"))
+    assert parse_jaas(render_jaas(f"x.{name}", options)) == (name, options), "what was written does not read back"
 
 
 _read_servers: Final = round_trip(

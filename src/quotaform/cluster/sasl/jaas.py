@@ -26,13 +26,6 @@ _FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
 _QUOTED: Final = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
-class LoginModule(NamedTuple):
-    """A login module; the options hold secrets."""
-
-    name: str  # its class, without the package
-    options: dict[str, str]
-
-
 def read_jaas(reader: ClientProperties, modules: Collection[str], form: str) -> dict[str, str]:
     """Return the options of `sasl.jaas.config`; `form` is what to write, and ends the sentences about problems."""
     key = "sasl.jaas.config"
@@ -41,16 +34,16 @@ def read_jaas(reader: ClientProperties, modules: Collection[str], form: str) -> 
     if (line := reader.get(key)) is None:
         raise ReportedError
     try:
-        module = parse_jaas(line)
-        if module.name not in modules:
+        name, options = parse_jaas(line)
+        if name not in modules:
             raise ValueError(f"its login module is not {' or '.join(modules)}")
     except ValueError as error:
         raise reader.refused(key, f"{key} cannot be used: {error}; {form}") from None
-    return module.options
+    return options
 
 
-def parse_jaas(text: str) -> LoginModule:
-    """Return the login module of a line.
+def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
+    """Return the class of a line's login module, without the package, and its options, which hold secrets.
 
     Raises `ValueError`, whose message holds nothing of the line, which is a secret.
     """
@@ -73,13 +66,13 @@ def parse_jaas(text: str) -> LoginModule:
         if name.is_sign or sign != _Token("=", True) or value.is_sign:
             raise ValueError('an option in it is not name="value"')
         options[name.text] = value.text
-    return LoginModule(tokens[0].text.rpartition(".")[2], options)
+    return tokens[0].text.rpartition(".")[2], options
 
 
 def shown_option(reader: ClientProperties, name: str) -> str:
     """Return an option as it is written, since a variable may hold it."""
     try:
-        return parse_jaas(reader.written("sasl.jaas.config")).options[name]
+        return parse_jaas(reader.written("sasl.jaas.config"))[1][name]
     except (ValueError, KeyError):
         return "of sasl.jaas.config"
 

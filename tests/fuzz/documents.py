@@ -60,7 +60,9 @@ def _plan_id(tree: Any) -> str:
     content = {"allowances": tree.get("allowances", []), "changes": rows, "cluster_id": tree["cluster"]["id"]}
     blocking = [finding for finding in tree["findings"] if finding["blocking"]]
     if blocking:
-        content["blocked"] = sorted([each["rule"], each.get("address") or "", each.get("key") or ""] for each in blocking)
+        content["blocked"] = sorted(
+            [each["rule"], each.get("address") or "", each.get("key") or ""] for each in blocking
+        )
     return digest(content)
 
 

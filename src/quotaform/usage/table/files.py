@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _READY: Final = "_ready-"
-_PARQUET: Final = "parquet"
 
 
 def is_catalog_table(spark: SparkSession, name: str) -> bool:
@@ -85,7 +84,7 @@ def add_rows(rows: DataFrame, name: str, expected: int, *, prefix: str, by: Sequ
     kind, spark = format_of(name), rows.sparkSession
     if is_catalog_table(spark, name):
         completed(rows, spark.table(name).schema).write.insertInto(name)
-    elif is_url(name) or kind not in (None, _PARQUET):
+    elif is_url(name) or kind not in (None, "parquet"):
         try:
             has_folders = by and by[0] in read_table(spark, name).columns
         except InvalidFilesError as error:
@@ -94,7 +93,7 @@ def add_rows(rows: DataFrame, name: str, expected: int, *, prefix: str, by: Sequ
             has_folders = True
         if by and not has_folders:
             rows, by = rows.drop(by[0]), ()
-        rows.write.format(kind or _PARQUET).mode("append").partitionBy(*by).save(located(name))
+        rows.write.format(kind or "parquet").mode("append").partitionBy(*by).save(located(name))
     else:
         folder = Path(name)
         try:

@@ -4,22 +4,8 @@ There are two kinds of request, each a row of `PRECEDENCES`: of a user with a cl
 KIP-546), and a connection from an address (two levels, KIP-612). Per quota key, the first level whose entry holds that
 key wins; values are never merged, added or compared (org.apache.kafka.server.quota.ClientQuotaManager).
 
-An engine needs nothing but this table. `resolve.index` looks entries up by the names of a request. One that joins makes
-one join per level, and for each kind of request:
-
-1. A request is a row with the columns `Precedence.columns`. Instead of a name it may have one that no quota mentions,
-   which nothing joins. Its result has a row per quota key: `Precedence.keys`, and others that its entries hold.
-2. The names of the columns in `Precedence.canonical` are brought into canonical form, in requests and in entries.
-3. The entries of a level are the entities whose types are `Level.entity_types` and no others, with the default for
-   those in `Level.defaults` and a name for those in `Level.named`; `level_of` finds the level of an entity.
-4. Requests in which a column of `Level.non_empty` is empty are left out of the level.
-5. The other requests and the entries are joined by the columns `Level.named`. A level that names nothing has one entry
-   at most, which every request meets.
-6. Of the entries that a request meets and that hold a key, that with the smallest `Level.number` wins; the others are
-   overridden, in the order of the numbers. Requests that agree in the columns `Level.bucket` of the winner share one
-   rate.
-
-In SQL `NULL = NULL` is not true: never join by a column in which the default is null. `Level.named` has none of them.
+The entries of a level are the entities whose types are `Level.entity_types` and no others, with the default for those
+in `Level.defaults` and a name for those in `Level.named`; `resolve.index` looks them up by the names of a request.
 """
 
 from __future__ import annotations

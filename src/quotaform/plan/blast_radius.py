@@ -1,8 +1,8 @@
 """The blast radius of a plan: which effective limits of those who really connect it changes, and in which direction.
 
 An entry says for whom it is meant; who is there, and whose limit it therefore changes, only a list of principals can
-say. Everything here follows from that list, the cluster's quotas and the changes of the plan (`limit_change`);
-`quotaform.plan.spark` has tasks compute the same rows.
+say. Everything here follows from that list, the cluster's quotas and the changes of the plan; `quotaform.plan.spark`
+has tasks compute the same rows.
 """
 
 from __future__ import annotations

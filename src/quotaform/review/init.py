@@ -165,9 +165,9 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
     The quotas of a cluster go to its own folder, so that those of a further one do not clash with them. Without an
     import, a cluster that cannot be reached is no error: its id is not pinned then.
 
-    Raises `UsageError` if the name or a server cannot be one; `ExistingFilesError` if there is any of the files, or the
-    folder of a further cluster; `QuotaformError` if quotaform.yaml names the cluster already; `ClusterError` if the
-    cluster cannot be read, and its quotas are to be imported; `InvalidFilesError` if the client properties are invalid.
+    Raises `UsageError` if the name or a server cannot be one; `QuotaformError` if there is any of the files, or the
+    folder of a further cluster, or quotaform.yaml names the cluster already; `ClusterError` if the cluster cannot be
+    read, and its quotas are to be imported; `InvalidFilesError` if the client properties are invalid.
     """
     directory = request.directory
     repository = Repository(directory=directory / QUOTAS_NAME, config_path=directory / CONFIG_NAME)

@@ -26,6 +26,7 @@ Node: TypeAlias = dict[str, Any]
 
 _REF: Final = "#/definitions/"
 _IN_CODE: Final = "in_code"
+_TABLES: Final = regex(r"\n\n +(?:\||>>>)")
 
 
 def text(description: str, *examples: str, **more: Any) -> Node:
@@ -112,8 +113,6 @@ def record_definitions(kind: type[Record]) -> dict[str, Node]:
         if len(item.get("enum", ())) == 1:
             item = {**item, "const": item["enum"][0]}
             del item["enum"]
-        if isinstance(item.get("properties"), dict) and "description" in item:
-            item = {**item, "description": item["description"].partition("\n\n    >>>")[0]}
         if isinstance(fields := item.get("properties"), dict) and "required" in item:
             optional = left_out(classes[item["title"]]) if item.get("title") in classes else {}
             required = [name for name in fields if name not in optional]
@@ -127,7 +126,11 @@ def record_definitions(kind: type[Record]) -> dict[str, Node]:
 
     classes = _records_in(kind)
     _, found = schema_components((kind,), ref_template=_REF + "{name}", schema_hook=schema_of)
-    return {_definition(name): renamed(schema) for name, schema in found.items()}
+    definitions = {_definition(name): renamed(schema) for name, schema in found.items()}
+    for schema in definitions.values():
+        if "description" in schema:  # The docstring; tables and examples are for people who read the code.
+            schema["description"] = " ".join(_TABLES.split(schema["description"])[0].split())
+    return definitions
 
 
 def _records_in(kind: type[Record]) -> dict[str, Any]:

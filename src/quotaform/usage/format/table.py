@@ -229,7 +229,7 @@ def _of_row(cells: Cells, mapping: TableMapping, origin: Origin) -> Iterator[Par
 def read_labels(cell: object) -> dict[str, str] | None:
     """Return the labels in a cell: a map, JSON, or pairs; `None` if they can't be read.
 
-    >>> read_labels('{"user": "a"}'), read_labels([("user", "a")]), read_labels([{"name": "user", "value": "a"}])
+    >>> read_labels('{"user": "a"}'), read_labels([("user", "a")]), read_labels([{"value": "a", "name": "user"}])
     ({'user': 'a'}, {'user': 'a'}, {'user': 'a'})
     """
     if isinstance(cell, str):
@@ -238,7 +238,13 @@ def read_labels(cell: object) -> dict[str, str] | None:
         except (ValueError, RecursionError):
             return None
     if isinstance(cell, list | tuple):
-        pairs = [tuple(each.values()) if isinstance(each, dict) else each for each in cell]
+        # Of two fields, the one called value comes last, in whatever order they are.
+        pairs = [
+            tuple(each[name] for name in sorted(each, key=lambda name: name == "value"))
+            if isinstance(each, dict)
+            else each
+            for each in cell
+        ]
         if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
             return None
     elif isinstance(cell, Mapping):

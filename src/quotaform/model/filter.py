@@ -15,7 +15,7 @@ not sanitized, not normalised.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import NoneType
@@ -196,16 +196,6 @@ def select(quotas: Quotas, entity_filter: EntityFilter) -> Quotas:
     if entity_filter == EVERYTHING:
         return quotas
     return {entity: values for entity, values in quotas.items() if entity_filter.matches(entity)}
-
-
-def select_keys(quotas: Quotas, keys: Collection[str]) -> Quotas:
-    """Return the quotas with these quota keys alone (KIP-248); entities that hold none of them are left out.
-
-    >>> select_keys({Entity(user="a"): {"x": 1.0, "y": 2.0}, Entity(user="b"): {"y": 3.0}}, ["x"])
-    {Entity({'user': 'a'}): {'x': 1.0}}
-    """
-    chosen = {entity: {key: values[key] for key in values if key in keys} for entity, values in quotas.items()}
-    return {entity: values for entity, values in chosen.items() if values}
 
 
 def _spell(component: FilterComponent) -> str:

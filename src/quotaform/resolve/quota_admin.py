@@ -25,7 +25,7 @@ from quotaform.cluster.gateway import Connected, Gateway
 from quotaform.model.alteration import Alteration, AlterResult
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
 from quotaform.model.errors import ClusterError
-from quotaform.model.filter import EVERYTHING, EntityFilter, select_keys
+from quotaform.model.filter import EVERYTHING, EntityFilter
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas, SnapshotFile
 from quotaform.model.text import require_items, require_type, spell_type
@@ -231,8 +231,11 @@ def describe_cluster(
         held = found if entity_filter == EVERYTHING else admin.describe()
         for key in unknown:
             require_known_key(key, [held])
+    if keys:
+        chosen = {entity: {key: values[key] for key in values if key in keys} for entity, values in found.items()}
+        found = {entity: values for entity, values in chosen.items() if values}
     return Described(
-        quotas=select_keys(found, keys) if keys else found,
+        quotas=found,
         cluster_name=cluster.label,
         cluster_id=admin.cluster_id(),
         read_at=timestamp(clock),

@@ -139,23 +139,6 @@ class VersionError(ValueError):
         self.version = version
 
 
-def require_kind(document: object, kind: DocumentKind) -> dict[str, Any]:
-    """Return what was read if it is a document of a kind and a version whose meaning is known.
-
-    Raises `KindError` if it is of another kind, and `VersionError` if it is of an unknown major version.
-    """
-    if not isinstance(document, dict):
-        raise KindError
-    if document.get("kind") != kind.kind:
-        raise KindError(document.get("kind"))
-    version = document.get("format_version")
-    if not isinstance(version, str):
-        raise VersionError(None)
-    if version.partition(".")[0] != kind.major:
-        raise VersionError(version)
-    return document
-
-
 def indented(document: Mapping[str, Any]) -> str:
     """Return a document as indented JSON."""
     return dumps(document, indent=2, allow_nan=False) + "\n"

@@ -28,10 +28,10 @@ from quotaform.model.records.document import (
     KindError,
     Number,
     RepeatedNameError,
+    VersionError,
     as_json,
     indented,
     json_number,
-    require_kind,
 )
 from quotaform.model.text import quote
 
@@ -297,7 +297,11 @@ def reading(content: bytes, kind: DocumentKind) -> Iterator[None]:
             head = msgspec.json.decode(content, type=_Head)
         except msgspec.ValidationError:
             raise KindError from None
-        require_kind({"kind": head.kind, "format_version": head.format_version}, kind)
+        if head.kind != kind.kind:
+            raise KindError(head.kind)
+        version = head.format_version
+        if not isinstance(version, str) or version.partition(".")[0] != kind.major:
+            raise VersionError(version if isinstance(version, str) else None)
         yield
     except RepeatedNameError as error:
         raise ShapeError("", f"{quote(error.name)} appears twice in one object") from error

@@ -56,7 +56,6 @@ OUTCOMES: Final = struct("place integer", "digest value binary")
 Both are pickled by tasks of this application. Of a cluster that failed, the first is the error, and the other is null.
 """
 
-
 _JOB: Final = "job"
 
 

@@ -110,7 +110,6 @@ _PLACE: Final = regex(r"(?i)(file|path|location|provider|class|enabled|interval|
 """How names of settings end that say where a secret is, or what is done with one."""
 _KUBERNETES_SECRET: Final = regex(r"spark\.kubernetes\.(driver|executor)\.secret(s|KeyRef)\..*")
 """Settings that name a secret of Kubernetes."""
-_NAMED: Final = {"spark.master": "{master}", "spark.remote": "{remote}"}
 
 
 class SessionOptions(Struct, frozen=True, kw_only=True):
@@ -152,8 +151,8 @@ class SessionOptions(Struct, frozen=True, kw_only=True):
         for name in self.conf:
             if not name.startswith("spark.") or not name.isprintable() or any(sign.isspace() for sign in name):
                 raise ArgumentError("{spark_conf} {}: the name of a Spark setting begins with spark.", quote(name))
-            if name in _NAMED:
-                raise ArgumentError(f"{{spark_conf}} {name}: give {_NAMED[name]} instead")
+            if name in ("spark.master", "spark.remote"):
+                raise ArgumentError(f"{{spark_conf}} {name}: give {{{name.removeprefix('spark.')}}} instead")
             if is_secret(name):
                 raise ArgumentError(
                     "{spark_conf} {}: this is a secret, and options are visible to others, in Spark's UI and in logs; "

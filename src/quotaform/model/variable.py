@@ -83,7 +83,7 @@ def expand(text: str, environment: Mapping[str, str]) -> Expansion:
     """Replace every `${env:NAME}` by the value of the variable; what comes from a variable is not expanded again.
 
     >>> expand("${env:HOST}:9092", {"HOST": "b1"}).problems
-    ((<ReferenceProblem.NOT_ALLOWED: 4>, 'HOST'),)
+    ((<ReferenceProblem.NOT_ALLOWED: 2>, 'HOST'),)
     >>> expand("${env:HOST}:9092", {"HOST": "b1", "QUOTAFORM_ENV": "HOST,PORT"}).text
     'b1:9092'
     """

@@ -90,7 +90,7 @@ def apply(
 
     given = sources or []
     is_saved = bool(given) and not any(map(is_folder, given))
-    if is_saved and (selecting.is_given or comparison.is_given or allow):
+    if is_saved and (selecting.is_given or comparison != Comparison() or allow):
         raise UsageError(
             "a saved plan is applied as it is; plan again with --select, --exclude, --base, --no-base, --prune and "
             "--allow, and apply that plan"

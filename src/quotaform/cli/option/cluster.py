@@ -215,11 +215,6 @@ class Comparison:
         "What happens to live entities in scope that no file declares. [default: as in quotaform.yaml]",
     )
 
-    @property
-    def is_given(self) -> bool:
-        """Whether there is any of them."""
-        return self.base is not None or self.no_base or self.prune is not None
-
     def choose_base(self, console: Console) -> BaseChoice | None:
         """Return the base that is meant; that of the CI system is reported.
 

@@ -24,13 +24,13 @@ from quotaform.resolve.run import require_known_key
 from quotaform.resolve.spark import BEFORE, PRINCIPALS, QUOTAS, RESOLVED, held_quotas, resolved
 from quotaform.system.clock import SYSTEM_CLOCK
 from quotaform.usage.bucket.spark import packed_usage, quota_buckets
+from quotaform.usage.headroom.run import HEADROOM, headroom_table, recorded_keys, unused_values
 from quotaform.usage.headroom.run import headroom as headroom_of
-from quotaform.usage.headroom.run import headroom_table, recorded_keys, unused_values
 from quotaform.usage.recommend.recommendation import RecommendSettings
-from quotaform.usage.recommend.run import bucket_use, recommendations
+from quotaform.usage.recommend.run import RECOMMENDATIONS, bucket_use, recommendations
+from quotaform.usage.replay.run import BACKTEST, planned_quotas, replayable
 from quotaform.usage.replay.run import backtest as replayed
-from quotaform.usage.replay.run import planned_quotas, replayable
-from quotaform.usage.table.schema import BACKTEST, HEADROOM, RECOMMENDATIONS, USAGE
+from quotaform.usage.table.schema import USAGE
 from quotaform.usage.table.table import as_quotas, as_usage, read_usage
 
 if TYPE_CHECKING:

@@ -34,27 +34,25 @@ class BucketBacktest(Record):
     key: QuotaKeyName
     bucket: Annotated[str, about("The address of the bucket.")]
     limit: Annotated[float | None, about("The limit under the plan, or null.")]
-    entity: Annotated[str | None, about("The address of the entity whose value the limit is, or null.")]
-    before: Annotated[float | None, about("The limit without the plan, or null.")]
+    entity_key: Annotated[str | None, about("The address of the entity whose value the limit is, or null.")] = field(
+        name="entity"
+    )
+    before_limit: Annotated[float | None, about("The limit without the plan, or null.")] = field(name="before")
     samples: Annotated[Count, about("How many times with a rate were recorded.")]
     recorded_s: Annotated[float, about("For how many seconds they stand.")]
     throttled_s: Annotated[Estimate, about("Seconds in which requests would have waited.")]
-    first: Annotated[Moment | None, about("The first time at which they would have waited, or null.")] = field(
-        name="first_throttled"
-    )
-    last: Annotated[Moment | None, about("The last time, or null.")] = field(name="last_throttled")
+    first_throttled: Annotated[Moment | None, about("The first time at which they would have waited, or null.")]
+    last_throttled: Annotated[Moment | None, about("The last time, or null.")]
     longest_s: Annotated[float | None, about("The longest time without an end, in seconds; null if there is none.")]
-    delay_s: Annotated[Estimate, about("The longest wait, in seconds.")] = field(name="delay_s_max")
+    delay_s_max: Annotated[Estimate, about("The longest wait, in seconds.")]
     worst_at: Annotated[Moment | None, about("When that was, or null.")]
     backlog_s: Annotated[
         float | None, about("Seconds after the recording until nothing waits any more, if nothing else comes, or null.")
     ]
-    over: Annotated[float | None, about("The highest rate / limit; null without a limit.")] = field(name="over_max")
+    over_max: Annotated[float | None, about("The highest rate / limit; null without a limit.")]
     refused: Annotated[float | None, about("Connections that would have been refused; null for other keys.")]
     recorded_throttled_s: Annotated[float, about("Seconds in which requests were throttled really.")]
-    recorded_delay_ms: Annotated[float | None, about("The largest average delay then, in ms, or null.")] = field(
-        name="recorded_throttle_ms_max"
-    )
+    recorded_throttle_ms_max: Annotated[float | None, about("The largest average delay then, in ms, or null.")]
     hidden_s: Annotated[float, about("Seconds in which throttling hid a part of the demand.")]
     is_coarse: Annotated[bool, about("Whether the recording cannot tell which part of it is of the bucket.")] = field(
         name="coarse"
@@ -121,7 +119,7 @@ def backtest_section(found: ClusterBacktest | None) -> Iterator[Section]:
     rows = []
     for row in found.changed.rows:
         bucket = f"{inert(row.bucket)}{'' if row.broker is None else f' on broker {inert(row.broker)}'}"
-        before, limits = short_limit_text(row.key, row.before), short_limit_text(row.key, row.limit)
+        before, limits = short_limit_text(row.key, row.before_limit), short_limit_text(row.key, row.limit)
         if before != limits:
             limits = f"{before} -> {limits}"
         rows.append((bucket, row.key, limits, throttled_text(row), when_text(row), detail_text(row)))
@@ -200,13 +198,13 @@ def estimate_text(found: Estimate) -> str:
 def when_text(row: BucketBacktest) -> str:
     """Return when, and how long at a time."""
     parts = []
-    if row.first is not None and row.last is not None:
-        parts.append(f"from {spell_second(row.first)} to {spell_second(row.last)}")
+    if row.first_throttled is not None and row.last_throttled is not None:
+        parts.append(f"from {spell_second(row.first_throttled)} to {spell_second(row.last_throttled)}")
     if row.longest_s:
         parts.append(f"longest {span_text(row.longest_s)}")
-    if row.delay_s.high > 0 and not row.is_coarse:
+    if row.delay_s_max.high > 0 and not row.is_coarse:
         worst = "" if row.worst_at is None else f" at {spell_second(row.worst_at)}"
-        parts.append(f"longest delay {estimate_text(row.delay_s)}{worst}")
+        parts.append(f"longest delay {estimate_text(row.delay_s_max)}{worst}")
     return ", ".join(parts)
 
 
@@ -217,10 +215,10 @@ def detail_text(row: BucketBacktest) -> str:
         parts.append(f"backlog of {span_text(row.backlog_s)} at the end")
     if row.refused:
         parts.append(f"{row.refused:,.0f} connections refused")
-    if row.over is not None:
-        parts.append(f"peak rate {row.over * 100:,.0f}% of the limit")
-    if row.entity is not None and row.entity != row.bucket:
-        parts.append(f"limit set by {inert(row.entity)}")
+    if row.over_max is not None:
+        parts.append(f"peak rate {row.over_max * 100:,.0f}% of the limit")
+    if row.entity_key is not None and row.entity_key != row.bucket:
+        parts.append(f"limit set by {inert(row.entity_key)}")
     if row.hidden_s:
         parts.append(f"demand hidden for {span_text(row.hidden_s)}")
     parts.append(f"{span_text(row.recorded_s)} recorded")

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from enum import StrEnum
 from functools import lru_cache, partial
 from itertools import chain, pairwise
 from math import nan
 from pickle import dumps, loads
 from sys import intern
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args, get_type_hints
 from zlib import compress, decompress
 
 import numpy
@@ -25,6 +28,7 @@ from quotaform.model.entity import KNOWN_TYPES, Entity
 from quotaform.model.precedence import CLIENT_PRECEDENCE, IP_PRECEDENCE, LEVELS, level_of
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
+from quotaform.model.records.record import Record
 from quotaform.resolve.index import Kind, QuotaIndex, kind_of
 from quotaform.resolve.request import UNMENTIONED, QuotaEntry, Request, winner
 from quotaform.system.process import rare_collections
@@ -56,6 +60,28 @@ def struct(*columns: str | StructField | StructType) -> StructType:
         else:
             for field in [each] if isinstance(each, StructField) else each:
                 found.add(field)
+    return found
+
+
+_KINDS: Final = {bool: "boolean", int: "long", float: "double", str: "string", datetime: "timestamp", date: "date"}
+
+
+def columns_of(record: type[Record], *without: str) -> StructType:
+    """Return the columns of a table whose rows are records: their fields, with `ENTITY` for the one of an entity.
+
+    >>> from quotaform.history.history import Coverage
+    >>> columns_of(Coverage, "is_compared").simpleString()
+    'struct<cluster:string,first_at:timestamp,before_at:timestamp,after_at:timestamp>'
+
+    `without`: the fields that are no columns, by name.
+    """
+    found = StructType()
+    for name, kind in get_type_hints(record).items():
+        [kind] = {*(get_args(kind) or [kind])} - {NoneType}
+        if kind is Entity:
+            found.add(ENTITY)
+        elif name not in without:
+            found.add(name, "string" if issubclass(kind, StrEnum) else _KINDS[kind])
     return found
 
 

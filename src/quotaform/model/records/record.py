@@ -316,8 +316,9 @@ def reading(content: bytes, kind: DocumentKind) -> Iterator[None]:
 
 
 def made_of(fields: Mapping[str, Any], kind: type[R]) -> R:
-    """Return a record of fields that are named as in JSON; others are left out."""
-    return msgspec.convert(fields, type=kind, dec_hook=_decode)
+    """Return a record of its fields, as the columns of a row have them; other columns are left out."""
+    names = zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)
+    return msgspec.convert({name: fields[field] for field, name in names if field in fields}, kind, dec_hook=_decode)
 
 
 @contextmanager

@@ -41,7 +41,7 @@ class BucketUse(Record):
     broker: Annotated[str | None, about("The broker; null if the limit is one of the cluster, or if it is not known.")]
     key: QuotaKeyName
     bucket: Annotated[str, about("The address of those who share the limit.")]
-    entity: Annotated[str | None, about("The address of the entity whose value the limit is, or null.")] = field(
+    entity_key: Annotated[str | None, about("The address of the entity whose value the limit is, or null.")] = field(
         name="source"
     )
     status: Annotated[
@@ -52,7 +52,7 @@ class BucketUse(Record):
     p50: Rate
     p95: Rate
     p99: Rate
-    maximum: Rate = field(name="max")
+    max: Rate
     used_ratio: Annotated[float | None, about("p99 / limit, or null.")]
     samples: Annotated[Count, about("How many times with a rate were recorded.")]
     first: Annotated[Moment, about("The first time.")]
@@ -70,7 +70,7 @@ class UnusedQuota(Record):
     """A value that limited nothing that was recorded."""
 
     cluster: Annotated[str, about("The name of the cluster.")]
-    entity: Address = field(name="address")
+    entity_key: Address = field(name="address")
     key: QuotaKeyName
     value: Annotated[float, about("The value.")]
     recorded_s: Annotated[float, about("For how many seconds, at least, the key was recorded on the cluster.")]
@@ -151,7 +151,7 @@ def headroom_report(found: Headroom) -> Report:
     total = counts.total - counts.unlimited
     span = f"{minute_text(found.first)} to {minute_text(found.last)} UTC, {counted(found.samples, 'sample')}"
     # The share of a limit at the right edge of a bar.
-    scale = min(max([1.1, *((each.maximum or 0.0) / each.limit for each in found.buckets if each.limit)]), 2.5)
+    scale = min(max([1.1, *((each.max or 0.0) / each.limit for each in found.buckets if each.limit)]), 2.5)
     sections = []
     if found.buckets:
         rows = tuple(_row(each, scale) for each in found.buckets)
@@ -161,7 +161,7 @@ def headroom_report(found: Headroom) -> Report:
     if found.unused:
         values = tuple(
             (
-                *(inert(each.entity), spell_name(each.cluster), inert(each.key)),
+                *(inert(each.entity_key), spell_name(each.cluster), inert(each.key)),
                 *(limit_cell(each.key, each.value), span_cell(each.recorded_s)),
             )
             for each in found.unused
@@ -185,12 +185,12 @@ def _row(each: BucketUse, scale: float) -> tuple[Cell, ...]:
         value=used or 0.0,
         scale=scale,
         low=(each.p50 or 0.0) / limit if limit else None,
-        high=(each.maximum or 0.0) / limit if limit else None,
+        high=(each.max or 0.0) / limit if limit else None,
         mark=1.0,
         is_severe=each.status is HeadroomStatus.THROTTLED,
     )
     share = "-" if used is None else f"{'≤ ' if each.is_coarse else ''}{percent(used)}"
-    rates = (rate_cell(key, rate, limit) for rate in (each.p50, each.p95, each.p99, each.maximum))
+    rates = (rate_cell(key, rate, limit) for rate in (each.p50, each.p95, each.p99, each.max))
     return (
         *bucket_cells(each.bucket, each.cluster, each.broker, key),
         Coloured(each.status.value, _COLOURS.get(each.status)),

@@ -22,7 +22,7 @@ from quotaform.model.precedence import met_level
 from quotaform.model.quota_key import QUOTA_WINDOW_S
 from quotaform.model.records.record import made_of
 from quotaform.model.text import listed
-from quotaform.resolve.spark import HeldQuotas, struct
+from quotaform.resolve.spark import HeldQuotas, columns_of, struct
 from quotaform.usage.bucket.bucket import BucketRows, RecordedBucket, finite_limit
 from quotaform.usage.bucket.spark import packed_usage, per_bucket, quota_buckets
 from quotaform.usage.headroom.headroom import (
@@ -36,7 +36,6 @@ from quotaform.usage.headroom.headroom import (
     UnusedQuota,
 )
 from quotaform.usage.sample import LONGEST_STEP_S
-from quotaform.usage.table.schema import HEADROOM
 from quotaform.usage.table.table import Clusters, QuotaSource, known_quotas, plain_files, read_usage, time_text
 
 if TYPE_CHECKING:
@@ -44,6 +43,15 @@ if TYPE_CHECKING:
 
 
 # docs/usage-headroom.md says how each number is computed.
+
+HEADROOM: Final = struct(columns_of(BucketUse, "status"), "source string")
+"""How close each bucket is to its limit, per broker (per cluster for a key whose limit is one of the cluster).
+
+`source` is the name of the level whose value the limit is; the other columns are those of `BucketUse`. A row without a
+bucket is about a value that limited nothing that was recorded: `limit` of the entity `entity_key`, with no samples and
+no members; `first`, `last` and `recorded_s` are those of the key on that cluster. A key of which nothing was recorded
+has no such rows.
+"""
 
 _SHARES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
 USES: Final = struct(
@@ -273,10 +281,7 @@ def _report(
         summary=HeadroomSummary(unused=len(unused), **counts),
         buckets=_first(use.where(is_limited), request.most),
         noisy=_first(use.where("is_noisy"), request.most),
-        unused=tuple(
-            made_of({**row, "address": row["entity_key"], "value": row["limit"]}, UnusedQuota)
-            for row in unused[: request.most]
-        ),
+        unused=tuple(made_of({**row, "value": row["limit"]}, UnusedQuota) for row in unused[: request.most]),
         unrecorded=tuple(
             UnrecordedKey(cluster=cluster, key=key, values=unrecorded[cluster, key])
             for cluster, key in sorted(unrecorded)
@@ -291,5 +296,4 @@ def _report(
 def _first(use: DataFrame, most: int) -> tuple[BucketUse, ...]:
     """Return what was throttled longest, then what is closest to its limit."""
     ordered = use.orderBy(f.desc("throttled_s"), f.desc_nulls_last("used_ratio"), "cluster", "key", "bucket", "broker")
-    rows = ordered.limit(most).toArrow().to_pylist()
-    return tuple(made_of(row | {"source": row["entity_key"], "coarse": row["is_coarse"]}, BucketUse) for row in rows)
+    return tuple(made_of(row, BucketUse) for row in ordered.limit(most).toArrow().to_pylist())

@@ -59,7 +59,7 @@ class Recommendation(Record):
     """What is proposed for a quota key of an entity."""
 
     cluster: ClusterName
-    address: Address = derived(lambda each: each.entity.address)
+    entity_key: Address = derived(lambda each: each.entity.address, name="address")
     entity: Entity
     key: QuotaKeyName
     action: Annotated[

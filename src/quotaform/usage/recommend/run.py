@@ -27,7 +27,7 @@ from quotaform.plan.backtest import MOST_IN_PLAN
 from quotaform.plan.plan import Plan
 from quotaform.plan.run import PlanRequest, plan
 from quotaform.repository.repository import Repository
-from quotaform.resolve.spark import arrow_schema, packed, struct, unpacked
+from quotaform.resolve.spark import arrow_schema, columns_of, packed, struct, unpacked
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.usage.bucket.bucket import RecordedBucket
 from quotaform.usage.bucket.spark import packed_usage, per_bucket, quota_buckets
@@ -46,13 +46,16 @@ from quotaform.usage.recommend.recommendation import (
 )
 from quotaform.usage.recommend.right_size import recommend
 from quotaform.usage.replay.run import BacktestRequest, backtested
-from quotaform.usage.table.schema import RECOMMENDATIONS
 from quotaform.usage.table.table import QuotaSource, known_quotas, plain_files, read_usage, require_recorded, usage_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from quotaform.desired.config import Cluster, Config
+
+
+RECOMMENDATIONS: Final = columns_of(Recommendation)
+"""Which quotas would fit; docs/usage-recommend.md says what each column is."""
 
 
 def plan_proposals(
@@ -225,8 +228,7 @@ def _backtest(
 
 def _first(rows: DataFrame, most: int) -> tuple[Recommendation, ...]:
     found = [
-        made_of(row | {"entity": dict(row["entity"]), "weekly": row["is_weekly"]}, Recommendation)
-        for row in rows.limit(most).toArrow().to_pylist()
+        made_of(row | {"entity": dict(row["entity"])}, Recommendation) for row in rows.limit(most).toArrow().to_pylist()
     ]
     return tuple(sorted(found, key=lambda each: (each.cluster, each.entity.address, key_order(each.key))))
 
@@ -281,9 +283,7 @@ def recommendations(used: DataFrame, quotas: DataFrame, settings: RecommendSetti
         cluster = (values if quotas else used)["cluster"][0].as_py()
         demands, recorded = read_demands(map(unpacked, used["use"].to_pylist()), settings.unused_after_days)
         rows = recommend(cluster, quotas, demands, recorded, settings, now, brokers)
-        found = [
-            structs.asdict(each) | {"entity_key": each.entity.address, "entity": each.entity.parts} for each in rows
-        ]
+        found = [structs.asdict(each) | {"entity": each.entity.parts} for each in rows]
         return pyarrow.Table.from_pylist(found, arrow_schema(RECOMMENDATIONS))
 
     return (

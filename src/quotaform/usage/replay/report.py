@@ -101,9 +101,9 @@ def _row(cluster: str, row: BucketBacktest, longest: float) -> tuple[Cell, ...]:
     )
     return (
         *bucket_cells(row.bucket, cluster, row.broker, row.key),
-        *(limit_cell(row.key, row.before), limit_cell(row.key, row.limit), throttled_text(row), span_cell(time.value)),
-        bar,
-        *(span_cell(each) for each in (time.low, time.high, row.delay_s.value, row.recorded_throttled_s)),
+        *(limit_cell(row.key, limit) for limit in (row.before_limit, row.limit)),
+        *(throttled_text(row), span_cell(time.value), bar),
+        *(span_cell(each) for each in (time.low, time.high, row.delay_s_max.value, row.recorded_throttled_s)),
         *(when_text(row), detail_text(row)),
     )
 
@@ -148,7 +148,7 @@ def replay_plots(cluster: str, row: BucketBacktest, slots: Sequence[ReplaySlot],
     of = f"{name}, {key}, cluster {where}, broker {broker}"
     rate = curve_of([(slot.at, slot.rate) for slot in slots], step_s)
     gap = timedelta(seconds=rate.step_s)
-    limits = (("limit after", row.limit), ("limit before", row.before))
+    limits = (("limit after", row.limit), ("limit before", row.before_limit))
     start, end = slots[0].at, slots[-1].at
     yield Plot(
         caption=of,

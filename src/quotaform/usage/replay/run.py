@@ -30,7 +30,7 @@ from quotaform.model.records.record import made_of
 from quotaform.plan.backtest import MOST_IN_PLAN, Backtest, BucketBacktest, Buckets, ClusterBacktest
 from quotaform.plan.plan import Plan
 from quotaform.report.report import MOST_POINTS, Plot, Span
-from quotaform.resolve.spark import QUOTAS, HeldQuotas, struct
+from quotaform.resolve.spark import QUOTAS, HeldQuotas, columns_of, struct
 from quotaform.usage.bucket.bucket import (
     Booleans,
     BucketRows,
@@ -45,7 +45,7 @@ from quotaform.usage.bucket.bucket import (
 from quotaform.usage.bucket.spark import Find, packed_usage, per_bucket, quota_buckets
 from quotaform.usage.replay.replay import VARIANTS, DemandSeries, Replay, divided, replay
 from quotaform.usage.replay.report import DrawnBucket, ReplaySlot, drawn_buckets, replay_plots
-from quotaform.usage.table.schema import BACKTEST, SERIES
+from quotaform.usage.table.schema import SERIES
 from quotaform.usage.table.table import (
     EVERY_CLUSTER,
     Clusters,
@@ -59,6 +59,21 @@ from quotaform.usage.table.table import (
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+
+_ESTIMATED: Final = ("throttled_s", "delay_s_max")
+BACKTEST: Final = struct(
+    "cluster string",
+    columns_of(BucketBacktest, *_ESTIMATED),
+    *(f"{name}{variant} double" for name in _ESTIMATED for variant in VARIANTS),
+    "source string",
+    "is_changed boolean",
+)
+"""What a plan would have throttled in a recording, a row per bucket and broker.
+
+`is_changed` is whether the plan changes the limit, or who shares it, and `source` the name of the level that won. The
+others are those of `BucketBacktest`; `_low` and `_high` bound what is estimated.
+"""
 
 
 def replayable(
@@ -436,8 +451,7 @@ def _largest(rows: DataFrame, most: int) -> Mapping[tuple[str, bool], list[Bucke
 def _bucket(found: Mapping[str, Any]) -> BucketBacktest:
     # To the thousandth: the bounds of what they say are far wider.
     row: dict[str, Any] = {name: round(cell, 3) if isinstance(cell, float) else cell for name, cell in found.items()}
-    for name in ("throttled_s", "delay_s_max"):
+    for name in _ESTIMATED:
         low, high = (row[f"{name}_{bound}"] or 0.0 for bound in ("low", "high"))
         row[name] = {"estimate": row[name], "low": low, "high": high}
-    limits = {"limit": found["limit"], "entity": row["entity_key"], "before": found["before_limit"]}
-    return made_of(row | limits | {"coarse": row["is_coarse"]}, BucketBacktest)
+    return made_of(row | {name: found[name] for name in ("limit", "before_limit")}, BucketBacktest)

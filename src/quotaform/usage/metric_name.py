@@ -1,18 +1,7 @@
 """What the names of metrics say, and where a recording is from if they do not say it.
 
-Names differ with the rules of the exporter; all of these are byte rates of Produce:
-
-| name | made by |
-| --- | --- |
-| `kafka_server_quota_byte_rate` | rules that put the type into a label |
-| `kafka_server_Produce_byte_rate`, `kafka_server_produce_byte_rate` | no rules, or rules with `kafka_server_$1_$4` |
-| `kafka_server_quota_Produce_byte_rate` | rules with `kafka_server_quota_$1_$4` |
-| `kafka_server_produce` | rules that put the attribute into a label |
-| `kafka_client_byte_rate`, `kafka_user_byte_rate` | a Prometheus to which Telegraf writes what it reads by Jolokia |
-| `kafka_server_produce_byte_rate_bytes_per_second` | OpenTelemetry, which adds the unit |
-
-Clients that measure themselves (KIP-714, or an exporter in the client) say `org.apache.kafka.producer.…`,
-`kafka_producer_producer_metrics_…` and the like.
+Names differ with the rules of the exporter: docs/usage-recordings.md has those that are read, and those of clients that
+measure themselves (KIP-714, or an exporter in the client).
 """
 
 from __future__ import annotations
@@ -153,7 +142,6 @@ _MEASURED: Final = {
         TIME_UNITS,
     ),
 }
-"""What each attribute measures."""
 _BY_FOLD: Final = {fold(name): measured for name, measured in _MEASURED.items()}
 
 _OTHERS: Final = (

@@ -20,17 +20,17 @@ from quotaform.model.errors import StaleError, first_lines
 from quotaform.model.finding import Allowance
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import NO_VALUES, Action, Base, Cause, Change, Quotas, same_value
-from quotaform.model.records.document import RECEIPT, sealed_lines
+from quotaform.model.records.document import RECEIPT, json_number, sealed_lines
 from quotaform.model.records.record import (
     Address,
     ClusterRecord,
     Count,
     Digest,
-    Double,
     QuotaKeyName,
     Record,
     ShapeError,
     Timestamp,
+    Value,
     about,
     derived,
     readable,
@@ -42,7 +42,7 @@ from quotaform.model.units import is_writable
 from quotaform.plan.check.saved import Problem, entity_problem, value_problem
 from quotaform.plan.digest import ClusterDigest, FleetRow, FleetStatus
 from quotaform.plan.plan import EntityChange, Plan, PlanOptions
-from quotaform.plan.records import ApprovalRecord, checked_options, dump_declared, load_declared
+from quotaform.plan.records import ApprovalRecord, checked_options, dump_declared, load_declared, load_number
 from quotaform.plan.sealed import SealedFormat, read_sealed, sealed_fields
 from quotaform.resolve.effect import value_text
 
@@ -73,8 +73,8 @@ class RowRecord(Record):
     """The planned change of one quota key; the result says whether it is in effect."""
 
     key: QuotaKeyName
-    before: Annotated[Double | None, about("The live value before the apply, or null.")]
-    after: Annotated[Double | None, about("The value after the apply, or null if the key is removed.")]
+    before: Annotated[Value | None, about("The live value before the apply, or null.")]
+    after: Annotated[Value | None, about("The value after the apply, or null if the key is removed.")]
 
 
 class EntityResult(Record):
@@ -100,13 +100,20 @@ class EntityResult(Record):
     @classmethod
     def of(cls, change: EntityChange, result: Result, message: str | None = None) -> Self:
         """Return what became of a change of a plan."""
-        keys = tuple([RowRecord(key=row.key, before=row.before, after=row.after) for row in change.changes])
+        keys = tuple(
+            [
+                RowRecord(key=row.key, before=json_number(row.before), after=json_number(row.after))
+                for row in change.changes
+            ]
+        )
         return cls(entity=change.entity, action=change.action, result=result, message=message, keys=keys)
 
     @property
     def rows(self) -> tuple[Change, ...]:
         """What the plan changes of it."""
-        return tuple([Change(self.entity, row.key, row.before, row.after) for row in self.keys])
+        return tuple(
+            [Change(self.entity, row.key, load_number(row.before), load_number(row.after)) for row in self.keys]
+        )
 
 
 class Run(Record):

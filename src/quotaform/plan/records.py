@@ -9,9 +9,9 @@ A plan may have 100,000 changes: they are written one by one, a line per entity,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self, TypeAlias, overload
 
 import msgspec
 from msgspec import structs
@@ -20,24 +20,25 @@ from quotaform.model.entity import Entity, parse_address
 from quotaform.model.errors import SavedFileChangedError
 from quotaform.model.finding import CHANGE, DELETE, Allowance, Approval, Finding, Location
 from quotaform.model.precedence import Level, level_of
-from quotaform.model.quotas import NO_VALUES, Action, Cause, Change, SnapshotFile
-from quotaform.model.records.document import PLAN, json_line, json_number, sealed_lines
+from quotaform.model.quotas import NO_VALUES, Action, Cause, Change, SnapshotFile, Values
+from quotaform.model.records.document import PLAN, Number, json_line, json_number, sealed_lines
 from quotaform.model.records.record import (
     Address,
     ClusterRecord,
     Count,
     Digest,
-    Double,
     KeyDoubles,
+    KeyValues,
     QuotaKeyName,
     Record,
     ShapeError,
     Timestamp,
+    Value,
     about,
-    derived,
     in_order,
     load_items,
     readable,
+    schema_of,
     written,
 )
 from quotaform.model.scope import count_problem
@@ -50,31 +51,71 @@ from quotaform.plan.sealed import SealedFormat, read_sealed, require_same, seale
 from quotaform.resolve.effect import Direction, Effect
 from quotaform.resolve.request import NO_LIMIT, NO_NAMES, Effective
 
+Names: TypeAlias = Annotated[dict[str, str | None], msgspec.Meta(min_length=1, extra_json_schema=schema_of(Entity))]
+
+# A plan may have 100,000 changes: their records hold names and numbers as JSON does, which are written and read without
+# a call for each.
+
+
+def dump_values(values: Values) -> dict[str, Number]:
+    """Return values as JSON holds them, in the order of the keys."""
+    return {key: json_number(value) for key, value in in_order(values).items()}
+
+
+def load_values(values: Mapping[str, Number]) -> Values:
+    """Return values as `dump_values` had them. Raises `ValueError` if one is no double."""
+    return {key: load_number(value) for key, value in values.items()}
+
+
+@overload
+def load_number(value: Number) -> float: ...
+@overload
+def load_number(value: Number | None) -> float | None: ...
+def load_number(value: Number | None) -> float | None:
+    """Return a value as `json_number` had it. Raises `ValueError` if it is no double: it would be shown as another."""
+    if value is None:
+        return None
+    double = float(value)
+    if double != value and type(value) is int:
+        raise ValueError(f"{value} is no double")
+    return double
+
 
 class EffectiveRecord(Record):
     """An effective limit."""
 
-    value: Annotated[Double | None, about("The limit, or null if there is none.")]
-    source: Annotated[str | None, about("The address of the entity that it comes from, or null.")] = derived(
-        lambda limit: limit.entity and limit.entity.address
-    )
-    entity: Annotated[Entity | None, about("The entity that it comes from, by type and name, or null.")]
+    value: Annotated[Value | None, about("The limit, or null if there is none.")]
+    source: Annotated[str | None, about("The address of the entity that it comes from, or null.")]
+    entity: Annotated[Names | None, about("The entity that it comes from, by type and name, or null.")]
 
     @classmethod
     def of(cls, limit: Effective) -> EffectiveRecord:
         """Return the record."""
-        return _NO_LIMIT if limit is NO_LIMIT else cls(value=limit.value, entity=limit.source)
+        if limit is NO_LIMIT:
+            return _NO_LIMIT
+        value, source, _ = limit
+        return cls(
+            value=json_number(value),
+            source=_address(source),
+            entity=None if source is None else source.names,
+        )
 
-    def load(self, own: Entity, level: Level | None) -> Effective:
-        """Return the limit; `own` is an entity that it may come from, with its level."""
-        if self.entity is None:
-            return NO_LIMIT if self.value is None else Effective(self.value)
-        if self.entity == own:
-            return Effective(self.value, own, level)
-        return Effective(self.value, self.entity, level_of(self.entity))
+    def load(self, own: Entity, names: dict[str, str | None], level: Level | None) -> Effective:
+        """Return the limit; `own` is an entity that it may come from, with its names and its level."""
+        if self == _NO_LIMIT:
+            return NO_LIMIT
+        value = load_number(self.value)
+        if self.entity == names:
+            return Effective(value, own, level)
+        source = None if self.entity is None else Entity.of(self.entity.items())
+        return Effective(value, source, None if source is None else level_of(source))
 
 
-_NO_LIMIT: Final = EffectiveRecord(value=None, entity=None)
+_NO_LIMIT: Final = EffectiveRecord(value=None, source=None, entity=None)
+
+
+def _address(source: Entity | None) -> str | None:
+    return None if source is None else source.address
 
 
 class EffectRecord(Record, omit_defaults=True):
@@ -97,8 +138,8 @@ class KeyRecord(Record):
 
     key: QuotaKeyName
     action: Annotated[Action, about("create: no value before; update: another value before; delete: no value after.")]
-    before: Annotated[Double | None, about("The live value, or null.")]
-    after: Annotated[Double | None, about("The value after the change, or null.")]
+    before: Annotated[Value | None, about("The live value, or null.")]
+    after: Annotated[Value | None, about("The value after the change, or null.")]
     effective: EffectRecord
 
     @classmethod
@@ -107,8 +148,8 @@ class KeyRecord(Record):
         return cls(
             key=row.key,
             action=row.action,
-            before=row.before,
-            after=row.after,
+            before=json_number(row.before),
+            after=json_number(row.after),
             effective=EffectRecord(
                 before=EffectiveRecord.of(effect.before),
                 after=EffectiveRecord.of(effect.after),
@@ -120,8 +161,8 @@ class KeyRecord(Record):
 class ChangeRecord(Record, omit_defaults=True):
     """The changes of one entity, which the broker applies atomically."""
 
-    address: Address = derived(lambda change: change.entity.address)
-    entity: Entity
+    address: Address
+    entity: Names
     action: Annotated[Action, about("create: no value before; update: another value before; delete: no value after.")]
     reason: Annotated[
         str | None,
@@ -139,10 +180,10 @@ class ChangeRecord(Record, omit_defaults=True):
         about("The origin of the change: the files, the cluster or both differ from the base; null without a base."),
     ]
     direction: Annotated[Direction, about("How the effective limits change, taken together; unlimited is the largest.")]
-    before: Annotated[KeyDoubles | None, about("All live values, or null if the entity does not exist.")]
-    after: Annotated[KeyDoubles | None, about("All values after the change, or null if the entity will be deleted.")]
+    before: Annotated[KeyValues | None, about("All live values, or null if the entity does not exist.")]
+    after: Annotated[KeyValues | None, about("All values after the change, or null if the entity will be deleted.")]
     base: Annotated[
-        dict[str, Double] | None,
+        dict[str, Value] | None,
         about(
             "All values that the base declares, none if the entity must not exist; omitted if the base does not "
             "declare it, and without a base.",
@@ -159,16 +200,18 @@ class ChangeRecord(Record, omit_defaults=True):
     @classmethod
     def of(cls, change: EntityChange) -> Self:
         """Return the record."""
+        entity = change.entity
         return cls(
-            entity=change.entity,
+            address=entity.address,
+            entity=entity.names,
             action=change.action,
             reason=change.reason,
             cause=change.cause,
             origin=change.origin,
             direction=change.direction,
-            before=in_order(change.before) or None,
-            after=in_order(change.after) or None,
-            base=None if change.base is None else in_order(change.base),
+            before=dump_values(change.before) or None,
+            after=dump_values(change.after) or None,
+            base=None if change.base is None else dump_values(change.base),
             keys=list(map(KeyRecord.of, change.changes, change.effects)),
             location=change.location,
             owner=change.owner,
@@ -177,18 +220,21 @@ class ChangeRecord(Record, omit_defaults=True):
 
     def load(self) -> EntityChange:
         """Return the change."""
-        entity = self.entity
+        names = self.entity
+        entity = Entity.of(names.items())
         level = level_of(entity)
         return EntityChange(
             entity=entity,
-            before=self.before or NO_VALUES,
-            after=self.after or NO_VALUES,
-            changes=tuple([Change(entity, row.key, row.before, row.after) for row in self.keys]),
+            before=load_values(self.before) if self.before else NO_VALUES,
+            after=load_values(self.after) if self.after else NO_VALUES,
+            changes=tuple(
+                [Change(entity, row.key, load_number(row.before), load_number(row.after)) for row in self.keys]
+            ),
             effects=tuple(
                 [
                     Effect(
-                        row.effective.before.load(entity, level),
-                        row.effective.after.load(entity, level),
+                        row.effective.before.load(entity, names, level),
+                        row.effective.after.load(entity, names, level),
                         row.effective.differs or NO_NAMES,
                     )
                     for row in self.keys
@@ -197,7 +243,7 @@ class ChangeRecord(Record, omit_defaults=True):
             reason=self.reason,
             cause=self.cause,
             origin=self.origin,
-            base=self.base,
+            base=None if self.base is None else load_values(self.base),
             owner=self.owner,
             location=self.location,
             expires=self.expires,
@@ -205,10 +251,12 @@ class ChangeRecord(Record, omit_defaults=True):
 
     def follows_from(self, change: EntityChange) -> bool:
         """Whether its fields that follow from the others are those of the change."""
-        rows = zip(self.keys, change.changes, strict=True)
-        return (self.action, self.direction) == (change.action, change.direction) and all(
-            record.action == row.action for record, row in rows
-        )
+        found: list[str | None] = [self.address, self.action, self.direction]
+        expected: list[str | None] = [change.entity.address, change.action, change.direction]
+        for record, row, effect in zip(self.keys, change.changes, change.effects, strict=True):
+            found += record.action, record.effective.before.source, record.effective.after.source
+            expected += row.action, _address(effect.before.source), _address(effect.after.source)
+        return found == expected
 
 
 class SummaryRecord(Record, omit_defaults=True):

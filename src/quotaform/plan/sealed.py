@@ -72,11 +72,7 @@ Fields = Iterable[tuple[str, Any]]
 
 def sealed_fields(record: Record, lists: Collection[str], **made: Iterable[Record]) -> Fields:
     """Return the fields of a record without its digest; `made` are items of long lists that are made one by one."""
-    return [
-        (name, map(builtins, made[name]) if name in made else value)
-        for name, value in written_fields(record, lists)
-        if name != "digest"
-    ]
+    return [(name, made.get(name, value)) for name, value in written_fields(record, lists) if name != "digest"]
 
 
 def read_sealed(text: str | bytes, file: str, form: SealedFormat[R], load: Callable[[R], T]) -> T:

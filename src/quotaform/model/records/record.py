@@ -150,10 +150,9 @@ SourceName: TypeAlias = Annotated[
         extra_json_schema={"enum": [*(level.source for level in LEVELS), None]},
     ),
 ]
-KeyDoubles: TypeAlias = Annotated[
-    Mapping[str, Double],
-    about("Quota key to value.", {"producer_byte_rate": 10485760, "request_percentage": 150}, min_length=1),
-]
+_VALUES: Final = about("Quota key to value.", {"producer_byte_rate": 10485760, "request_percentage": 150}, min_length=1)
+KeyDoubles: TypeAlias = Annotated[Mapping[str, Double], _VALUES]
+KeyValues: TypeAlias = Annotated[dict[str, Value], _VALUES]
 
 
 def in_order(values: Mapping[str, float]) -> dict[str, float]:

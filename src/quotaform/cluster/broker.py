@@ -42,7 +42,7 @@ from quotaform.model.alteration import (
     AlterRow,
     Outcome,
 )
-from quotaform.model.entity import IP, Entity, EntityPart, spell_name
+from quotaform.model.entity import IP, MAX_NAME_BYTES, Entity, EntityPart, spell_name
 from quotaform.model.errors import AuthorizationError, ClusterError, UnknownOutcomeError, UnsupportedError
 from quotaform.model.filter import EntityFilter, FilterComponent, Rule
 from quotaform.model.quota_key import QUOTA_KEYS, NumberKind
@@ -223,14 +223,20 @@ def _measure(alteration: Alteration) -> tuple[int, int]:
     entity, ops = alteration.entity, alteration.ops
     if len(entity.parts) > 1 and len(dict(entity.parts)) < len(entity.parts):
         raise ValueError(f"{entity.address} names an entity type twice")
+    texts = [*ops]
     for text in chain.from_iterable(entity.parts):
-        if not isinstance(text, str | None):  # `Entity.of` does not look.
+        if isinstance(text, str):
+            texts.append(text)
+        elif text is not None:  # `Entity.of` does not look.
             raise ValueError(f"{entity!r:.200}: the name {text!r:.100} is not a string")
+    size = sum(map(len, texts)) + 16 * (len(texts) + 1)
     try:
         for key, value in ops.items():
             if value is not None:
                 _check_value(key, value)
-        return len(ops) or 1, len(AlterClientQuotas([alteration]).encode(AlterClientQuotas.VERSIONS[-1]))
+        if size > MAX_NAME_BYTES or not all(map(str.isascii, texts)):  # Whether all can be sent, encoding says.
+            size = len(AlterClientQuotas([alteration]).encode(AlterClientQuotas.VERSIONS[-1]))
+        return len(ops) or 1, size
     except ValueError as error:
         address = entity.address
         if len(address) > 120:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from quotaform.cli.ci import Ci
 from quotaform.cli.console import Console, write_file
-from quotaform.cli.option.output import Output, read_output
+from quotaform.cli.option.output import PARQUET, Output, read_output
 from quotaform.cli.option.value import name_options
 from quotaform.model.errors import ExitCode, NotReadError, QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome, digest_of, exit_code, outcome_lines
 from quotaform.model.text import inert, listed, nearest, quote
 from quotaform.report.format import (
     ANNOTATED,
+    FORMATS,
     ONE_DOCUMENT,
     REPORT,
     REPORTED,
@@ -123,7 +124,8 @@ class Results:
         self._out = tuple(out or ())
         self._unread = NotReadError(f"{missing}: the run was interrupted")
         self._files: list[OutFile] = []
-        self._reports = [read_output(_FLEET, text, option="--report") for text in report or ()]
+        reports = [read_output(text, FORMATS[_FLEET], "--report") for text in report or ()]
+        self._reports = [(format_name, Path(path)) for format_name, path in reports]
         for _, path in self._reports:
             if PLACEHOLDER in str(path):
                 raise UsageError(
@@ -146,10 +148,10 @@ class Results:
             )
         self._files += others
         for text in self._out:
-            format_name, path = read_output(self._subject, text)
+            format_name, place = read_output(text, FORMATS[self._subject])
             example = f"{format_name}={self._subject}s/{PLACEHOLDER}.json"
-            paths = cluster_paths("--out", path, clusters, example=example)
-            for each in paths.values() if PLACEHOLDER in str(path) else ():
+            paths = cluster_paths("--out", place, clusters, example=example)
+            for each in paths.values() if PLACEHOLDER in place else ():
                 require_writable(each)
             self._files.append(OutFile(self._subject, format_name, paths))
         given = Counter(path.absolute() for each in self._files for path in each.paths.values())
@@ -393,9 +395,6 @@ def report_saved_files(console: Console, what: str, paths: Iterable[object]) -> 
         console.warn(f"Saved the {what} to: {listed(names)}")
 
 
-_PARQUET: Final = "parquet"
-
-
 class TableOutput:
     """Where the result of a run goes that has a table of rows: stdout, and the files of `--out`."""
 
@@ -405,21 +404,16 @@ class TableOutput:
         Raises `QuotaformError` if a file cannot be written, or a directory exists already.
         """
         self._output = output
-        self._files: list[tuple[str, str]] = []
-        for text in written or ():
-            name, separator, path = text.partition("=")
-            if name == _PARQUET and separator and has_rows:
-                if not path:
-                    raise UsageError("--out parquet: a directory is missing; write for example --out parquet=rows")
-                from quotaform.fleet.table import is_url
+        formats = (*FORMATS[output.subject], *((PARQUET,) if has_rows else ()))
+        self._files = [read_output(text, formats) for text in written or ()]
+        for name, path in self._files:
+            if name != PARQUET:
+                require_writable(Path(path))
+                continue
+            from quotaform.fleet.table import is_url
 
-                if not is_url(path) and Path(path).exists():
-                    raise QuotaformError(f"--out parquet={quote(path)}: it exists already; name a new directory")
-            else:
-                name, file = read_output(output.subject, text)
-                require_writable(file)
-                path = str(file)
-            self._files.append((name, path))
+            if not is_url(path) and Path(path).exists():
+                raise QuotaformError(f"--out parquet={quote(path)}: it exists already; name a new directory")
 
     @property
     def has_page(self) -> bool:
@@ -429,7 +423,7 @@ class TableOutput:
     def write(self, result: object, rows: DataFrame | None = None, **shown: Any) -> None:
         """Write a result, and all rows of it; `shown` is what else a format takes."""
         for name, path in self._files:
-            if name == _PARQUET and rows is not None:
+            if name == PARQUET and rows is not None:
                 from quotaform.fleet.table import located
 
                 rows.write.parquet(located(path))

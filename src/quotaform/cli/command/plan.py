@@ -25,8 +25,17 @@ from quotaform.cli.option.common import (
     with_options,
 )
 from quotaform.cli.option.engine import Engine, spark_job
-from quotaform.cli.option.output import ColorOption, ReportOutput, format_option, out_option, printed, report_option
-from quotaform.cli.option.value import one_of, shorten
+from quotaform.cli.option.output import (
+    PARQUET,
+    ColorOption,
+    ReportOutput,
+    format_option,
+    out_option,
+    printed,
+    read_output,
+    report_option,
+)
+from quotaform.cli.option.value import shorten
 from quotaform.cli.present import (
     PLACEHOLDER,
     OutFile,
@@ -52,34 +61,20 @@ UnmanagedOption: TypeAlias = Annotated[bool, option("--show-unmanaged", "List li
 
 
 _SUBJECT: Final = "limit-changes"
-PARQUET: Final = "parquet"
-"""The format of a folder that Spark writes."""
 _MOST_FILES: Final = 10
-_SUFFIXES: Final = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 
-def read_changes_out(text: str | None, clusters: Sequence[str]) -> tuple[OutFile | None, str | None]:
-    """Read the value of `--principals-out`: the files of each cluster, or the folder of all changes as Parquet.
-
-    It is FORMAT=PATH, or a path whose suffix says the format. Raises `UsageError` if it cannot be read, or several
-    clusters would share one file.
-    """
+def _changes_out(text: str | None, clusters: Sequence[str]) -> tuple[OutFile | None, str | None]:
+    """Read the value of `--principals-out`: the files of each cluster, or the folder of all changes as Parquet."""
     if text is None:
         return None, None
-    formats, shown = (*FORMATS[_SUBJECT], PARQUET), f"--principals-out {shorten(text)}"
-    name, separator, path = text.partition("=")
-    if not separator or name not in formats:
-        name, path = _SUFFIXES.get(Path(text).suffix.lower(), ""), text
-    if not name:
-        begins = one_of(f"{each}=" for each in formats)
-        raise UsageError(f"{shown}: the name must end in {one_of(_SUFFIXES)}, or begin with {begins}")
-    if path in ("", "-"):
-        raise UsageError(f"{shown}: a path is missing; write for example --principals-out changed.csv")
+    option = "--principals-out"
+    name, path = read_output(text, (*FORMATS[_SUBJECT], PARQUET), option, default="")
     if name == PARQUET:
         if os.path.lexists(path):
-            raise UsageError(f"{shown}: there is such a file or folder already; name a new one")
+            raise UsageError(f"{option} {shorten(text)}: there is such a file or folder already; name a new one")
         return None, path
-    paths = cluster_paths("--principals-out", path, clusters, example=f"changed/{PLACEHOLDER}.csv")
+    paths = cluster_paths(option, path, clusters, example=f"changed/{PLACEHOLDER}.csv")
     for each in paths.values():
         require_writable(each)
     return OutFile(_SUBJECT, name, paths), None
@@ -170,7 +165,7 @@ def plan(
             revert=revert,
         )
     names = [cluster.name for cluster in request.clusters]
-    files, folder = read_changes_out(principals_out, names)
+    files, folder = _changes_out(principals_out, names)
     results.open(names, *filter(None, [files]))
     with results.covering(names, has_files=True):
         session, progress = engine.start(console, "Planning", len(names), repository.quota_bytes)

@@ -10,7 +10,7 @@ from quotaform.cli.option.cluster import Clusters, ClustersOption, ConfigOption
 from quotaform.cli.option.common import DirectoryArgument, SnapshotOption, option, with_options
 from quotaform.cli.option.engine import AUTO, Engine, spark_job
 from quotaform.cli.option.entity import EntityArgument, FormerNameOption, RequiredEntity, read_entity, require_address
-from quotaform.cli.option.output import Output, printed
+from quotaform.cli.option.output import PARQUET, Output, printed, read_output
 from quotaform.cli.option.value import complete_quota_key, shorten
 from quotaform.cli.present import Results, report_failures
 from quotaform.model.errors import ExitCode, UsageError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from quotaform.resolve.run import ResolveRequest
 
 
-OUT_FORMATS: Final = ("parquet", "csv", "table")
+OUT_FORMATS: Final = (PARQUET, "csv", "table")
 _STDIN: Final = "-"
 
 
@@ -104,16 +104,7 @@ def resolve(
     keys = tuple(sorted(set(key or ()), key=key_order))
     detail = ResolveOptions(keys=keys, inherited=inherited, overridden=overridden)
     on_spark = is_on_spark(engine, from_file, out)
-    table = None
-    if out is not None:
-        kind, separator, folder = out.partition("=")
-        if not separator:
-            kind, folder = OUT_FORMATS[0], out
-        if kind not in OUT_FORMATS:
-            raise UsageError(f"--out {shorten(out)}: choose from {', '.join(f'{each}=' for each in OUT_FORMATS)}")
-        if folder in ("", "-"):
-            raise UsageError(f"--out {shorten(out)}: a folder is missing; write for example --out parquet=resolved")
-        table = kind, folder
+    table = None if out is None else read_output(out, OUT_FORMATS, default=PARQUET)
     source = _read_source(entity, name or (), from_file)
     saved = None if plan is None else load_plan_file(plan)
     assumed = None if saved is None else as_if_applied(saved)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
 from quotaform.cli.console import Color, Console
 from quotaform.cli.option.common import choice, flag, option
-from quotaform.cli.option.value import complete_from, require_choice, shorten
+from quotaform.cli.option.value import complete_from, one_of, shorten
 from quotaform.model.errors import UsageError
 from quotaform.report.format import FORMATS, REPORT, REPORTED, render
 
@@ -55,31 +56,45 @@ DrawnOutOption: TypeAlias = Annotated[
 ]
 
 
-_SUFFIXES: Final = {".html": "html", ".htm": "html", ".md": "markdown", ".sarif": "sarif", ".txt": "text"}
+_SUFFIXES: Final = {
+    ".html": "html",
+    ".htm": "html",
+    ".md": "markdown",
+    ".sarif": "sarif",
+    ".txt": "text",
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
+
+PARQUET: Final = "parquet"
+"""The format of a folder that Spark writes."""
 
 
-def _printed(subject: str) -> tuple[str, ...]:
-    return (*FORMATS[subject], *((REPORT,) if subject in REPORTED else ()))
+def read_output(
+    text: str, formats: Collection[str], option: str = "--out", *, default: str = "json"
+) -> tuple[str, str]:
+    """Return the format and the path of `--out` and options like it: FORMAT=PATH, or a path, whose suffix may say it.
 
+    >>> read_output("found/a=b.html", ("json", "html")), read_output("markdown=a.txt", ("json", "markdown"))
+    (('html', 'found/a=b.html'), ('markdown', 'a.txt'))
 
-def read_output(subject: str, text: str, option: str = "--out") -> tuple[str, Path]:
-    """Read the value of `--out` and options like it: FORMAT=PATH, or a path, whose suffix says the format."""
-    known, shown = tuple(FORMATS[subject]), f"{option} {shorten(text)}"
+    `default`: the format of a path whose suffix says none; empty if it must say one.
+    """
+    shown = f"{option} {shorten(text)}"
     name, separator, path = text.partition("=")
-    if not separator:
-        if text in known:
-            raise UsageError(f"{shown}: a path is missing; write {shown}=PATH")
-        meant = _SUFFIXES.get(Path(text).suffix.lower())
-        name, path = meant if meant in known else "json", text
+    if text in formats:
+        path = ""
+    elif not separator or "/" in name:
+        meant = _SUFFIXES.get(Path(text).suffix.lower(), default)
+        name, path = meant if meant in formats else default, text
+    if name not in formats:
+        raise UsageError(f"{shown}: the format is not known; write FORMAT=NAME with the format {one_of(formats)}")
     if Path(path).suffix.lower() in {".yaml", ".yml"} and name != "yaml":
         raise UsageError(f"{shown}: files that end in .yaml hold quotas and configuration; name another file")
-    require_choice("format", name, known)
-    if not path:
-        raise UsageError(f"{shown}: a path is missing; write for example {option} json={subject}.json")
-    if path == "-":
-        printed = name if name in _printed(subject) and option == "--out" else REPORT
-        raise UsageError(f"{shown}: - is not a file; use --format {printed} to print to stdout")
-    return name, Path(path)
+    if path in ("", "-"):
+        raise UsageError(f"{shown}: a name is missing; write {option} {name}=NAME (to print, use --format)")
+    return name, path
 
 
 def printed(subject: str) -> Any:
@@ -89,8 +104,9 @@ def printed(subject: str) -> Any:
 
 def format_option(subject: str) -> Any:
     """Return the option `--format` of a command that prints a subject."""
+    formats = (*FORMATS[subject], *((REPORT,) if subject in REPORTED else ()))
     text = "Output format." + (" report: one report of all clusters." if subject in REPORTED else "")
-    return choice("--format", _printed(subject), text, "text", show_default=True)
+    return choice("--format", formats, text, "text", show_default=True)
 
 
 def out_option(subject: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from re import fullmatch
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from quotaform.model.entity import ENTITY_TYPES, USER, meant_type
 from quotaform.model.errors import ArgumentError, QuotaformError, UsageError
 from quotaform.model.moment import duration_text, parse_duration, parse_moment
-from quotaform.model.text import inert, nearest, option_of
+from quotaform.model.text import inert, option_of
 
 if TYPE_CHECKING:
     import typer
@@ -70,8 +70,6 @@ def require_order(since: datetime | None, until: datetime | None) -> None:
         raise UsageError("--since must be before --until")
 
 
-_NEAR: Final = 0.8
-"""How alike words must be: short ones always have letters in common."""
 _LONGEST: Final = 200
 _LONGEST_LINE: Final = 2_000
 _LONGEST_END: Final = 500
@@ -96,48 +94,36 @@ def usage_text(error: typer.TyperException, command: str) -> str:
     kind: Any = getattr(parameter, "type", None)
     least, most = getattr(kind, "min", None), getattr(kind, "max", None)
     if hasattr(error, "possibilities") and option is not None:
-        text = f"No such option: {shorten(option)}{_meant_option(option, context)}"
+        text = f"No such option: {shorten(option)}{_meant_option(error)}"
     elif least is not None and most is not None:
         # Not shown: what was given may be a password in the wrong place.
         text = f"{parameter.opts[0]} takes a whole number from {least:,} to {most:,}."
     else:
         text = shorten(str(getattr(error, "format_message", lambda: str(error))()))
-    if text.startswith("No such command ") and context is not None:
-        text = text.partition(". Did you mean ")[0]
-        meant = _meant_word(text.partition("'")[2].rstrip("'."), context.command.commands)
-        text += f"; did you mean {meant}?" if meant is not None else ""
     if text.startswith("Got unexpected extra argument") and any(f"({each}=" in text for each in ENTITY_TYPES):
         text += "; the parts of one address are joined by a comma, as in user=alice,client-id=app1"
     end = "" if text.endswith((".", "?")) else "."
     return f"{text}{end} Try '{command if context is None else context.command_path} --help'."
 
 
-def _meant_word(typed: str, known: Collection[str]) -> str | None:
-    """Return the word that is near, or has the same letters."""
-    same = (word for word in known if sorted(word) == sorted(typed))
-    return nearest(typed, known, cutoff=_NEAR) or next(same, None)
-
-
-def _meant_option(option: str, context: Any) -> str:
-    """Return which option is near: in spelling, or as one begins with the other; or that entities are addresses."""
-    parameters = context.command.params if context is not None else ()
-    typed = option.lstrip("-")
-    names = (name for each in parameters if not each.hidden for name in each.opts if name.startswith("--"))
-    known = {name.lstrip("-"): name for name in names}
-    if typed == "password" and "password-file" in known:
+def _meant_option(error: Any) -> str:
+    """Return which option is near an unknown one, or that entities are addresses."""
+    parameters = error.ctx.command.params if error.ctx is not None else ()
+    known = [name for each in parameters if not each.hidden for name in each.opts]
+    typed = error.option_name.lstrip("-")
+    if typed == "password" and "--password-file" in known:
         return f": {NO_ARGV}."
-    alike = [name for name in known if name.startswith(typed) or typed.startswith(name)]
-    near = _meant_word(typed, known) or (alike[0] if len(alike) == 1 else None)
-    if near is not None:
-        return f"; did you mean {known[near]}?"
     entity_type = meant_type(typed)
     if entity_type is not None or typed.startswith(("entity", "name", "default", "target")):
         address = f"{entity_type or USER}=NAME"
         if any("ENTITY" in (each.metavar or "") for each in parameters):
             return f"; give the address as an argument, as in {address}."
-        if "select" in known:
+        if "--select" in known:
             return f"; did you mean --select {address}?"
-    return ""
+    # Possibilities may have little but the dashes in common, and may be hidden.
+    alike = (name for name in error.possibilities or () if name in known and name[:3] == error.option_name[:3])
+    near = next(alike, None)
+    return "" if near is None else f"; did you mean {near}?"
 
 
 def name_options(error: QuotaformError) -> None:

@@ -78,7 +78,7 @@ def guarded(plan: Plan, limits: GuardLimits = DEFAULT_GUARD_LIMITS) -> Plan:
     found = [*check_changes(plan, limits), *([rule.EMPTY.finding("")] if plan.declares_nothing else [])]
     allowances = {needed for finding in found if (needed := finding.allowance) is not None}
     allowed = replace(plan, allowances=tuple(sorted({*plan.allowances, *allowances})))
-    lifted = lift(found, allowed.allowances, (), date.max)[0]
+    lifted = lift(found, allowed.allowances, {}, date.max)[0]
     return replace(allowed, findings=tuple(by_severity([*plan.findings, *lifted])))
 
 

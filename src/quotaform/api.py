@@ -592,6 +592,6 @@ def make_request(
         has_lints=is_guarded and revert is None,
         revert=revert,
         allowances=allowances,
-        approvals=repository.approvals(today(clock)) if is_guarded else (),
+        approvals=repository.approvals(today(clock)) if is_guarded else {},
         is_guarded=is_guarded,
     )

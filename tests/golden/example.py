@@ -120,7 +120,7 @@ def guarded_plan() -> Plan:
     )
     approval = Approval(
         rule="protect",
-        entity=Entity(user="legacy-etl"),
+        address="user=legacy-etl",
         reason="moved to svc-etl",
         approver="carol@example.com",
         expires=date(2026, 12, 1),
@@ -128,7 +128,7 @@ def guarded_plan() -> Plan:
     )
     pattern = Approval(
         rule="to-unlimited",
-        entity=Entity(user="perf-*"),
+        address="user=perf-*",
         cluster="prod-*",
         reason="load test",
         approver="carol@example.com",
@@ -138,7 +138,7 @@ def guarded_plan() -> Plan:
         desired={entry.entity: entry for entry in ENTRIES},
         actual=ACTUAL,
         safeguards=Safeguards(limits=limits),
-        approvals=(approval, pattern),
+        approvals=dict.fromkeys((approval, pattern)),
         today=date(2026, 11, 20),
     )
     return with_findings(plan, facts, GUARDS)

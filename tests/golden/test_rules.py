@@ -28,7 +28,7 @@ from quotaform.drift.drift import make_drift
 from quotaform.drift.report import render_drift
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.errors import StaleError
-from quotaform.model.finding import Allowance, Approval, Finding
+from quotaform.model.finding import CHANGE, Allowance, Approval, Finding
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, DeclaredBase, Quotas, Values
 from quotaform.model.scope import ALL, Selection
@@ -162,7 +162,7 @@ class Case:
                 safeguards=base,
                 approvals=frozenset(self.earlier) if self.earlier else None,
             ),
-            approvals=tuple(self.approvals),
+            approvals=dict.fromkeys(self.approvals),
             today=TODAY,
             lints=configs["own"].lints,
             capacity=Capacity(values=self.capacity),
@@ -179,8 +179,8 @@ def config_of(text: str) -> Config:
 
 def approval_of(text: str) -> Approval:
     item = {"reason": "known", "approver": "carol", "expires": date(2026, 11, 30), **yaml.safe_load(text)}
-    to = tuple((KEYS[key].name, value_of(key, str(value))) for key, value in item.pop("to", {}).items())
-    return Approval(entity=parse_address(item.pop("address")), to=to, **item)
+    to = {KEYS[key].name: value_of(key, str(value)) for key, value in item.pop("to", {}).items()}
+    return Approval(to=to or None, **item)
 
 
 def value_of(key: str, text: str) -> float:
@@ -283,7 +283,7 @@ def of_saved(text: Text) -> Lines:
     with TemporaryDirectory() as folder:
         if config := case.config.get("own"):
             Path(folder, "quotaform.yaml").write_text(f"{LAB}{config}")
-        items = [{"address": each.entity.address, **approval_texts(each)} for each in case.approvals]
+        items = [approval_texts(each) for each in case.approvals]
         Path(folder, "approvals.yaml").write_text(yaml.safe_dump(items))
         repository = Repository.at(Path(folder, "quotas.d"), Path(folder, "quotaform.yaml"))
         try:
@@ -293,7 +293,8 @@ def of_saved(text: Text) -> Lines:
 
 
 def approval_texts(approval: Approval) -> dict[str, object]:
-    return {name: getattr(approval, name) for name in ("rule", "reason", "approver", "expires", "action")}
+    names = ("rule", "address", "reason", "approver", "expires")
+    return {"action": approval.action or CHANGE} | {name: getattr(approval, name) for name in names}
 
 
 def of_principal(text: Text) -> Lines:

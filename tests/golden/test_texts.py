@@ -213,7 +213,8 @@ def of_violation(text: Text) -> Lines:
 def of_approval(text: Text) -> Lines:
     """Return what is wrong with a file of approvals, or what it approves."""
     approvals, problems = read_approvals(SourceFile("approvals.yaml", text), TODAY)
-    return problems or [f"{each.location} {each.rule} of {each.target}: {each}, {dict(each.to)}" for each in approvals]
+    rows = approvals.items()
+    return problems or [f"{at} {each.rule} of {each.target}: {each}, {dict(each.values)}" for each, at in rows]
 
 
 def of_provenance(text: Text) -> Lines:

@@ -159,11 +159,11 @@ def test_a_thousand_approvals_are_enough() -> None:
 
 def test_a_plan_whose_approval_has_expired_meanwhile_is_not_applied() -> None:
     alice, clock = Entity(user="alice"), Clock()
-    approval = Approval(rule="change-factor", entity=alice, reason="r", approver="a", expires=today(clock))
+    approval = Approval(rule="change-factor", address=alice.address, reason="r", approver="a", expires=today(clock))
     plan = plan_of({alice: {PRODUCER: 100.0}}, {alice: {PRODUCER: 1.0}})
     for days, is_valid in ((0, False), (1, True), (30, True), (31, False)):
         gateway = ScriptedGateway({alice: {PRODUCER: 1.0}})
-        given = replace(approval, expires=today(clock) + timedelta(days))
+        given = structs.replace(approval, expires=today(clock) + timedelta(days))
         refused = pytest.raises(PlanBlockedError, match="depends on an approval of change-factor for user=alice")
         with nullcontext() if is_valid else refused:
             apply_plan(replace(plan, approvals=(given,)), gateway, clock=clock)

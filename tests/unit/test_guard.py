@@ -30,12 +30,14 @@ from tests.builder import HEADER, PRODUCER, declare, dumped_plan, findings_of, g
 from tests.scripted_gateway import Clock
 
 ALICE = Entity(user="alice")
-APPROVAL = Approval(rule="change-factor", entity=ALICE, reason="r", approver="carol", expires=date(2026, 11, 30))
+APPROVAL = Approval(
+    rule="change-factor", address="user=alice", reason="r", approver="carol", expires=date(2026, 11, 30)
+)
 
 
 def leap(*approvals: Approval) -> Plan:
     plan = plan_of({ALICE: {PRODUCER: 2e7}}, {ALICE: {PRODUCER: 1e6}})
-    lifted = lift(check_changes(plan, GuardLimits()), (), approvals, date(2026, 11, 20))[0]
+    lifted = lift(check_changes(plan, GuardLimits()), (), dict.fromkeys(approvals), date(2026, 11, 20))[0]
     return replace(plan, approvals=approvals, findings=tuple(by_severity(lifted)))
 
 
@@ -45,18 +47,25 @@ def test_an_approval_is_part_of_the_plan_id() -> None:
         for approvals in (
             (),
             (APPROVAL,),
-            (replace(APPROVAL, cluster="lab*"),),
-            (replace(APPROVAL, action=DELETE),),
+            (structs.replace(APPROVAL, cluster="lab*"),),
+            (structs.replace(APPROVAL, action=DELETE),),
         )
     }
     assert len(ids) == 4
 
 
 def test_a_plan_that_an_approval_for_another_cluster_lifts_is_refused() -> None:
-    plan = leap(replace(APPROVAL, cluster="lab*"))
+    plan = leap(structs.replace(APPROVAL, cluster="lab*"))
     assert load_plan(dumped_plan(plan), "plan.json") == plan
-    forged = replace(plan, approvals=(replace(APPROVAL, cluster="prod-*"),))
+    forged = replace(plan, approvals=(structs.replace(APPROVAL, cluster="prod-*"),))
     with pytest.raises(SavedFileError, match="is not the cluster of the plan"):
+        load_plan(dumped_plan(forged), "plan.json")
+
+
+@pytest.mark.parametrize("address", ['user="alice"', "alice"])
+def test_a_plan_with_an_approval_whose_address_is_not_canonical_is_refused(address: str) -> None:
+    forged = replace(leap(APPROVAL), approvals=(structs.replace(APPROVAL, address=address),))
+    with pytest.raises(SavedFileError, match="a value that this version cannot read"):
         load_plan(dumped_plan(forged), "plan.json")
 
 

@@ -76,7 +76,9 @@ def test_a_receipt_without_the_values_is_refused() -> None:
 
 def test_the_start_of_a_started_receipt_says_so_whatever_it_holds() -> None:
     """With a few hundred approvals, the state came so late that nobody looked for it, and the warning was gone."""
-    approval = Approval(rule="protect", entity=ALICE, reason="r" * 500, approver="ops", expires=date(2026, 12, 1))
+    approval = Approval(
+        rule="protect", address="user=alice", reason="r" * 500, approver="ops", expires=date(2026, 12, 1)
+    )
     started = structs.replace(STARTED, plan=replace(PLAN, approvals=(approval,) * 300))
     for receipt, expected in ((started, True), (structs.replace(started, is_started=False), False)):
         text = "".join(receipt_lines(receipt))

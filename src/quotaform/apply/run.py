@@ -144,7 +144,7 @@ def require_guards(plan: Plan, repository: Repository, clock: Clock = SYSTEM_CLO
         problems.extend(
             f"{APPROVALS_NAME} does not hold the approval of {each.rule} for {each.target} ({each})"
             for each in plan.approvals
-            if each not in held
+            if replace(each, new=None) not in held
         )
     outside = [change.entity.address for change in plan.changes if not config.scope.contains(change.entity)]
     if outside and Allowance(rule.REVERT_UNMANAGED.id) not in plan.allowances:

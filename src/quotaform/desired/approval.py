@@ -14,38 +14,39 @@ from quotaform.desired.yaml.document import Document, StopReadingError
 from quotaform.desired.yaml.reader import read_document
 from quotaform.model import rule
 from quotaform.model.entity import Entity, parse_address
-from quotaform.model.finding import CHANGE, DELETE, MOST_DAYS, Approval, Finding, Location
+from quotaform.model.finding import DELETE, MOST_DAYS, Approval, Finding, Location
+from quotaform.model.records.record import in_order
 from quotaform.model.rule import APPROVABLE, RULES
 from quotaform.model.scope import is_glob, pattern_problem
 from quotaform.model.text import did_you_mean, quote
 
 
-def read_approvals(source: SourceFile, today: date) -> tuple[tuple[Approval, ...], list[Finding]]:
-    """Return the approvals in a file, and its problems.
+def read_approvals(source: SourceFile, today: date) -> tuple[dict[Approval, Location], list[Finding]]:
+    """Return the approvals in a file with their places, and its problems.
 
     `today`: the day (UTC) from which on an approval may be valid for `MOST_DAYS` at most.
     """
     text = decode(source)
     if isinstance(text, Finding):
-        return (), [text]
+        return {}, [text]
     document = read_document(source.name, text)
-    found: dict[tuple[object, ...], Approval] = {}
+    found: dict[tuple[object, ...], tuple[Approval, Location]] = {}
     with suppress(StopReadingError):
         items = [] if document.root is None else require_shape(approvals_schema, document) or []
         for index, item in enumerate(items):
-            approval = _read_item(item, document.place(items, index).key, document, today)
+            approval = _read_item(item, document, today)
             if approval is None:
                 continue
-            about = approval.rule, approval.entity, approval.cluster, approval.action, approval.to
-            first = found.setdefault(about, approval)
+            about = approval.rule, approval.address, approval.cluster, approval.action, *approval.values
+            first, location = found.setdefault(about, (approval, document.place(items, index).key))
             if first is not approval:
-                text = f"{approval.rule} of {approval.target} is approved twice; it is also at {first.location}"
+                text = f"{approval.rule} of {approval.target} is approved twice; it is also at {location}"
                 text += ". Keep one of the two"
                 document.add(rule.DUPLICATE_APPROVAL, text, items, index, entity=approval.entity)
-    return tuple(found.values()), document.findings.all()
+    return dict(found.values()), document.findings.all()
 
 
-def _read_item(item: dict[str, Any], location: Location, document: Document, today: date) -> Approval | None:
+def _read_item(item: dict[str, Any], document: Document, today: date) -> Approval | None:
     """Return an approval; `None` if anything is wrong with it."""
     errors = document.errors
 
@@ -83,14 +84,13 @@ def _read_item(item: dict[str, Any], location: Location, document: Document, tod
         return None
     return Approval(
         rule=item["rule"],
-        entity=entity,
+        address=entity.address,
         cluster=item.get("cluster"),
         reason=item["reason"],
         approver=item["approver"],
         expires=expires,
-        action=item.get("action", CHANGE),
-        to=tuple(sorted(to.items())),
-        location=location,
+        action=DELETE if is_delete else None,
+        to=in_order(to) or None,
     )
 
 

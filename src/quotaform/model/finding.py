@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
-from typing import Annotated, Final, Self, TypeAlias
+from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
-from quotaform.model.entity import Entity, spell_name, try_address
+from quotaform.model.entity import Entity, parse_address, spell_name, try_address
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.records.record import Count, Double, Record, about, written
+from quotaform.model.records.record import Address, Count, Double, KeyDoubles, Record, about, written
 from quotaform.model.scope import escape_glob
 from quotaform.model.text import inert, option_of, printable
 from quotaform.model.units import render_value, spell_value
@@ -198,21 +197,36 @@ DELETE: Final = "delete"
 """The other action of an approval: the entity is deleted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Approval:
-    """An item of approvals.yaml."""
+class Approval(Record, omit_defaults=True):
+    """An approval for one rule and one entity, or the entities that a pattern matches."""
 
-    rule: str  # the id of the rule
-    entity: Entity  # the only entity that it is for; its names may be globs, see `quotaform.plan.check.check`
-    cluster: str | None = None  # the only cluster that it is for, or a glob over names; `None` for any
-    reason: str  # why, in the words of the file
-    approver: str  # who approved it
-    expires: date  # the date (UTC) from which it has no effect
-    action: str = CHANGE  # what may happen to the entity: `CHANGE` or `DELETE`
-    # The only keys that it is for, each with the only value that may be the outcome; any if empty
-    to: tuple[tuple[str, float], ...] = ()
-    is_new: bool = field(default=False, compare=False)  # whether the base does not have it in this form
-    location: Location | None = field(default=None, compare=False)  # where it is written, if it comes from the file
+    rule: Annotated[str, about("The rule that would block.")]
+    address: Address
+    cluster: Annotated[str | None, about("The cluster that it is for, or a glob; omitted if it is for any.")] = None
+    reason: Annotated[str, about("The reason.")]
+    approver: Annotated[str, about("The person who approved it.")]
+    expires: Annotated[date, about("The day (UTC) on which it expires.", "2026-12-31")]
+    action: Annotated[
+        Literal["delete"] | None, about("The approved action if the entity is deleted; omitted otherwise.")
+    ] = None
+    to: Annotated[KeyDoubles | None, about("The approved keys and values; omitted if the approval is for any.")] = None
+    new: Annotated[
+        bool | None,
+        about("Whether it is new or changed compared with the base; omitted if not, or without a base."),
+    ] = None
+
+    def __hash__(self) -> int:
+        return hash((self.rule, self.address, self.expires))  # A mapping such as `to` has no hash.
+
+    @property
+    def entity(self) -> Entity:
+        """The entity; its names may be globs. Raises `ValueError` if the address of a saved file is invalid."""
+        return parse_address(self.address)
+
+    @property
+    def values(self) -> list[tuple[str, float]]:
+        """The only keys that it is for, each with the only value that may be the outcome; any if empty."""
+        return sorted((self.to or {}).items())
 
     def __str__(self) -> str:
         bound = f", {self.bound}" if self.bound else ""
@@ -221,19 +235,19 @@ class Approval:
     @property
     def target(self) -> str:
         """What it is for: an address, and the cluster if it names one."""
-        return f"{self.entity.address}{'' if self.cluster is None else f' on {spell_name(self.cluster)}'}"
+        return f"{self.address}{'' if self.cluster is None else f' on {spell_name(self.cluster)}'}"
 
     @property
     def is_for_any_value(self) -> bool:
         """Whether it is for a change to any value."""
-        return self.action == CHANGE and not self.to
+        return self.action is None and not self.to
 
     @property
     def bound(self) -> str:
         """What it is for only, in words; empty if for any change."""
-        if self.action == DELETE:
+        if self.action is not None:
             return "to delete it"
-        values = (f"{inert(key)} {render_value(QUOTA_KEYS.get(key), value)}" for key, value in self.to)
+        values = (f"{inert(key)} {render_value(QUOTA_KEYS.get(key), value)}" for key, value in self.values)
         return f"for {', '.join(values)}" if self.to else ""
 
 

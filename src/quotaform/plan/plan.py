@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
 from quotaform.model.errors import OtherClusterError
-from quotaform.model.finding import Allowance, Approval, Finding, Location
+from quotaform.model.finding import CHANGE, Allowance, Approval, Finding, Location
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import (
     Action,
@@ -331,11 +331,11 @@ class Plan:
             content["approvals"] = [
                 [
                     each.rule,
-                    each.entity.address,
+                    each.address,
                     each.approver,
                     each.expires.isoformat(),
-                    each.action,
-                    *([key, json_number(value)] for key, value in each.to),
+                    each.action or CHANGE,
+                    *([key, json_number(value)] for key, value in each.values),
                     *([] if each.cluster is None else [{"cluster": each.cluster}]),
                 ]
                 for each in self.approvals

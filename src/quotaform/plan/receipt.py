@@ -17,7 +17,7 @@ from msgspec import Struct, field, structs
 
 from quotaform.model.entity import Entity
 from quotaform.model.errors import StaleError, first_lines
-from quotaform.model.finding import Allowance
+from quotaform.model.finding import Allowance, Approval
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import NO_VALUES, Action, Base, Cause, Change, Quotas, same_value
 from quotaform.model.records.document import RECEIPT, json_number, sealed_lines
@@ -42,7 +42,7 @@ from quotaform.model.units import is_writable
 from quotaform.plan.check.saved import Problem, entity_problem, value_problem
 from quotaform.plan.digest import ClusterDigest, FleetRow, FleetStatus
 from quotaform.plan.plan import EntityChange, Plan, PlanOptions
-from quotaform.plan.records import ApprovalRecord, checked_options, dump_declared, load_declared, load_number
+from quotaform.plan.records import checked_approval, checked_options, dump_declared, load_declared, load_number
 from quotaform.plan.sealed import SealedFormat, read_sealed, sealed_fields
 from quotaform.resolve.effect import value_text
 
@@ -159,7 +159,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
             source=ReceiptSource(**structs.asdict(header.source)),
             options=header.options,
             allowances=tuple(map(str, plan.allowances)),
-            approvals=tuple(map(ApprovalRecord.of, plan.approvals)),
+            approvals=plan.approvals,
             applied_by=self.applied_by,
             run=self.run,
             started_at=self.started_at,
@@ -228,7 +228,7 @@ class SavedReceipt(Record, document=RECEIPT, dict=True, omit_defaults=True):
         default=()
     )
     approvals: Annotated[
-        tuple[ApprovalRecord, ...],
+        tuple[Approval, ...],
         about("The approvals of approvals.yaml that the plan depended on; omitted if there are none."),
     ] = ()
     applied_by: Annotated[str, about("The user, according to the operating system.")]
@@ -322,7 +322,7 @@ def _checked(receipt: SavedReceipt) -> SavedReceipt:
         for text in receipt.allowances:
             Allowance.parse(text)
         for each in receipt.approvals:
-            each.load()
+            checked_approval(each)
         checked_options(receipt.options)
         if receipt.declared_addresses != dump_declared(receipt.declared):
             raise ShapeError("declared", "is not a sorted list of addresses")

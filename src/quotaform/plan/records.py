@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
-from typing import Annotated, Final, Literal, Self, TypeAlias, overload
+from typing import Annotated, Final, Self, TypeAlias, overload
 
 import msgspec
 from msgspec import structs
 
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.errors import SavedFileChangedError
-from quotaform.model.finding import CHANGE, DELETE, Allowance, Approval, Finding, Location
+from quotaform.model.finding import Allowance, Approval, Finding, Location
 from quotaform.model.precedence import Level, level_of
 from quotaform.model.quotas import NO_VALUES, Action, Cause, Change, SnapshotFile, Values
 from quotaform.model.records.document import PLAN, Number, json_line, json_number, sealed_lines
@@ -27,7 +27,6 @@ from quotaform.model.records.record import (
     ClusterRecord,
     Count,
     Digest,
-    KeyDoubles,
     KeyValues,
     QuotaKeyName,
     Record,
@@ -286,52 +285,11 @@ def limit_change_lines(plan: Plan) -> Iterator[str]:
 # The file.
 
 
-class ApprovalRecord(Record, omit_defaults=True):
-    """An approval for one rule and one entity, or the entities that a pattern matches."""
-
-    rule: Annotated[str, about("The rule that would block.")]
-    address: Address
-    cluster: Annotated[str | None, about("The cluster that it is for, or a glob; omitted if it is for any.")] = None
-    reason: Annotated[str, about("The reason.")]
-    approver: Annotated[str, about("The person who approved it.")]
-    expires: Annotated[date, about("The day (UTC) on which it expires.", "2026-12-31")]
-    action: Annotated[
-        Literal["delete"] | None, about("The approved action if the entity is deleted; omitted otherwise.")
-    ] = None
-    to: Annotated[KeyDoubles | None, about("The approved keys and values; omitted if the approval is for any.")] = None
-    new: Annotated[
-        bool | None,
-        about("Whether it is new or changed compared with the base; omitted if not, or without a base."),
-    ] = None
-
-    @classmethod
-    def of(cls, approval: Approval) -> Self:
-        """Return the record."""
-        return cls(
-            rule=approval.rule,
-            address=approval.entity.address,
-            cluster=approval.cluster,
-            reason=approval.reason,
-            approver=approval.approver,
-            expires=approval.expires,
-            action="delete" if approval.action == DELETE else None,
-            to=in_order(dict(approval.to)) or None,
-            new=approval.is_new or None,
-        )
-
-    def load(self) -> Approval:
-        """Return the approval. Raises `ValueError` if the address is invalid."""
-        return Approval(
-            rule=self.rule,
-            entity=parse_address(self.address),
-            cluster=self.cluster,
-            reason=self.reason,
-            approver=self.approver,
-            expires=self.expires,
-            action=CHANGE if self.action is None else self.action,
-            to=tuple(sorted((self.to or {}).items())),
-            is_new=self.new is True,
-        )
+def checked_approval(approval: Approval) -> Approval:
+    """Return an approval that was read. Raises `ValueError` if its address is not that of an entity."""
+    if approval.entity.address != approval.address:
+        raise ValueError("the address is not in canonical form")
+    return approval
 
 
 class PlanRecord(Record, document=PLAN, omit_defaults=True):
@@ -350,7 +308,7 @@ class PlanRecord(Record, document=PLAN, omit_defaults=True):
         list[str] | None, about("The rules allowed for this plan, as RULE or RULE=N; omitted if there are none.")
     ] = None
     approvals: Annotated[
-        list[ApprovalRecord] | None,
+        list[Approval] | None,
         about("The approvals of approvals.yaml that the plan depends on; omitted if there are none."),
     ] = None
     complete: Annotated[bool, about("Whether the plan covers all entities; false with a selection.")]
@@ -397,7 +355,7 @@ class PlanRecord(Record, document=PLAN, omit_defaults=True):
                 unmanaged=tuple(self.unmanaged),
                 declared=load_declared(self.declared, (change.entity for change in changes)),
                 allowances=tuple(load_items("allowances", self.allowances or (), Allowance.parse)),
-                approvals=tuple(load_items("approvals", self.approvals or (), ApprovalRecord.load)),
+                approvals=tuple(load_items("approvals", self.approvals or (), checked_approval)),
                 findings=tuple(self.findings),
                 is_complete=self.complete,
                 blast_radius=self.blast_radius,
@@ -466,7 +424,7 @@ def _record(plan: Plan) -> PlanRecord:
         source=header.source,
         options=header.options,
         allowances=[str(allowance) for allowance in plan.allowances] or None,
-        approvals=[ApprovalRecord.of(approval) for approval in plan.approvals] or None,
+        approvals=list(plan.approvals) or None,
         complete=plan.is_complete,
         applyable=plan.is_applyable,
         summary=SummaryRecord(**plan.summary),

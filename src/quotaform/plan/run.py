@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from quotaform.cluster.gateway import Gateway, bulk_of, read_settled
 from quotaform.desired.loader import Claim, check_claims
 from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.errors import InvalidFilesError, OtherClusterError
-from quotaform.model.finding import Allowance, Approval, by_severity
+from quotaform.model.finding import Allowance, Approval, Location, by_severity
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, digest_of, loaded, no_progress
 from quotaform.model.quotas import Change, Desired, Quotas, SnapshotFile
 from quotaform.model.scope import ALL, Selection
@@ -55,7 +55,7 @@ class PlanRequest(Struct, frozen=True, kw_only=True):
     revert: SavedReceipt | None = None  # What is to be put back, for `quotaform.plan.run`
     has_lints: bool = True
     allowances: tuple[Allowance, ...] = ()
-    approvals: tuple[Approval, ...] = ()
+    approvals: Mapping[Approval, Location] = field(default_factory=dict)  # With their places in the file
     # Whether guards are checked: a plan that only drift is read from is not going to be applied.
     is_guarded: bool = True
     principals: PrincipalList | None = None  # Whose effective limits are compared before and after, if any
@@ -187,7 +187,7 @@ def _facts(
         lints=config.lints if request.has_lints else None,
         capacity=cluster.capacity,
         safeguards=safeguards_of(config, cluster, request.policies.digests),
-        approvals=tuple(each for each in request.approvals if is_of_cluster(each, cluster.name)),
+        approvals={each: at for each, at in request.approvals.items() if is_of_cluster(each, cluster.name)},
         today=today(clock),
         missing=source.missing,
     )

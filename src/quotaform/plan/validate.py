@@ -148,7 +148,7 @@ def validate_files(
     day = today(clock)
     try:
         approvals = repository.approvals(day)
-        problems.update(expired_approval(approval) for approval in approvals if approval.expires <= day)
+        problems.update(expired_approval(each, at) for each, at in approvals.items() if each.expires <= day)
     except InvalidFilesError as error:
         problems.update(error.problems)
     files: set[str] = set()

@@ -137,16 +137,16 @@ class Repository(Struct, frozen=True, kw_only=True):
         if problem := prune_problem(mode, config.scope):
             raise _invalid(rule.PRUNE_SCOPE, problem, self.config_path)
 
-    def approvals(self, today: date) -> tuple[Approval, ...]:
-        """Read approvals.yaml, the file next to quotaform.yaml; nothing is approved when there is none.
+    def approvals(self, today: date) -> dict[Approval, Location]:
+        """Read approvals.yaml, next to quotaform.yaml, with the places in it; nothing is approved without one.
 
         Raises `InvalidFilesError` if it cannot be read or is invalid; all problems at once.
         """
         source = self._read(self.config_path.with_name(APPROVALS_NAME))
         if source is None:
-            return ()
+            return {}
         approvals, problems = read_approvals(source, today)
-        of_cluster = [(each.cluster, each.location) for each in approvals if each.cluster is not None]
+        of_cluster = [(each.cluster, at) for each, at in approvals.items() if each.cluster is not None]
         config = self.config() if of_cluster else Config()
         for cluster, location in of_cluster:
             try:

@@ -261,7 +261,7 @@ CHECKS: Final[tuple[Check, ...]] = (
 def lift(
     findings: Iterable[Finding],
     allowances: Sequence[Allowance],
-    approvals: Sequence[Approval],
+    approvals: Mapping[Approval, Location | None],
     today: date,
     deleted: Collection[str] = (),
     earlier: Collection[Approval] | None = None,
@@ -278,7 +278,7 @@ def lift(
     # What is for a value comes before what is for any, and one entity before a pattern.
     for each in sorted(approvals, key=lambda each: (not each.to, is_pattern(each))):
         if each.expires > today:
-            valid[each.rule, None if is_pattern(each) else each.entity.address].append(each)
+            valid[each.rule, None if is_pattern(each) else each.address].append(each)
     findings = list(findings)
     deletion = Allowance(rule.DELETE.id, len(deleted))
     is_over = any(finding.rule == rule.DELETE.id for finding in findings)
@@ -307,10 +307,12 @@ def lift(
             finding = structs.replace(finding, blocking=False, severity=Severity.WARNING, allowed_by=text)
         result.append(finding)
     taken = sorted(
-        (replace(each, is_new=earlier is not None and each not in earlier) for each in approvals if each in lifted),
-        key=lambda each: (each.rule, each.entity.address, each.cluster or "", each.action, each.to),
+        (each for each in approvals if each in lifted),
+        key=lambda each: (each.rule, each.address, each.cluster or "", each.action or "", each.values),
     )
-    return result, list(_notes(allowances, approvals, lifted, taken, today)), tuple(taken)
+    new = [each for each in taken if earlier is not None and each not in earlier]
+    notes = list(_notes(allowances, approvals, lifted, new, today))
+    return result, notes, tuple(structs.replace(each, new=each in new or None) for each in taken)
 
 
 def is_pattern(approval: Approval) -> bool:
@@ -329,12 +331,12 @@ def is_about(approval: Approval, finding: Finding, *, is_deleted: bool) -> bool:
     `is_deleted` says whether the plan deletes the entity of the finding. A pattern is for entities of the same types
     whose names its globs match; as in `scope`, only `<default>` matches a default.
     """
-    pattern, address = approval.entity, finding.address
+    address = finding.address
     if address is None or approval.rule != finding.rule or (approval.action == DELETE) is not is_deleted:
         return False
-    if pattern.address == address:
+    if approval.address == address:
         return True
-    entity = try_address(address)
+    entity, pattern = try_address(address), approval.entity
     return (
         entity is not None
         and entity.types == pattern.types
@@ -346,7 +348,8 @@ def is_about(approval: Approval, finding: Finding, *, is_deleted: bool) -> bool:
 
 
 def _is_for_value(approval: Approval, finding: Finding) -> bool:
-    return not approval.to or any(key == finding.key and same_value(value, finding.value) for key, value in approval.to)
+    to = approval.values
+    return not to or any(key == finding.key and same_value(value, finding.value) for key, value in to)
 
 
 def follows_deletion(finding: Finding, deleted: Collection[str]) -> bool:
@@ -360,30 +363,31 @@ def follows_deletion(finding: Finding, deleted: Collection[str]) -> bool:
     return entity is not None and any(name is not None for _, name in entity.parts)
 
 
-def expired_approval(approval: Approval) -> Finding:
+def expired_approval(approval: Approval, location: Location | None) -> Finding:
     """Return the finding that says that an approval has expired."""
     text = f"expired on {approval.expires} and lifts nothing; remove it, or ask for a new one"
-    return _about(approval, rule.EXPIRED_APPROVAL, f"the approval of {approval.rule} in {APPROVALS_NAME} {text}")
+    return _about(approval, location, rule.EXPIRED_APPROVAL, text)
 
 
-def _about(approval: Approval, row: FindingRule, text: str) -> Finding:
-    return row.finding(text, address=approval.entity.address, location=approval.location)
+def _about(approval: Approval, location: Location | None, row: FindingRule, text: str) -> Finding:
+    text = f"the approval of {approval.rule} in {APPROVALS_NAME} {text}"
+    return row.finding(text, address=approval.address, location=location)
 
 
 def _notes(
     allowances: Iterable[Allowance],
-    approvals: Iterable[Approval],
+    approvals: Mapping[Approval, Location | None],
     lifted: Mapping[Approval | Allowance, Sequence[Finding]],
-    taken: Iterable[Approval],
+    new: Iterable[Approval],
     today: date,
 ) -> Iterator[Finding]:
     """Yield what there is to know of allowances and approvals: what lifts nothing, what is new, what lifts more."""
     for allowance in allowances:
         if allowance not in lifted:
             yield rule.UNUSED_ALLOWANCE.finding(f"{allowance.option} was not needed")
-    for approval in approvals:
+    for approval, location in approvals.items():
         if approval.expires <= today:
-            yield expired_approval(approval)
+            yield expired_approval(approval, location)
         elif approval not in lifted:
             bound = "; a deletion takes action: delete"
             if approval.to:
@@ -391,24 +395,23 @@ def _notes(
             elif approval.action == DELETE:
                 bound = ", which is to be deleted"
             text = f"lifts nothing: no finding is about this rule and entity{bound}"
-            yield _about(approval, rule.UNUSED_APPROVAL, f"the approval of {approval.rule} in {APPROVALS_NAME} {text}")
-    for approval in taken:
-        if approval.is_new:
-            by_whom = f"the approval of {approval.rule} by {inert(approval.approver)}"
-            yield _about(approval, rule.NEW_APPROVAL, f"{by_whom} is new or changed in this change")
+            yield _about(approval, location, rule.UNUSED_APPROVAL, text)
+    for approval in new:
+        text = f"the approval of {approval.rule} by {inert(approval.approver)} is new or changed in this change"
+        yield rule.NEW_APPROVAL.finding(text, address=approval.address, location=approvals[approval])
     for by, findings in lifted.items():
         if isinstance(by, Allowance):
             continue
         if is_pattern(by) or is_glob(by.cluster):
             matched = listed(dict.fromkeys(inert(each.address or "") for each in findings), _MOST_MATCHED)
             text = f"the approval of {by.rule} for {by.target} lifts it for {matched}"
-            yield _about(by, rule.APPROVAL_PATTERN, text)
+            yield rule.APPROVAL_PATTERN.finding(text, address=by.address, location=approvals[by])
         of_keys = [each for each in findings if each.key is not None]
         if by.is_for_any_value and of_keys:
             values = bound_values(of_keys)
             remedy = f"; for this one only, add to: {values}" if values else ""
             text = f"is for any value of any key until {by.expires}{remedy}"
-            yield _about(by, rule.UNBOUND_APPROVAL, f"the approval of {by.rule} in {APPROVALS_NAME} {text}")
+            yield _about(by, approvals[by], rule.UNBOUND_APPROVAL, text)
 
 
 def with_findings(plan: Plan, facts: Facts, checks: Iterable[Check] = CHECKS) -> Plan:

@@ -27,7 +27,7 @@ from msgspec import Struct, field
 
 from quotaform.model import rule
 from quotaform.model.entity import Entity
-from quotaform.model.finding import APPROVALS_NAME, DELETE, Approval, Finding
+from quotaform.model.finding import APPROVALS_NAME, DELETE, Approval, Finding, Location
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Action, Cause, Change, DeclaredBase, Desired, Quotas
 from quotaform.model.rule import MAX_PROBLEMS, FindingRule
@@ -158,7 +158,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     selection: Selection = ALL
     removed: RemovalSearch = field(default_factory=RemovalSearch)
     safeguards: Safeguards = Safeguards()
-    approvals: tuple[Approval, ...] = ()
+    approvals: Mapping[Approval, Location | None] = field(default_factory=dict)  # With their places in the file
     today: date = date.max
     missing: str | None = None  # Why there are no files, if there are none
     source_problem: str | None = None  # Why the commit of the files is not known, although there is one

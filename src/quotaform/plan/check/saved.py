@@ -62,7 +62,7 @@ def _finding_problems(plan: Plan) -> Iterator[Problem]:
     guards = list(check_changes(plan, plan.header.options.limits))
     if plan.declares_nothing:
         guards.append(rule.EMPTY.finding("nothing is declared"))
-    for finding in lift(guards, plan.allowances, plan.approvals, date.min, plan.deleted)[0]:
+    for finding in lift(guards, plan.allowances, dict.fromkeys(plan.approvals), date.min, plan.deleted)[0]:
         row = RULES[finding.rule]
         if row.is_blocking and found.get((finding.rule, finding.address, finding.key)) is not finding.blocking:
             about = "".join(f" of {part}" for part in (finding.key, finding.address) if part)
@@ -75,7 +75,7 @@ def _approval_problems(plan: Plan) -> Iterator[Problem]:
         yield "approvals", f"has more than {MOST_APPROVALS:,} items"
     lifted = {(each.rule, each.address): each for each in plan.findings if each.allowed_by is not None}
     for index, approval in enumerate(plan.approvals):
-        is_used = (approval.rule, approval.entity.address) in lifted or (
+        is_used = (approval.rule, approval.address) in lifted or (
             is_pattern(approval) and any(_is_approved(each, plan, approval) for each in lifted.values())
         )
         if approval.rule not in APPROVABLE or not is_used:

@@ -50,15 +50,16 @@ PLACEHOLDER: Final = "{cluster}"
 _FLEET: Final = "fleet-report"
 
 
-def cluster_paths(option: str, path: str | Path, clusters: Sequence[str], *, example: str) -> Mapping[str, Path]:
+def cluster_paths(option: str, path: str | Path, clusters: Sequence[str]) -> Mapping[str, Path]:
     """Return where an option writes what belongs to each cluster.
 
-    >>> cluster_paths("--out", "plans/{cluster}.json", ["eu", "us"], example="")["us"].as_posix()
+    >>> cluster_paths("--out", "plans/{cluster}.json", ["eu", "us"])["us"].as_posix()
     'plans/us.json'
 
-    `path`: its value, empty when it is not given. `example`: A value of the option that would do.
+    `path`: its value, empty when it is not given.
     """
     if len(clusters) > 1 and PLACEHOLDER not in str(path):
+        example = f"{PLACEHOLDER}{inert(Path(path).suffix or '.json')}"
         raise UsageError(
             f"several clusters ({listed(clusters)}) need one file each; "
             f"write {PLACEHOLDER} in {option}, as in {option} '{example}'"
@@ -149,8 +150,7 @@ class Results:
         self._files += others
         for text in self._out:
             format_name, place = read_output(text, FORMATS[self._subject])
-            example = f"{format_name}={self._subject}s/{PLACEHOLDER}.json"
-            paths = cluster_paths("--out", place, clusters, example=example)
+            paths = cluster_paths("--out", place, clusters)
             for each in paths.values() if PLACEHOLDER in place else ():
                 require_writable(each)
             self._files.append(OutFile(self._subject, format_name, paths))

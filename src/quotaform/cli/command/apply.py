@@ -302,7 +302,7 @@ class ApplyRun(Struct, kw_only=True):
         names = [cluster.name for cluster, _ in plans]
         engine, receipts = None if self.is_dry_run else session, None
         if self.receipt_path is not None and not self.is_dry_run:
-            receipts = cluster_paths("--receipt", self.receipt_path, names, example="receipts/{cluster}.json")
+            receipts = cluster_paths("--receipt", self.receipt_path, names)
 
         def approve(written: Sequence[ClusterPlan[Any]]) -> None:
             self._approve(written)

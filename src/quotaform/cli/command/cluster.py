@@ -265,7 +265,7 @@ def snapshot(
     repository = target.repository()
     clusters = target.choose(repository)
     names = [cluster.name for cluster in clusters]
-    paths = cluster_paths("--output", path or "", names, example="snapshots/{cluster}.json")
+    paths = cluster_paths("--output", path or "", names)
     session, progress = engine.start(console, "Reading", len(clusters))
     outcomes = []
     for outcome in take_snapshots(repository, clusters, engine=session, progress=progress):

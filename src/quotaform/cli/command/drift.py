@@ -73,7 +73,7 @@ class Alerting:
                 f"write for example --metrics quotaform{_SUFFIX}"
             )
         if self.metrics is not None and PLACEHOLDER in self.metrics:
-            cluster_paths("--metrics", self.metrics, clusters, example="")
+            cluster_paths("--metrics", self.metrics, clusters)
         receivers = self._receivers()
         if (self.notify_failures or self.notify_state) and not (receivers or self.metrics):
             option = "--notify-state" if self.notify_state else "--notify-failures"

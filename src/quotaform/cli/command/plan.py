@@ -37,7 +37,6 @@ from quotaform.cli.option.output import (
 )
 from quotaform.cli.option.value import shorten
 from quotaform.cli.present import (
-    PLACEHOLDER,
     OutFile,
     Results,
     cluster_paths,
@@ -74,7 +73,7 @@ def _changes_out(text: str | None, clusters: Sequence[str]) -> tuple[OutFile | N
         if os.path.lexists(path):
             raise UsageError(f"{option} {shorten(text)}: there is such a file or folder already; name a new one")
         return None, path
-    paths = cluster_paths(option, path, clusters, example=f"changed/{PLACEHOLDER}.csv")
+    paths = cluster_paths(option, path, clusters)
     for each in paths.values():
         require_writable(each)
     return OutFile(_SUBJECT, name, paths), None

@@ -136,7 +136,8 @@ def test_rows_are_searched_sorted_and_folded_with_the_keyboard_alone(browser: Br
 
 def test_a_curve_is_read_and_an_entity_is_linked_to(browser: Browser) -> None:
     browser.open(page_of("history").html, "#user=alice")
-    assert browser.run("return document.querySelector(':target').textContent").startswith("user=alice1 MB/s")
+    cells = browser.run("return [...document.querySelector(':target').children].map(cell => cell.textContent)")
+    assert cells[:4] == ["user=alice", "lab", "producer_byte_rate", "1 MB/s"]
     browser.type("svg.plot", RIGHT)
     assert browser.run("return document.querySelector('output').textContent") == "2026-11-01 12:00:00 UTC: 1.2 MB/s"
 

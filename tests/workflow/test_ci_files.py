@@ -248,7 +248,8 @@ class Team:
 
     def said(self, printed: str, pattern: str = "") -> Iterator[str]:
         assert TOKEN not in printed
-        lines = dict.fromkeys(printed.splitlines())
+        # Markdown spells the id of some clusters in another way than text.
+        lines = dict.fromkeys(map(self.masked, printed.splitlines()))
         yield from (f"  {line}" for line in lines if TOLD.match(line) or (pattern and re.search(pattern, line)))
 
     def snapshot(self, name: str) -> Iterator[str]:

@@ -111,7 +111,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     monkeypatch.setattr("quotaform.cli.console.make_harmless", lambda text, **_: text)
     gateway = ScriptedGateway({Entity(user="a"): {PRODUCER: 1.0}})
     monkeypatch.setattr("quotaform.cluster.kafka.KafkaGateway.connect", lambda *_, **__: gateway)
-    monkeypatch.setattr("quotaform.repository.run.open_scram", Mock(side_effect=ClusterError(f"no {HOSTILE}")))
+    # Not `open_scram`: a module that is imported first in such a test would keep it.
+    unreachable = Mock(side_effect=ClusterError(f"no {HOSTILE}"))
+    monkeypatch.setattr("quotaform.cluster.scram.ScramGateway.connect", unreachable)
     # Six commands started a session per option: what they print of one is for tests/spark.
     monkeypatch.setattr("quotaform.fleet.session.classic_session", Mock(side_effect=EngineError(f"no {HOSTILE}")))
     here = Place(tmp_path, gateway, capsys)

@@ -184,13 +184,16 @@ def per_bucket(
     recording: DataFrame,
     compute: Callable[[RecordedBucket], Mapping[str, Any] | None],
     schema: StructType,
+    size: int | None = None,
 ) -> DataFrame:
     """Return what is computed of each bucket of which usage is recorded. Its samples are shuffled once.
 
-    `recording`: `PACKED`; persisted, as it is read once more for its size. `compute`: returns the columns of `schema`:
-    a value each, or arrays or lists of one length; or `None` for no rows. A NaN in an array of numbers becomes null.
+    `recording`: `PACKED`; persisted, unless the number of its samples is given as `size`: it is counted before it is
+    read. `compute`: returns the columns of `schema`: a value each, or arrays or lists of one length; or `None` for no
+    rows. A NaN in an array of numbers becomes null.
     """
-    [size] = recording.agg(f.sum("samples")).toArrow().column(0).to_pylist()
+    if size is None:
+        [size] = recording.agg(f.sum("samples")).toArrow().column(0).to_pylist()
     tasks = max(2, ceil((size or 0) / _ROWS_IN_TASK))
     return recording.repartition(tasks, *PLACE).mapInArrow(partial(_computed, compute, schema), schema)
 

@@ -61,12 +61,12 @@ USES: Final = struct(
 values limited its series."""
 
 
-def headroom(recording: DataFrame) -> DataFrame:
+def headroom(recording: DataFrame, size: int | None = None) -> DataFrame:
     """Return `USES` of all buckets.
 
-    `recording`: `PACKED` under the quotas, persisted.
+    `recording`: `PACKED` under the quotas, persisted unless its `size` is given.
     """
-    return per_bucket(recording, _use, USES)
+    return per_bucket(recording, _use, USES, size)
 
 
 def _use(bucket: RecordedBucket) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def _bucket_use(rows: BucketRows) -> dict[str, Any]:
     window = numpy.where(numpy.isnan(rows.window_s), QUOTA_WINDOW_S, rows.window_s)
     step = numpy.append(numpy.nan, (at[1:] - at[:-1]) / 1e6)
     seconds = numpy.where(step <= LONGEST_STEP_S, step, window)
-    rates = numpy.sort(rate[~numpy.isnan(rate)]).tolist()
+    rates = numpy.sort(rate[~numpy.isnan(rate)])
     delays = throttle[~numpy.isnan(throttle)]
     total = float(rows.totals.sum())
     return {
@@ -111,7 +111,7 @@ def _bucket_use(rows: BucketRows) -> dict[str, Any]:
         "first": int(at[0]),
         "last": int(at[-1]),
         # The smallest rate that at least that share of them does not exceed.
-        **{name: rates[ceil(share * len(rates)) - 1] if rates else None for name, share in _SHARES.items()},
+        **{name: float(rates[ceil(share * len(rates)) - 1]) if len(rates) else None for name, share in _SHARES.items()},
         "recorded_s": seconds.sum(),
         "throttled_s": seconds[rows.is_newly_throttled].sum(),
         "throttle_ms_max": float(delays.max()) if len(delays) else None,
@@ -224,8 +224,10 @@ def measured_headroom(
     )
     files = plain_files(usage, request.usage, clusters, request.since, request.until)
     with ExitStack() as stack:
-        recording = stack.enter_context(kept_rows(packed_usage(usage, quota_buckets(held), clusters, files)))
-        use = stack.enter_context(kept_rows(headroom(recording)))
+        recording = packed_usage(usage, quota_buckets(held), clusters, files)
+        if files is None:
+            recording = stack.enter_context(kept_rows(recording))
+        use = stack.enter_context(kept_rows(headroom(recording, None if files is None else files.rows)))
         keys = recorded_keys(use)
         unused = unused_values(held, keys)
         report = _report(request, use, held, keys, unused)

@@ -144,6 +144,7 @@ class PlainFiles(Struct, frozen=True):
     tasks: Sequence[Sequence[tuple[str, int, int]]]  # What each task reads: a file, and which of how many parts of it
     since: datetime | None  # The first moment; `None` for all before `until`
     until: datetime | None  # The moment after the last one
+    rows: int  # About how many there are
 
     def read(self, task: int) -> Iterator[pyarrow.RecordBatch]:
         """Yield the rows that a task reads as `ROWS`: of those times, and that say when and what they measure."""
@@ -220,9 +221,12 @@ def plain_files(
         )
         if is_needed:
             sizes[path] = path.stat().st_size
+    rows = 0
     if sizes:
+        largest = max(sizes, key=sizes.__getitem__)
         try:
-            schema = _opened(max(sizes, key=sizes.__getitem__), folder).physical_schema
+            file = _opened(largest, folder)
+            schema, rows = file.physical_schema, file.metadata.num_rows * sum(sizes.values()) // sizes[largest]
         except (pyarrow.ArrowException, OSError):
             return None
         if any(each.name in _TEXTS and each.type != ROWS.field(each.name).type for each in schema):
@@ -235,7 +239,7 @@ def plain_files(
         for part in range(parts):
             tasks.setdefault(read // most, []).append((str(path), part, parts))
             read += size // parts
-    return PlainFiles(folder, [*tasks.values()], since, until)
+    return PlainFiles(folder, [*tasks.values()], since, until, rows)
 
 
 def usage_of(usage: DataFrame, names: Sequence[str], selected: Sequence[str]) -> tuple[DataFrame, Clusters]:

@@ -250,8 +250,8 @@ def apply(
     them; without it they count as approved. `expect_plan_id` is the id of the only plan; `max_age` is how old a plan
     may be. `audit` is a file that gets a line per changed key.
 
-    Raises what concerns all of them, before anything is written: `UsageError`, `SavedFileError`, `StaleError`,
-    `NotApprovedError`.
+    Raises what concerns all of them, before anything is written: `UsageError` and `SavedFileError` by the call itself,
+    `StaleError` and `NotApprovedError` as soon as the first outcome is asked for.
     """
     from quotaform.apply.audit import AuditFile
     from quotaform.apply.run import read_plan_id, read_plans

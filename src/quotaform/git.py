@@ -223,7 +223,8 @@ class GitObjects:
     def close(self) -> None:
         """End the process."""
         self._timer.cancel()
-        with self._process, self._errors:
+        self._errors.close()
+        with self._process:
             self._kill()
 
     def commit(self, name: str) -> Commit | None:
@@ -312,6 +313,7 @@ class GitObjects:
         self._requests.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(max(0.0, self._deadline - monotonic()))
+            self._timer.cancel()
         self._errors.seek(0)
         message = self._errors.read(_MAX_ERROR_BYTES).decode(errors="replace").strip()
         if "dubious ownership" in message:
@@ -358,8 +360,9 @@ class GitObjects:
 
     def _kill(self) -> None:
         """End git and what it may have started, which could hold its pipes open."""
-        with suppress(OSError):
-            os.killpg(self._process.pid, SIGKILL)
+        if self._process.returncode is None:  # Else the number may be that of others by now.
+            with suppress(OSError):
+                os.killpg(self._process.pid, SIGKILL)
 
     def _require_time(self) -> None:
         if monotonic() >= self._deadline:

@@ -31,6 +31,7 @@ from quotaform.model.errors import StaleError
 from quotaform.model.finding import CHANGE, Allowance, Approval, Finding
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, DeclaredBase, Quotas, Values
+from quotaform.model.records.record import in_order
 from quotaform.model.scope import ALL, Selection
 from quotaform.model.settings import Capacity
 from quotaform.model.units import parse_value
@@ -180,7 +181,7 @@ def config_of(text: str) -> Config:
 def approval_of(text: str) -> Approval:
     item = {"reason": "known", "approver": "carol", "expires": date(2026, 11, 30), **yaml.safe_load(text)}
     to = {KEYS[key].name: value_of(key, str(value)) for key, value in item.pop("to", {}).items()}
-    return Approval(to=to or None, **item)
+    return Approval(to=in_order(to) or None, **item)
 
 
 def value_of(key: str, text: str) -> float:

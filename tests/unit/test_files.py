@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from threading import Thread
+from threading import Thread, Timer
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -84,6 +84,17 @@ def test_the_operator_may_give_an_open_pipe_as_a_shell_does(tmp_path: Path) -> N
         os.close(writing)
         assert read_bytes(spelled.format(reading), MIB) == b"through"
         os.close(reading)
+    # What was not there yet was left out of a pipe that does not wait.
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.write(writing, b"thro")
+    late = Timer(0.2, os.write, (writing, b"ugh"))
+    end = Timer(0.3, os.close, (writing,))
+    late.start()
+    end.start()
+    assert read_bytes(f"/dev/fd/{reading}", MIB) == b"through"
+    end.join()
+    os.close(reading)
     reading, writing = os.pipe()
     os.write(writing, b"x" * 2000)
     assert reason(f"/dev/fd/{reading}", 1024) == "it is larger than 1 KiB"

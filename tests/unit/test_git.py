@@ -13,6 +13,7 @@ import shutil
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from pathlib import Path
 from threading import enumerate as enumerate_threads
 from typing import Any
@@ -336,6 +337,17 @@ def test_a_folder_is_read_once_however_many_files_it_has(
         before = objects.bytes_read
         assert len(list_files(objects, made.tree, "quotas.d")) == 401
         assert objects.bytes_read - before < 3 * size
+
+
+def test_time_may_run_out_at_any_moment(origin: GitRepository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it did between two processes, what was said was that a file is closed."""
+    origin.write("quotas.d/a.yaml", "quotas: []\n")
+    blob = origin.git("rev-parse", f"{origin.commit()}:quotas.d/a.yaml")
+    for seconds in range(1, 12):
+        clock = count()
+        monkeypatch.setattr(git, "monotonic", lambda clock=clock: float(next(clock)))
+        with pytest.raises(GitError), open_objects(origin.path, TimeLeft(seconds)) as objects:
+            objects.blob(blob, 1)
 
 
 def test_the_bytes_and_the_time_of_reading_are_limited(

@@ -62,9 +62,17 @@ def test_a_plan_that_an_approval_for_another_cluster_lifts_is_refused() -> None:
         load_plan(dumped_plan(forged), "plan.json")
 
 
-@pytest.mark.parametrize("address", ['user="alice"', "alice"])
-def test_a_plan_with_an_approval_whose_address_is_not_canonical_is_refused(address: str) -> None:
-    forged = replace(leap(APPROVAL), approvals=(structs.replace(APPROVAL, address=address),))
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"address": 'user="alice"'},
+        {"address": "alice"},
+        {"new": False},
+        {"to": {"consumer_byte_rate": 1.0, "producer_byte_rate": 1.0}},
+    ],
+)
+def test_a_plan_with_an_approval_that_is_not_canonical_is_refused(edit: dict[str, Any]) -> None:
+    forged = replace(leap(APPROVAL), approvals=(structs.replace(APPROVAL, **edit),))
     with pytest.raises(SavedFileError, match="a value that this version cannot read"):
         load_plan(dumped_plan(forged), "plan.json")
 

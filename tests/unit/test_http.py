@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,21 @@ def test_a_server_that_hangs_is_given_up() -> None:
         error = fail(get(server), SHORT)
     assert str(error) == f"{server.url} did not answer within 0.5 s"
     assert (error.status, error.may_have_arrived, error.may_pass) == (None, True, True)
+
+
+def test_nothing_is_sent_when_connecting_has_taken_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow name lookup let the timer find no socket: the request went out, and nothing cut it off any more."""
+    connect = HTTPConnection.connect
+
+    def slow(connection: HTTPConnection) -> None:
+        time.sleep(0.6)
+        connect(connection)
+
+    monkeypatch.setattr(HTTPConnection, "connect", slow)
+    with HttpServer(lambda _: answer(200)) as server:
+        error = fail(get(server), SHORT)
+        assert not server.received
+    assert (error.may_have_arrived, error.may_pass) == (False, True)
 
 
 @pytest.mark.parametrize("begin", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"])

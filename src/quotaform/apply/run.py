@@ -391,9 +391,9 @@ def check_plan(
 
     Returns what is left to send, and what the cluster holds already.
 
-    Raises `BlockedError` if something in the plan blocks it; `StaleError` if the cluster is another one, or no longer
-    holds what the plan says; `BlockedError` if the broker's dry run refused entities; `ClusterError` if the cluster
-    could not be read or did not answer the dry run.
+    Raises `BlockedError` if something in the plan blocks it, or the broker's dry run refused entities; `StaleError` if
+    the cluster is another one, or no longer holds what the plan says; `ClusterError` if the cluster could not be read
+    or did not answer the dry run.
     """
     require_applyable(plan)
     day = today(clock)

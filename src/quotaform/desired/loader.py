@@ -477,7 +477,7 @@ def check_claims(own: Iterable[Claim], others: Sequence[Claim]) -> list[Finding]
             if not other.is_of(claim.cluster, claim.cluster_id):
                 continue
             cluster = f" ({claim.cluster})" if claim.cluster else ""
-            for entity in [entity for entity in claim.desired if entity in other.desired]:
+            for entity in (each for each in claim.desired if not conflicts.is_full and each in other.desired):
                 text = (
                     f"{entity.address} is declared here and in another quota repository, at "
                     f"{other.desired[entity].location}, for the same cluster{cluster}; declare it in one of them"

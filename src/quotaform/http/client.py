@@ -179,6 +179,9 @@ def _exchange(request: HttpRequest, limits: Timeouts, deadline: float, context: 
         timer.start()
         with closing(connection):
             connection.connect()
+            # The timer may have found no socket yet, as while a name is looked up.
+            if (left := deadline - time.monotonic()) <= 0:
+                raise TimeoutError
             connected = connection.sock
             connected.settimeout(left)
             headers |= {"User-Agent": f"quotaform/{__version__}", "Accept-Encoding": "identity", "Connection": "close"}

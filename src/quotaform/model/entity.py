@@ -273,6 +273,7 @@ _WORD: Final = r'"(?:[^"\\]|\\.)*"|[A-Za-z0-9._@:/*-]+'
 _ADDRESS_PART = regex(f"({_WORD})=({DEFAULT_WORD}|{_WORD}|)").match
 
 
+@lru_cache(maxsize=4096)
 def parse_address(text: str) -> Entity:
     r"""Parse an address as printed in plans; the types may be in any order.
 
@@ -321,7 +322,6 @@ def read_name(text: str) -> str:
     return text
 
 
-@lru_cache(maxsize=4096)
 def try_address(text: str) -> Entity | None:
     """Return the entity that a text is the address of; `None` if it is not one."""
     try:

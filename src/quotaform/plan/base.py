@@ -236,9 +236,8 @@ def _receipt_base(request: PlanRequest, path: str, today: date, files: LoadedFil
     """Return what a receipt declares; values that it does not hold are those of its commit, if git knows that."""
     declared, source = read_receipt_base(path)
     if source.commit is None:
-        is_known = (
-            find_work_tree(request.repository.directory) is None
-        )  # Without git, nothing says what the guards were.
+        # Without git, nothing says what the guards were.
+        is_known = find_work_tree(request.repository.directory) is None
         problem = None if is_known else f"the receipt {inert(path)} does not say from which commit it is"
         return Bases(partial(_same_base, replace(declared, safeguards_problem=problem)))
     try:

@@ -286,9 +286,10 @@ def limit_change_lines(plan: Plan) -> Iterator[str]:
 
 
 def checked_approval(approval: Approval) -> Approval:
-    """Return an approval that was read. Raises `ValueError` if its address is not that of an entity."""
-    if approval.entity.address != approval.address:
-        raise ValueError("the address is not in canonical form")
+    """Return an approval that was read. Raises `ValueError` if it is not what is written of any."""
+    to = approval.to or {}
+    if approval.entity.address != approval.address or approval.new is False or list(to) != list(in_order(to)):
+        raise ValueError("it is not in canonical form")
     return approval
 
 

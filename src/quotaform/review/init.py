@@ -104,7 +104,7 @@ def import_cluster(
         path = next(path for path in paths if path not in files and not lexists(path))
         files[path], _ = render_quotas(group, schema=f"../{SCHEMA}" if is_own else SCHEMA)
         counts[path] = len(group)
-    differing = [declared[entity] for entity in {change.entity for change in diff(declared, actual)}]
+    differing = [declared[entity] for entity in dict.fromkeys(change.entity for change in diff(declared, actual))]
     return Import(
         files=files,
         counts=counts,

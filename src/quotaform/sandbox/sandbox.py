@@ -221,8 +221,6 @@ class Sandbox:
         """Start all brokers and wait until they answer; a started sandbox is left as it is."""
         if self._running is not None:
             return self
-        if sys.platform == "win32":
-            raise SandboxError("The sandbox runs on Linux and macOS only; on Windows use it inside WSL.")
         make_directory(cache_directory())
         java, jars = find_java(), find_jars(progress, self._chosen)
         _require_without(os.pathsep, jars[0].parent, "QUOTAFORM_CACHE or KAFKA_HOME")

@@ -102,6 +102,8 @@ def read_bytes(path: str | Path, limit: int, *, within: Path | None = None, is_s
             is_stream = is_open and (S_ISFIFO(mode) or S_ISSOCK(mode))
             for reason in (reason for is_kind, reason in _KINDS if is_kind(mode) and not is_stream):
                 raise FileReadError(str(path), reason)
+            if is_stream:  # Else what is not there yet would be left out.
+                os.set_blocking(file.fileno(), True)
             content = file.read(limit if is_start else limit + 1)
         return _bounded(content, path, limit)
     except OSError as error:
@@ -130,6 +132,8 @@ def read_stdin(limit: int) -> bytes:
     name = "the standard input"
     if sys.stdin is None:
         raise FileReadError(name, "it is closed")
+    with suppress(OSError, ValueError):
+        os.set_blocking(sys.stdin.fileno(), True)
     try:
         return _bounded(sys.stdin.buffer.read(limit + 1), name, limit)
     except (OSError, ValueError) as error:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -105,14 +104,11 @@ def init(
         ):
             request = replace(request, command_config=Path(properties))
     if imports is None:
-        check_answer = partial(require_choice, "answer", allowed=("yes", "no", "y", "n"))
-        answer = _ask(console, "Import its quotas (yes or no)", "yes", check_answer)
+        answer = _ask_choice(console, "Import its quotas (yes or no)", "yes", ("yes", "no", "y", "n"))
         request = replace(request, imports=answer.startswith("y"))
     if ci is None:
         likely = "github" if (folder / ".github").is_dir() else "none"
-        check_answer = partial(require_choice, "CI system", allowed=CI_SYSTEMS)
-        answer = _ask(console, f"CI system ({one_of(CI_SYSTEMS)})", likely, check_answer)
-        request = replace(request, ci=answer)
+        request = replace(request, ci=_ask_choice(console, f"CI system ({one_of(CI_SYSTEMS)})", likely, CI_SYSTEMS))
     made = make_repository(request, progress=console.progress)
     console.keep_code()
     if not dry_run:
@@ -135,6 +131,11 @@ def _ask(console: Console, question: str, usual: str, check: Callable[[str], obj
             console.write_stderr(f"{error}\n")
         else:
             return answer
+
+
+def _ask_choice(console: Console, question: str, usual: str, allowed: Sequence[str]) -> str:
+    """Ask for one of some words, in upper or lower case."""
+    return _ask(console, question, usual, lambda answer: require_choice("answer", answer.lower(), allowed)).lower()
 
 
 @with_options

@@ -148,7 +148,7 @@ class Screen:
     def __enter__(self) -> Self:
         """Take the terminal over: keys are read as they are pressed, and not shown."""
         self._before: Any = None
-        # Windows has no termios: then only Ctrl-C ends what runs.
+        # Without a terminal whose keys can be read, only Ctrl-C ends what runs.
         with suppress(ImportError, OSError):
             import termios
             import tty

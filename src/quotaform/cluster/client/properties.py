@@ -237,9 +237,9 @@ USED: Final = frozenset(_USED.split())
 """Keys that are read."""
 
 _WITHOUT_EFFECT = """
-    acks allow auto basic batch buffer check compression connections delivery enable exclude fetch group heartbeat
-    interceptor isolation key linger max metadata metric metrics partition partitioner receive reconnect retries retry
-    schema send session socket transaction transactional value
+    allow auto basic batch buffer check compression connections delivery exclude fetch group heartbeat interceptor
+    isolation key linger max metadata metric metrics partition partitioner receive reconnect retry schema send session
+    socket transaction transactional value
 """
 _IGNORED: Final = frozenset(_WITHOUT_EFFECT.split())
 """Words before the first dot of keys without effect here: tuning, metrics, producers, consumers, and other services
@@ -247,6 +247,9 @@ whose settings share the file."""
 
 _IGNORED_PREFIXES: Final = (
     "client.rack",
+    "enable.auto.commit",
+    "enable.idempotence",
+    "enable.metrics.push",
     "sasl.kerberos.",
     "sasl.login.refresh.",
     "sasl.oauthbearer.jwks.",
@@ -260,6 +263,7 @@ _REMEDIES: Final = {
     "bootstrap.controllers": "quotas are read and changed through brokers; give bootstrap.servers",
     "sasl.username": "it is not a key of Java clients; put the user name into sasl.jaas.config",
     "sasl.password": "it is not a key of Java clients; put the password into sasl.jaas.config",
+    "enable.ssl.certificate.verification": "Java clients always check certificates; remove it",
     "sasl.mechanisms": "Java clients call it sasl.mechanism",
     "ssl.ca.location": "Java clients call it ssl.truststore.location, with ssl.truststore.type=PEM",
     "ssl.certificate.location": "Java clients have key and certificate in one file: ssl.keystore.location",
@@ -389,7 +393,8 @@ class ClientProperties:
     def check_keys(self) -> None:
         """Report the keys that are neither read nor ignored."""
         for key in self._written:
-            is_ignored = key.partition(".")[0] in _IGNORED or key.startswith(_IGNORED_PREFIXES)
+            family, dot, _ = key.partition(".")
+            is_ignored = (dot and family in _IGNORED) or key in ("acks", "retries") or key.startswith(_IGNORED_PREFIXES)
             is_wrong = key in _REMEDIES or not (key in USED or is_ignored)
             if is_wrong and len(self.problems) <= MAX_PROBLEMS:
                 self.report(key, refusal(key))

@@ -146,6 +146,8 @@ class BrokerConnection:
         self.addresses = tuple(dict.fromkeys(address[0] for *_, address in addresses))
         problem: Exception = OSError("the host name has no address")
         for number, (family, kind, protocol, _, address) in enumerate(addresses):
+            if self._closing.is_set():
+                raise LostError("it was closed")
             # An address that swallows connections leaves time for the others.
             share = (deadline - monotonic()) / (len(addresses) - number)
             try:

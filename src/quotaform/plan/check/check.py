@@ -359,7 +359,7 @@ def follows_deletion(finding: Finding, deleted: Collection[str]) -> bool:
     """
     if finding.rule not in (rule.CHANGE_FACTOR.id, rule.TO_UNLIMITED.id) or finding.address not in deleted:
         return False
-    entity = try_address(finding.address)
+    entity = try_address(finding.address or "")
     return entity is not None and any(name is not None for _, name in entity.parts)
 
 

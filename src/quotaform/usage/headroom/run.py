@@ -282,7 +282,7 @@ def _report(
         samples=counts.pop("samples"),
         summary=HeadroomSummary(unused=len(unused), **counts),
         buckets=_first(use.where(is_limited), request.most),
-        noisy=_first(use.where("is_noisy"), request.most),
+        noisy=_first(use.where("is_noisy"), request.most) if counts["noisy"] else (),
         unused=tuple(made_of({**row, "value": row["limit"]}, UnusedQuota) for row in unused[: request.most]),
         unrecorded=tuple(
             UnrecordedKey(cluster=cluster, key=key, values=unrecorded[cluster, key])

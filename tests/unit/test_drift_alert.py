@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from json import loads
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 from jsonschema import Draft7Validator
@@ -98,15 +97,16 @@ def test_a_receiver_that_is_down_does_not_hold_up_other_clusters(posts: Posts) -
     assert warnings[1:] == ["https://hooks.example is notified again"]
 
 
-def test_metrics_are_written_also_if_an_interrupt_ends_the_notifying(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(drift_alert, "post", Mock(side_effect=KeyboardInterrupt))
+def test_metrics_are_written_before_anybody_is_notified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that was killed while it notified had written nothing of a comparison that was over."""
+    path, written = tmp_path / "q.prom", list[str]()
+    monkeypatch.setattr(drift_alert, "post", lambda *_, **__: written.append(path.read_text()))
     reporter = alerts_of([])
-    reporter.metrics = MetricStore(lambda _: tmp_path / "q.prom", print)
-    with pytest.raises(KeyboardInterrupt):
-        reporter.report([ClusterOutcome("lab", DRIFTED)], 1.0)
-    assert 'quotaform_drift_entities{class="modified",cluster="lab"} 1.0' in (tmp_path / "q.prom").read_text()
+    reporter.metrics = MetricStore(lambda _: path, print)
+    reporter.report([ClusterOutcome("lab", DRIFTED)], 1.0)
+    assert 'quotaform_drift_entities{class="modified",cluster="lab"} 1.0' in written[0]
+    assert 'quotaform_last_notify_success{cluster="lab"}' not in written[0]
+    assert 'quotaform_last_notify_success{cluster="lab"} 1.0' in path.read_text()
 
 
 def test_processes_share_a_state_and_lose_nothing_of_each_other(tmp_path: Path, posts: Posts) -> None:

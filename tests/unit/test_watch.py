@@ -184,7 +184,7 @@ def test_a_mistake_in_a_check_that_ends_after_its_round_is_not_lost(tmp_path: Pa
         return SYNC
 
     world = World(tmp_path, {"us": hang}, interval=0.05)
-    world.watch.reporter = Mock(take_up=Mock(side_effect=[RuntimeError("broken"), None]))
+    world.watch.reporter = Mock(report=Mock(side_effect=[RuntimeError("broken"), None]))
     try:
         world.run()
     finally:

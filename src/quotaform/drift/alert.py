@@ -135,25 +135,21 @@ class DriftReporter(Struct, kw_only=True):
     _said: dict[str, str | None] = field(default_factory=dict)  # What is wrong with the file, by what was done with it
 
     def report(
-        self, outcomes: Sequence[ClusterOutcome[Drift]], seconds: float, *, only: Collection[str] | None = None
+        self,
+        outcomes: Sequence[ClusterOutcome[Drift]],
+        seconds: float,
+        *,
+        only: Collection[str] | None = None,
+        writes: bool = True,
     ) -> None:
-        """Notify receivers of what a run found, and write metrics, also when an interrupt ends the notifying.
+        """Report what a run found. Metrics are written before anybody is notified, which may take long, and after it.
 
-        `only` holds all clusters that there are, if nothing is to be kept of others. Raises `QuotaformError` if metrics
-        cannot be written; receivers were notified.
+        An outcome that an interrupt left unread is left out. `seconds` is how long the run took. `only` holds all
+        clusters that there are, if nothing is to be kept of others. `writes` is whether metrics are written here; else
+        the caller does it. Raises `QuotaformError` if they cannot be; receivers were notified.
         """
         if only is not None:
             self.keep_only(only)
-        try:
-            self.take_up(outcomes, seconds)
-        finally:
-            self.metrics.write(only=only)
-
-    def take_up(self, outcomes: Sequence[ClusterOutcome[Drift]], seconds: float) -> None:
-        """Notify receivers of what a run found, which may take long; `metrics.write` is left to the caller.
-
-        An outcome that an interrupt left unread is left out. `seconds` is how long the run took.
-        """
         found = {
             outcome.cluster: known_drift(outcome) for outcome in outcomes if not isinstance(outcome.error, NotReadError)
         }
@@ -169,9 +165,19 @@ class DriftReporter(Struct, kw_only=True):
             )
             runs.append(run)
         self.metrics.add(runs)
+        problem = None
+        try:
+            if writes:
+                self.metrics.write(only=only)
+        except QuotaformError as error:
+            problem = error
         if self.receivers:
             told = [replace(run, is_notified=self.notify(run.cluster, *found[run.cluster])) for run in runs]
             self.metrics.add(told)
+        if problem is not None:
+            raise problem
+        if writes:
+            self.metrics.write(only=only)
 
     def clusters_known(self, metric_files: Iterable[Path], patterns: Sequence[str] = ()) -> set[str]:
         """Return the clusters of earlier runs, of which files of metrics or the state know; those that globs match."""

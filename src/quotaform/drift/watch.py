@@ -284,7 +284,7 @@ class Watch(Struct):
         if is_new:
             what = _on_one_line(outcome.error or error or "") if drift is None else drift_line(drift)
             self.log(f"{spell_name(name)}: {what}")
-        self.reporter.take_up([outcome], seconds)
+        self.reporter.report([outcome], seconds, writes=False)
 
 
 def _on_one_line(reason: QuotaformError | str) -> str:

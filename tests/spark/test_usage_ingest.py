@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
+from pyspark.sql import functions as f
 
 from quotaform.model.errors import EngineError
 from quotaform.model.records.schema import gate
+from quotaform.model.text import MIB
 from quotaform.report.format import schema_builder
 from quotaform.usage.ingest import run
 from quotaform.usage.table.schema import QUARANTINE, USAGE
@@ -209,6 +211,15 @@ constants: {cluster: lab}
 factors: {rate: 1048576}
 sanitized_users: true
 """
+
+
+def test_files_are_packed_into_tasks_by_their_bytes(spark: SparkSession) -> None:
+    """As many tasks were made, but one of them could read most of the bytes."""
+    sizes = {"a": 40, "b": 40, "c": 20, "d": 90, "e": 1}
+    files = [run.InputFile(name, size * MIB, 0.0) for name, size in sizes.items()]
+    [table] = run.recordings(spark, files)
+    found = table.groupBy(f.spark_partition_id()).agg(f.sort_array(f.collect_list("file")).alias("files"))
+    assert sorted(row.files for row in found.collect()) == [["a"], ["b", "c"], ["d"], ["e"]]
 
 
 def test_rows_of_tables_are_read_by_their_columns(spark: SparkSession, repository: Repository) -> None:

@@ -17,6 +17,7 @@ from pyarrow import parquet
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.model.errors import StreamError
 from quotaform.sandbox import Sandbox
+from quotaform.usage import stream
 from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.stream import BatchWriter, StreamRequest, _run, with_record_id
@@ -126,6 +127,18 @@ def test_a_batch_becomes_one_file_of_rows_and_one_of_what_cannot_be_read(spark: 
         ("kafka:t/1", 2, "offset 2: line 1: not a metric with a value, or cut"),
     ]
     assert (writer.counts["written"], writer.counts["quarantined"]) == (4, 4)
+
+
+def test_a_large_batch_is_several_files(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One task wrote all rows of a batch, however many there were."""
+    monkeypatch.setattr(stream, "_ROWS_IN_FILE", 4)
+    request = request_in(tmp_path)
+    for folder in (request.progress, tmp_path / "usage"):
+        folder.mkdir(parents=True)
+    (request.progress / "metadata").write_text('{"id": "q"}')
+    writer = BatchWriter(request=request, require_topic=lambda: None)
+    writer._publish(spark.range(10).toDF("n"), request.usage, 7, 10)
+    assert len([*(tmp_path / "usage").glob("*.parquet")]) == 3
 
 
 ROOT = Path(__file__).parents[2]

@@ -33,6 +33,8 @@ class Attribute(StrEnum):
     THROTTLE_TIME = "throttle_time"
     TOTAL = "total"
 
+    __hash__ = str.__hash__  # Each sample asks for it with its series; that of an enum is in Python.
+
 
 def broker_window_s(key: str) -> float:
     """Return how many seconds a rate of a broker covers, about.
@@ -74,6 +76,8 @@ class DropReason(Enum):
     CONFLICT = "another value of the same time"  # And a smaller one
     FIRST_TOTAL = "first value of a counter"  # From which no rate follows
     COUNTER_RESET = "counter reset"  # The first value after a restart of what counts
+
+    __hash__ = object.__hash__  # Of each sample that is left out; that of an enum is in Python.
 
 
 _REASONS: Final = ", ".join(f"{reason.name.lower()}: {reason.value}" for reason in DropReason)

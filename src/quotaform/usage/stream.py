@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from hashlib import blake2b
+from math import ceil
 from pathlib import Path
 from re import DOTALL, MULTILINE
 from re import compile as regex
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 
 _POLL_S: Final = 0.25
+_ROWS_IN_FILE: Final = 2_000_000
 _SETTINGS: Final = {
     # Records of some megabytes are parsed in little memory.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
@@ -158,7 +160,9 @@ class BatchWriter(Struct, kw_only=True):
         folder = Path(table).absolute()
         before = set(folder.rglob(f"{name}-*.parquet"))
         if expected:
-            with staged_rows(rows.coalesce(1), folder, expected, by) as staged:
+            tasks = ceil(expected / _ROWS_IN_FILE)
+            parts = rows.coalesce(1) if tasks == 1 else rows.repartition(tasks)
+            with staged_rows(parts, folder, expected, by) as staged:
                 before -= {*take_places(staged, folder, name)}
         # A batch that was made before.
         for place in before:

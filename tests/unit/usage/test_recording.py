@@ -101,6 +101,16 @@ def test_samples_without_a_cluster_are_one_record_with_the_remedy() -> None:
     ]
 
 
+def test_each_record_of_a_topic_without_a_cluster_keeps_its_offset() -> None:
+    """All of a partition were one row of the quarantine, at position 0."""
+    items = [item for offset in (7, 8) for item in read(ANSWER, origin=Origin(None, "1"), offset=offset)]
+    [batch] = parsed_batches(("kafka:t/1", item) for item in items)
+    why = "4 samples: no label of the metrics names the cluster; give --cluster NAME, or the label with --cluster-label"
+    assert [(row["position"], row["reason"]) for row in batch.to_pylist()] == [
+        (offset, f"offset {offset}: {why}") for offset in (7, 8)
+    ]
+
+
 def test_what_cannot_be_read_of_a_topic_is_named_by_its_offset() -> None:
     assert reasons(read(None, "otlp", offset=7)) == ["offset 7: the record has no value"]
     assert reasons(read(b"{", "exposition", offset=7)) == ["offset 7: line 1: not a metric with a value, or cut"]

@@ -93,10 +93,24 @@ def items_of(recording: RawRecording, format_name: str | None, origin: Origin) -
 
     `format_name`: its format; `None` to find out. Raises `FileReadError` if it is a file that cannot be opened.
     """
+    offset = recording.offset
+    if offset is None:
+        yield from _items(recording, format_name, origin)
+        return
+
+    def placed(item: Rejected) -> Rejected:
+        return item._replace(position=offset, reason=f"offset {offset}: {item.reason}")
+
+    count, first = 0, None  # How many samples of the record name no cluster, and the series of the first one
     for item in _items(recording, format_name, origin):
-        if isinstance(item, Rejected) and recording.offset is not None:
-            item = item._replace(position=recording.offset, reason=f"offset {recording.offset}: {item.reason}")
-        yield item
+        if isinstance(item, Rejected):
+            yield placed(item)
+        elif isinstance(item, Sample) and item.series.cluster is None:
+            count, first = count + 1, first or item.series
+        else:
+            yield item
+    if first is not None:
+        yield placed(_without_cluster(count, first))
 
 
 def _items(recording: RawRecording, format_name: str | None, origin: Origin) -> Iterator[Item]:
@@ -214,7 +228,10 @@ def parsed_batches(found: Iterable[tuple[str, Item | SeriesSamples]]) -> Iterato
             count, first = unnamed.get(file, (0, item.series))
             unnamed[file] = (count + (1 if isinstance(item, Sample) else len(item.ts)), first)
         else:
-            ts, value = samples.setdefault((item.series, item.window_s), (array("q"), array("d")))
+            key = item.series, item.window_s
+            if (own := samples.get(key)) is None:
+                own = samples[key] = array("q"), array("d")
+            ts, value = own
             if isinstance(item, Sample):
                 ts.append(round(item.ts * 1e6))
                 value.append(item.value)
@@ -228,10 +245,14 @@ def parsed_batches(found: Iterable[tuple[str, Item | SeriesSamples]]) -> Iterato
             samples, rows, waiting = {}, [], 0
     rows += [(*no_series, count, reason.name, *nothing[2:]) for reason, count in dropped.items()]
     for file, (count, first) in unnamed.items():
-        names = {name: cell for name, cell in first._asdict().items() if cell is not None}
-        item = reject(0, f"{count:,} sample{'s' * (count > 1)}: {_NO_CLUSTER}", dumps(names, ensure_ascii=False))
-        rows.append((*no_series, None, None, file, *item))
+        rows.append((*no_series, None, None, file, *_without_cluster(count, first)))
     yield batch()
+
+
+def _without_cluster(count: int, first: Series) -> Rejected:
+    """Return the one record that stands for samples that name no cluster; `first` is the series of the first one."""
+    names = {name: cell for name, cell in first._asdict().items() if cell is not None}
+    return reject(0, f"{count:,} sample{'s' * (count > 1)}: {_NO_CLUSTER}", dumps(names, ensure_ascii=False))
 
 
 def parsed(recordings: DataFrame, format_name: str | None, origin: Origin) -> DataFrame:

@@ -48,6 +48,7 @@ from quotaform.model.finding import Finding
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.text import MIB, inert, option_of, quote
 from quotaform.repository.cluster_work import repeated
+from quotaform.resolve.spark import struct
 from quotaform.usage.format.table import TableMapping, guess_mapping, mapping_problem, usage_mapping
 from quotaform.usage.format.text import TABLE, detect_format
 from quotaform.usage.ingest.ingest import Ingested, IngestedCluster, RejectedRecords, SampleCounts
@@ -98,7 +99,7 @@ _CSV_NAME = regex(r"(?is).*\.csv(?:\.gz|\.bz2|\.xz)?").fullmatch
 _QUOTED: Final = regex(rb'"[^"\n]*"')
 _TABLES: Final = frozenset({".parquet", ".orc", ".avro", ".delta"})
 _TASK_BYTES: Final = 64 * MIB
-"""How many bytes of files a task reads, about."""
+"""How many bytes of small files a task reads."""
 _LARGEST_REMOTE: Final = 512 * MIB
 
 
@@ -215,13 +216,19 @@ def _contents(spark: SparkSession, names: Sequence[str]) -> DataFrame:
 
 
 def recordings(spark: SparkSession, files: Sequence[InputFile]) -> list[DataFrame]:
-    """Return `RECORDINGS` of the files that executors see, in tasks of so many bytes, and of the others."""
+    """Return `RECORDINGS` of the files that executors see, packed into tasks by their bytes, and of the others."""
     local, remote = ([file for file in files if is_url(file.name) is is_remote] for is_remote in (False, True))
     parts: list[DataFrame] = []
     if local:
-        rows = [(each.shown or each.name, each.at, str(Path(each.name).absolute()), None, None) for each in local]
-        tasks = 1 + sum(each.size for each in local) // _TASK_BYTES
-        parts.append(make_table(spark, RECORDINGS, rows).repartition(tasks))
+        task = filled = 0
+        rows: list[tuple[Any, ...]] = []
+        for file in local:
+            if filled and filled + file.size > _TASK_BYTES:
+                task, filled = task + 1, 0
+            filled += file.size
+            rows.append((file.shown or file.name, file.at, str(Path(file.name).absolute()), None, None, task))
+        table = make_table(spark, struct(RECORDINGS, "task integer"), rows)
+        parts.append(table.repartitionById(task + 1, f.col("task")).drop("task"))
     if remote:
         content = _contents(spark, [file.name for file in remote]).select(
             f.col("path").alias("file"),
@@ -245,7 +252,7 @@ def read_parsed_table(
     is_csv = source.kind == CSV
     options: dict[str, Any] = {"header": True, "sep": separator_of(source.name), "escape": '"'} if is_csv else {}
     table = read_table(spark, source.name, kind=source.kind, **options)
-    is_usage = not is_csv and set(table.columns) >= set(USAGE.names)
+    is_usage = not is_csv and {*USAGE.names} - {*table.columns} <= {"instance"}
     # Rows know their files no more once parts are brought together.
     parts = read_parts(spark, source.name) if is_usage else [table]
     chosen = guess_mapping(parts[0].columns) if mapping is None else mapping

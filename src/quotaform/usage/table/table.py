@@ -77,7 +77,7 @@ def read_parts(
 
     Spark takes a cluster named 7 for a number there, and reads no files next to folders, which were there before.
     """
-    table = read_table(spark, name)
+    table = _with_instance(name, read_table(spark, name))
     if format_of(name) not in FILE_FORMATS or not {*PARTITIONS} <= {*table.columns}:
         return [table]
     day = PARTITIONS[0]
@@ -90,11 +90,18 @@ def read_parts(
         rows = rows.where(f.col(day) <= f.lit((until.astimezone(UTC) + _DAY).date()))
     try:
         files = f"{name.rstrip('/')}/*.{format_of(name)}"
-        return [rows, read_table(spark, files)]
+        return [rows, _with_instance(files, read_table(spark, files))]
     except InvalidFilesError as error:
         if is_nothing_there(error):
             return [rows]
         raise
+
+
+def _with_instance(name: str, table: DataFrame) -> DataFrame:
+    """Return a table of usage with `instance`, which some of its files may have: Spark takes the schema of one."""
+    if format_of(name) in FILE_FORMATS and {*USAGE.names} - {*table.columns} == {"instance"}:
+        return read_table(table.sparkSession, name, struct(*table.schema, "instance string"))
+    return table
 
 
 def as_usage(name: str, table: DataFrame) -> DataFrame:

@@ -17,7 +17,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from inspect import Signature
 
-    from quotaform.api import apply, describe, drift, explain, import_quotas, plan, resolve, snapshot, top, validate
+    from quotaform.api import (
+        apply,
+        check_principals,
+        describe,
+        drift,
+        explain,
+        import_quotas,
+        plan,
+        record_usage,
+        resolve,
+        snapshot,
+        top,
+        validate,
+    )
     from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
     from quotaform.model.entity import Entity
     from quotaform.model.errors import QuotaformError
@@ -51,12 +64,14 @@ __all__ = [
     "Target",
     "apply",
     "check_cluster",
+    "check_principals",
     "describe",
     "drift",
     "explain",
     "format_files",
     "import_quotas",
     "plan",
+    "record_usage",
     "resolve",
     "snapshot",
     "top",
@@ -64,7 +79,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "quotaform.api": ("describe", "explain", "import_quotas", "snapshot", "top", "validate"),
+    "quotaform.api": (
+        "check_principals",
+        "describe",
+        "explain",
+        "import_quotas",
+        "record_usage",
+        "snapshot",
+        "top",
+        "validate",
+    ),
     "quotaform.resolve.quota_admin": ("Described", "QuotaAdmin"),
     "quotaform.resolve.request": ("Effective", "Resolved"),
     "quotaform.repository.format_files": ("format_files",),

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import closing
 from datetime import timedelta
 from functools import partial
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from quotaform.desired.config import Cluster
 from quotaform.model.entity import Entity
-from quotaform.model.errors import ArgumentError, QuotaformError, UsageError
+from quotaform.model.errors import ArgumentError, InvalidFilesError, QuotaformError, UsageError
 from quotaform.model.filter import EVERYTHING, EntityFilter
 from quotaform.model.outcome import ClusterOutcome, Progress, loaded, no_progress
 from quotaform.model.quota_key import key_order
@@ -47,14 +47,17 @@ if TYPE_CHECKING:
     from quotaform.apply.freshness import Freshness
     from quotaform.apply.ledger import Applied, ClusterPlan
     from quotaform.cluster.gateway import Gateway
+    from quotaform.cluster.scram import ScramGateway
     from quotaform.desired.config import Config
     from quotaform.drift.drift import Drift
     from quotaform.fleet.options import SessionOptions
     from quotaform.history.drift import Past
+    from quotaform.model.finding import Finding
     from quotaform.model.quotas import Snapshot
     from quotaform.model.settings import MetricsSource
     from quotaform.plan.base import BaseChoice
     from quotaform.plan.plan import Plan
+    from quotaform.plan.principals import PrincipalList
     from quotaform.plan.receipt import Receipt, SavedReceipt
     from quotaform.plan.run import PlanRequest
     from quotaform.plan.validate import Validation
@@ -62,6 +65,7 @@ if TYPE_CHECKING:
     from quotaform.resolve.quota_admin import Described
     from quotaform.resolve.run import ResolveRequest, ResolveRun
     from quotaform.review.report import Import
+    from quotaform.usage.record.recording import Recording
     from quotaform.usage.top import Top
 
 T = TypeVar("T")
@@ -80,6 +84,8 @@ def plan(
     base: str | PathLike[str] | None = None,
     prune: str | None = None,
     allow: Sequence[str] = (),
+    principals: str | PathLike[str] | None = None,
+    revert: str | PathLike[str] | None = None,
     engine: SessionOptions | None = None,
     progress: Progress = no_progress,
     clock: Clock = SYSTEM_CLOCK,
@@ -89,10 +95,19 @@ def plan(
 
     `select` and `exclude` are globs over addresses (`user=svc-*`), `base` is a git revision or a receipt, `prune` is
     `report`, `removed` or `scope` (without it, what quotaform.yaml says), and `allow` holds allowances as `delete=8`.
+    With `principals`, plans have their blast radius: a file of those who connect, `scram` for the users of each
+    cluster, or with an `engine` a table. `revert` is a receipt: the plan puts back what its apply changed.
     """
     from quotaform.plan.base import choose_base
+    from quotaform.plan.receipt_file import load_receipt_file
 
     require_engine(engine)
+    receipt = None
+    if revert is not None:
+        if engine is not None or base is not None or prune is not None:
+            raise ArgumentError("{revert} cannot be used with {base}, {prune} or {engine}")
+        receipt = load_receipt_file(Path(revert))
+        clusters = [cluster_of(receipt, repository.config())] if clusters is None else clusters
     request = make_request(
         repository,
         clusters,
@@ -101,8 +116,11 @@ def plan(
         base=None if base is None else choose_base(base),
         prune=prune,
         allow=allow,
+        revert=receipt,
         clock=clock,
     )
+    if principals is not None:
+        request = replace(request, principals=choose_principals(fspath(principals), engine))
     # What `quotaform.spark.planned_quotas` needs; a plan that comes back from Spark would carry it all.
     request = replace(request, keeps_actual=engine is None)
     plans = plan_clusters(request, engine=engine, clock=clock, progress=progress, connect=connect)
@@ -130,6 +148,28 @@ def plan_clusters(
     from quotaform.plan.run import plan
 
     return plan(request, clock=clock, progress=progress, connect=connect)
+
+
+def choose_principals(
+    text: str,
+    engine: SessionOptions | None = None,
+    files: Mapping[str, str] | None = None,
+    folder: str | None = None,
+) -> PrincipalList:
+    """Return whose effective limits a plan is checked for: `scram`, or those of a file or, on Spark, of a table.
+
+    All changes of limits are written to `files`, by cluster, or as Parquet to a `folder`. Raises `UsageError` or
+    `InvalidFilesError`.
+    """
+    from quotaform.plan.principals import read_principals
+
+    listed = read_principals(text, files, folder, on_spark=engine is not None)
+    if engine is not None and listed.table is not None:
+        # Before Spark is started to read it.
+        from quotaform.fleet.principals import require_files
+
+        require_files(text, engine)
+    return listed
 
 
 def drift(
@@ -347,6 +387,23 @@ def validate(*repositories: Repository, clusters: Sequence[str] = (), clock: Clo
     return validate_files(repositories[0], clusters, clock=clock).report
 
 
+def check_principals(
+    repository: Repository, clusters: Clusters = None, *, connect: Callable[[Cluster], ScramGateway] | None = None
+) -> tuple[ClusterOutcome[tuple[Finding, ...]], ...]:
+    """Return which users in the files have no SCRAM credentials on clusters.
+
+    Raises `InvalidFilesError` if the files are invalid.
+    """
+    from quotaform.plan.validate import check_clusters_users, validate_files
+    from quotaform.repository.run import open_scram
+
+    chosen = choose_clusters(repository, clusters)
+    checked = validate_files(repository)
+    if not checked.report.is_valid:
+        raise InvalidFilesError(checked.report.problems)
+    return check_clusters_users(checked, chosen, connect=connect or open_scram)
+
+
 def explain(
     repository: Repository, entity: Entity, clusters: Sequence[str] = (), *, clock: Clock = SYSTEM_CLOCK
 ) -> Explained:
@@ -521,6 +578,40 @@ def top(
     return tuple(outcomes[cluster.label] for cluster in chosen)
 
 
+def record_usage(
+    repository: Repository,
+    usage: Path,
+    clusters: Clusters = None,
+    *,
+    duration: timedelta | None = None,
+    interval: timedelta = timedelta(seconds=10),
+    source: Sequence[MetricsSource] = (),
+    warn: Callable[[str], None] = lambda _: None,
+) -> tuple[ClusterOutcome[Recording], ...]:
+    """Record what the brokers of clusters measure into a usage table, the directory `usage`, and return what was read.
+
+    It ends after `duration`, or with an interrupt (Ctrl-C). `interval` is the time between two measurements of a
+    broker, and `source` says where the brokers of one cluster are measured; else quotaform.yaml does. `warn` is called
+    with what cannot be read or written in the meantime.
+    """
+    from quotaform.usage.record.run import open_recorder
+
+    require_type(usage, Path, "usage", "a pathlib.Path")
+    for argument, time in (("duration", duration), ("interval", interval)):
+        require_type(time, (timedelta, NoneType) if time is duration else timedelta, argument, "a timedelta")
+        if time is not None and time <= timedelta(0):
+            raise ArgumentError(f"{{{argument}}} must be longer than nothing")
+    recorder = open_recorder(
+        choose_clusters(repository, clusters),
+        source,
+        usage,
+        interval=interval.total_seconds(),
+        seconds=None if duration is None else duration.total_seconds(),
+        warn=warn,
+    )
+    return tuple(recorder.run())
+
+
 def choose_clusters(repository: Repository, clusters: Clusters, config: Config | None = None) -> tuple[Cluster, ...]:
     """Return the clusters that are meant, in the order of quotaform.yaml; those that are chosen already stay so."""
     require_type(repository, Repository, "repository", "a Repository")
@@ -531,6 +622,12 @@ def choose_clusters(repository: Repository, clusters: Clusters, config: Config |
             return named
         target = Target(clusters=named)
     return repository.clusters(repository.config() if config is None else config, target)
+
+
+def cluster_of(receipt: SavedReceipt, config: Config) -> str:
+    """Return what quotaform.yaml calls the cluster of a receipt, which it may know by the cluster's id."""
+    pinned = (cluster.name for cluster in config.clusters.values() if cluster.cluster_id == receipt.cluster.id)
+    return next(pinned, receipt.cluster.name)
 
 
 def make_selection(select: Sequence[str], exclude: Sequence[str]) -> Selection:

@@ -10,16 +10,18 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 import quotaform
 from quotaform import Alteration, Entity, EntityFilter, QuotaAdmin
 from quotaform.cluster.broker import split_alterations
+from quotaform.cluster.records import ScramCredential, ScramUser
 from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.desired.config import read_config
 from quotaform.desired.loader import conclude, load_file
@@ -27,6 +29,8 @@ from quotaform.desired.tree import SourceFile
 from quotaform.model.errors import ClusterError, InvalidFilesError, UsageError
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Quotas, Snapshot
+from quotaform.model.settings import parse_source
+from tests.http_server import HttpServer, answer
 from tests.loading import load_schema
 from tests.markdown import ROOT, blocks
 from tests.scripted_gateway import ScriptedGateway
@@ -264,12 +268,59 @@ def test_wrong_arguments_are_refused_by_the_call_itself(repository: Path) -> Non
         quotaform.plan(here, prune="all")
     with pytest.raises(UsageError, match=r'^base: "-x" is not the name of a git revision'):
         quotaform.plan(here, base="-x")
+    with pytest.raises(UsageError, match="revert cannot be used with base, prune or engine"):
+        quotaform.plan(here, revert="receipt.json", prune="scope")
+    with pytest.raises(UsageError, match="duration must be longer than nothing"):
+        quotaform.record_usage(here, repository / "usage", duration=timedelta(0))
     with pytest.raises(UsageError, match='unknown cluster "prod"'):
         quotaform.drift(here, ["prod"])
     with pytest.raises(TypeError, match="a list of names"):
         quotaform.snapshot(here, "lab")
     with pytest.raises(TypeError, match="needs a repository"):
         quotaform.validate()
+
+
+def test_a_plan_has_the_blast_radius_on_those_who_connect(repository: Path) -> None:
+    (repository / "clients.csv").write_text("user,client-id\nalice,app1\nbob,app1\n", encoding="utf-8")
+    here = quotaform.Repository.at(repository)
+    (planned,) = quotaform.plan(here, principals=repository / "clients.csv")
+    found = planned.require().blast_radius
+    assert found is not None
+    assert found.principals == 2
+    assert {row.entity.address for row in found.largest} == {"user=alice,client-id=app1"}
+
+
+def test_users_without_credentials_are_found_on_each_cluster(repository: Path) -> None:
+    here = quotaform.Repository.at(repository)
+
+    users = [ScramUser("bob", (ScramCredential("SCRAM-SHA-256", 8192),))]
+
+    def connect(_: object) -> Any:
+        return Mock(describe=lambda: users)
+
+    (checked,) = quotaform.check_principals(here, connect=connect)
+    assert [finding.rule for finding in checked.require()] == ["unknown-principal"]
+    (repository / "quotas.d/all.yaml").write_text("quotas: 1\n", encoding="utf-8")
+    with pytest.raises(InvalidFilesError):
+        quotaform.check_principals(here, connect=connect)
+
+
+def test_usage_is_recorded_for_a_while(repository: Path, tmp_path: Path) -> None:
+    page = b'kafka_server_quota_byte_rate{quota_type="Produce",user="alice",client_id="app"} 1000.5\n'
+    here, warnings = quotaform.Repository.at(repository), list[str]()
+    with HttpServer(lambda _: answer(200, page)) as server:
+        (outcome,) = quotaform.record_usage(
+            here,
+            tmp_path / "usage",
+            duration=timedelta(seconds=0.2),
+            interval=timedelta(seconds=0.1),
+            source=[parse_source(f"1={server.url}/metrics")],
+            warn=warnings.append,
+        )
+    recording = outcome.require()
+    assert recording.rows >= 1
+    assert list((tmp_path / "usage").glob("date=*/cluster=lab/*.parquet"))
+    assert warnings == []
 
 
 def test_a_cluster_that_fails_hides_no_other(repository: Path) -> None:
@@ -314,5 +365,7 @@ def test_what_was_planned_is_applied_and_the_next_plan_is_empty(tmp_path: Path) 
     assert receipt.is_file()
     (again,) = quotaform.plan(here, connect=connect)
     assert not again.require().changes
+    (back,) = quotaform.plan(here, revert=receipt, connect=connect)
+    assert [change.after for change in back.require().changes] == [{"producer_byte_rate": 1048576.0}]
     (drifted,) = quotaform.drift(here, connect=connect)
     assert not drifted.require().entities

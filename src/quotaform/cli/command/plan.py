@@ -129,7 +129,7 @@ def plan(
       quotaform plan --backtest /srv/usage
       quotaform plan --revert .quotaform/receipts/RECEIPT.json --out revert.json
     """
-    from quotaform.api import plan_clusters
+    from quotaform.api import choose_principals, plan_clusters
 
     if revert is not None and directory is not None and not is_folder(directory):
         # The files of a revert may be invalid, so that nothing else refuses it: a shell expands *.json to several.
@@ -169,15 +169,8 @@ def plan(
     with results.covering(names, has_files=True):
         session, progress = engine.start(console, "Planning", len(names), repository.quota_bytes)
         if principals is not None:
-            from quotaform.plan.principals import read_principals
-
             paths = {} if files is None else {cluster: path.as_posix() for cluster, path in files.paths.items()}
-            listed = read_principals(principals, paths, folder, on_spark=session is not None)
-            if listed.table is not None:
-                # Before Spark is started to read it.
-                from quotaform.fleet.principals import require_files
-
-                require_files(principals, engine.session())
+            listed = choose_principals(principals, session, paths, folder)
             if listed.nameless:
                 from quotaform.resolve.request_file import nameless_note
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -49,10 +49,8 @@ if TYPE_CHECKING:
     from quotaform.cli.console import Console
     from quotaform.desired.config import Cluster, Config
     from quotaform.model.quotas import Values
-    from quotaform.model.settings import MetricsSource
     from quotaform.plan.plan import Plan
     from quotaform.usage.recommend.recommendation import RecommendSettings
-    from quotaform.usage.record.reader import Reader
 
 
 _DECLARED: Final[Any] = {"bootstrap_server": None, "command_config": None}
@@ -89,53 +87,39 @@ def record(
       quotaform usage record --cluster lab --source 1=jmx:localhost:9999 --usage usage --interval 30s
     """
     console = output.console
-    readers, failed = _readers(target, read_sources(source or ()), console)
-    from quotaform.usage.record.run import Recorder, UsageDirectory
+    sources = read_sources(source or ())
+    from quotaform.desired.config import Cluster
+    from quotaform.usage.record.run import open_recorder
 
-    table = UsageDirectory(usage)
+    if sources and len(target.literal_names) == 1:
+        # Of a cluster whose sources are given, quotaform.yaml need not know.
+        clusters: Sequence[Cluster] = [Cluster(name=target.literal_names[0])]
+    else:
+        clusters = target.choose()
+    recorder = open_recorder(
+        clusters,
+        sources,
+        usage,
+        interval=interval,
+        seconds=duration,
+        warn=lambda text: console.warn_of_failure(inert(text)),
+        progress=console.progress,
+    )
     limit = "" if duration is None else f" of {duration_text(timedelta(seconds=duration))}"
-    names, sources = listed([inert(name) for name in readers]), sum(map(len, readers.values()))
+    names, count = listed([inert(name) for name in recorder.readers]), sum(map(len, recorder.readers.values()))
 
     def progress(passed: float, rows: int) -> None:
         console.progress(f"Recording {names}: {duration_text(timedelta(seconds=passed))}{limit}, {rows:,} rows", 0, 0)
 
     console.warn(
-        f"Recording {names} from {sources:,} source{'s' * (sources != 1)} every {interval:g} s; "
+        f"Recording {names} from {count:,} source{'s' * (count != 1)} every {interval:g} s; "
         "Ctrl-C ends it and keeps what was recorded"
     )
-    recorder = Recorder(
-        usage=str(usage),
-        readers=readers,
-        interval=interval,
-        seconds=duration,
-        write=table.write,
-        warn=lambda text: console.warn_of_failure(inert(text)),
-        progress=progress,
-    )
-    outcomes = [*recorder.run(), *failed]
+    outcomes = recorder.run(progress)
     Results(output).present(outcomes)
     if len(outcomes) == 1:
         outcomes[0].require().require_written()
     return exit_code(outcomes)
-
-
-def _readers(
-    target: Clusters, given: tuple[MetricsSource, ...], console: Console
-) -> tuple[dict[str, Mapping[str, Reader]], list[ClusterOutcome[Any]]]:
-    """Return what reads the brokers of each cluster, and the clusters that cannot be read; one can be read at least."""
-    from quotaform.usage.record.reader import broker_readers, open_readers
-
-    if given and len(target.literal_names) == 1:
-        # Of a cluster whose sources are given, quotaform.yaml need not know.
-        return {target.literal_names[0]: open_readers(given, target.literal_names[0], console.progress)}, []
-    chosen = target.choose()
-    if given and len(chosen) > 1:
-        raise UsageError("--source is of one cluster; choose it with --cluster")
-    opened = [ClusterOutcome.of(each.name, partial(broker_readers, each, given, console.progress)) for each in chosen]
-    readers = {each.cluster: each.require() for each in opened if each.error is None}
-    if not readers:
-        opened[0].require()
-    return readers, [each for each in opened if each.error is not None]
 
 
 @with_options

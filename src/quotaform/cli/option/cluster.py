@@ -257,8 +257,7 @@ def make_request(
         clusters = target.choose(repository, config, snapshot=snapshot)
     else:
         receipt = load_receipt_file(revert)
-        pinned = (cluster.name for cluster in config.clusters.values() if cluster.cluster_id == receipt.cluster.id)
-        name = next(pinned, receipt.cluster.name)
+        name = api.cluster_of(receipt, config)
         clusters = (target.choose_for_plan(repository, revert, name, noun="receipt"),)
     return api.make_request(
         repository,

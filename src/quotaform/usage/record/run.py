@@ -22,17 +22,20 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from quotaform.model.errors import ArgumentError, EngineError, QuotaformError, first_lines, missing_extra
-from quotaform.model.outcome import ClusterOutcome
+from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
 from quotaform.model.text import inert
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
 from quotaform.system.files import require_no_way_out, write_bytes_atomically
 from quotaform.system.process import held_signals
-from quotaform.usage.record.reader import Reader, problem_of
+from quotaform.usage.record.reader import Reader, broker_readers, problem_of
 from quotaform.usage.record.recording import Gap, Reading, RecordedSource, Recording, explain_no_rows, first_problem
 from quotaform.usage.sample import UsageRow, by_reason
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from quotaform.desired.config import Cluster
+    from quotaform.model.settings import MetricsSource
 
 
 _MOST_PROBLEMS: Final = 3
@@ -131,9 +134,8 @@ class Recorder(Struct, kw_only=True):
     seconds: float | None  # For how long; `None` until it is interrupted
     write: Callable[[Sequence[UsageRow]], object]
     """Writes rows to a file of the table; the file is there as a whole, or not at all."""
+    failed: Sequence[ClusterOutcome[Recording]] = ()  # The clusters of which nothing can be asked
     warn: Callable[[str], None]  # Called with what is urgent
-    progress: Callable[[float, int], None] = lambda _seconds, _rows: None
-    """Called now and then with the seconds that have passed, and the rows so far."""
     clock: Clock = SYSTEM_CLOCK
     _sources: list[_SourceState] = field(default_factory=list)
     _answers: SimpleQueue[Callable[[], None]] = field(default_factory=SimpleQueue)  # What takes up what became of slots
@@ -158,8 +160,13 @@ class Recorder(Struct, kw_only=True):
                 shown = f"{where}broker {broker}: {reader.shown}"
                 self._sources.append(_SourceState(cluster, shown, reader, found, self.interval, self.warn))
 
-    def run(self) -> list[ClusterOutcome[Recording]]:
-        """Record, and return what became of each cluster."""
+    def run(
+        self, progress: Callable[[float, int], None] = lambda _seconds, _rows: None
+    ) -> list[ClusterOutcome[Recording]]:
+        """Record, and return what became of each cluster.
+
+        `progress` is called now and then with the seconds that have passed, and the rows so far.
+        """
         # Daemons: an answer that is under way when it ends is not waited for to the end.
         threads = [Thread(target=self._ask, args=(source,), daemon=True) for source in self._sources]
         is_over = False
@@ -172,7 +179,7 @@ class Recorder(Struct, kw_only=True):
                     running[0].join(_TICK)
                 # A signal in the middle would lose what was taken up.
                 with held_signals(holds_all=True):
-                    is_over = self._is_over() or not running
+                    is_over = self._is_over(progress) or not running
         except KeyboardInterrupt:
             pass
         finally:
@@ -188,7 +195,7 @@ class Recorder(Struct, kw_only=True):
         with suppress(KeyboardInterrupt), held_signals(holds_all=True):
             self._take_up()
             self._write()
-        return [self._outcome(cluster) for cluster in self.readers]
+        return [*map(self._outcome, self.readers), *self.failed]
 
     def _ask(self, source: _SourceState) -> None:
         """Read a source in its slots, until there are no more or its cluster is to stop; in a thread of its own."""
@@ -246,12 +253,12 @@ class Recorder(Struct, kw_only=True):
         while not self._answers.empty():
             self._answers.get()()
 
-    def _is_over(self) -> bool:
+    def _is_over(self, progress: Callable[[float, int], None]) -> bool:
         """Take up what was answered, write it from time to time, and return whether the recording ends."""
         self._take_up()
         self._unchecked = [cluster for cluster in self._unchecked if not self._is_checked(cluster)]
         now, waiting = self.clock.monotonic(), sum(len(source.rows) for source in self._sources)
-        self.progress(now - self._begun, waiting + sum(source.found.rows for source in self._sources))
+        progress(now - self._begun, waiting + sum(source.found.rows for source in self._sources))
         if len(self._failed) == len(self._stops):
             return True
         if now - self._flushed < FLUSH_SECONDS and waiting <= MOST_ROWS:
@@ -304,6 +311,38 @@ class Recorder(Struct, kw_only=True):
             # One for each day (UTC).
             source.files += len({row.ts // 86_400 for row in source.rows})
             source.rows = []
+
+
+def open_recorder(
+    clusters: Sequence[Cluster],
+    sources: Sequence[MetricsSource],
+    usage: Path,
+    *,
+    interval: float,
+    seconds: float | None,
+    warn: Callable[[str], None],
+    progress: Progress = no_progress,
+) -> Recorder:
+    """Return what records clusters into a directory; the brokers of a single one may be at `sources`.
+
+    Raises the error of the first cluster if none of them says where its brokers are measured, `UsageError` for sources
+    of several clusters, and what `UsageDirectory` raises.
+    """
+    if sources and len(clusters) > 1:
+        raise ArgumentError("{source} is of one cluster; choose it with {cluster}")
+    opened = [ClusterOutcome.of(each.name, partial(broker_readers, each, sources, progress)) for each in clusters]
+    readers = {each.cluster: each.require() for each in opened if each.error is None}
+    if not readers:
+        opened[0].require()
+    return Recorder(
+        usage=str(usage),
+        readers=readers,
+        interval=interval,
+        seconds=seconds,
+        write=UsageDirectory(usage).write,
+        failed=[ClusterOutcome(each.cluster, error=each.error) for each in opened if each.error is not None],
+        warn=warn,
+    )
 
 
 # Files of the table of usage that are written without a Spark session, and without Java.

@@ -58,6 +58,7 @@ from quotaform.model.finding import Finding
 from quotaform.model.moment import duration_text, parse_duration
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, DeclaredBase, Quotas, Values
+from quotaform.model.records.record import ClusterRecord
 from quotaform.model.scope import Pattern
 from quotaform.model.server import ALLOWED_HOSTS, Server
 from quotaform.model.settings import Ignore, parse_source
@@ -229,7 +230,7 @@ FOUND: dict[str, Drift | None] = {
     "in-sync": IN_SYNC,
     "drifted": DRIFTED,
     "other": OTHER,
-    "elsewhere": replace(DRIFTED, cluster_id="another"),
+    "elsewhere": replace(DRIFTED, cluster=ClusterRecord(name="lab", id="another")),
     "failed": None,
 }
 

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from quotaform.drift import alert as drift_alert
 from quotaform.drift.alert import DriftReporter, Receiver
-from quotaform.drift.drift import Drift, make_drift
+from quotaform.drift.drift import Baseline, Drift, make_drift
 from quotaform.drift.metric import MetricStore
 from quotaform.drift.records import (
     ClusterState,
@@ -32,7 +32,7 @@ from quotaform.model.errors import HttpError
 from quotaform.model.finding import Finding
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.quotas import Base, DeclaredBase, Quotas, Values
-from quotaform.model.records.record import builtins
+from quotaform.model.records.record import ClusterRecord, builtins
 from quotaform.model.scope import Pattern, Scope
 from quotaform.plan.difference import diff, make_plan, removals
 from tests.builder import CONNECTION, HEADER, PRODUCER, declare, plan_of
@@ -149,7 +149,10 @@ def test_first_seen_lasts_until_the_cluster_is_in_sync() -> None:
     state = ClusterState().with_drift(DRIFTED).with_drift(later)
     assert state.first_seen == DRIFTED.read_at
     assert state.with_drift(IN_SYNC).first_seen is None
-    assert state.with_drift(structs.replace(later, cluster_id="another")).first_seen == later.read_at
+    assert (
+        state.with_drift(structs.replace(later, cluster=ClusterRecord(name="lab", id="another"))).first_seen
+        == later.read_at
+    )
 
 
 def test_notifications_are_as_their_schema_says() -> None:
@@ -223,7 +226,7 @@ def test_a_guard_that_blocks_the_plan_is_no_finding_of_drift_and_another_cluster
 
 
 def test_the_heading_names_a_receipt_that_is_the_baseline() -> None:
-    receipt = Base(ref="receipts/1.json", commit=None, is_receipt=True)
+    receipt = Baseline(type="receipt", ref="receipts/1.json")
     drift = structs.replace(based({ALICE: ONE}, {ALICE: ONE}, {ALICE: ONE}), baseline=receipt)
     assert render_drift(drift).splitlines()[1] == "Baseline  receipt receipts/1.json"
     assert loads(dump_drift(drift))["baseline"] == {"type": "receipt", "ref": "receipts/1.json", "commit": None}

@@ -200,8 +200,8 @@ def test_changed_files_are_read_again_and_unchanged_ones_are_not_parsed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(tmp_path, {"eu": SYNC})
-    parse = Mock(side_effect=Watch._parse)
-    monkeypatch.setattr(Watch, "_parse", lambda *given: parse(*given))
+    parse = Mock(side_effect=LoadedFiles)
+    monkeypatch.setattr("quotaform.drift.watch.LoadedFiles", parse)
     world.run(10)
     assert parse.call_count == 1
     world.write("quotas.d/all.yaml", DECLARED.replace("2", "9"))
@@ -265,8 +265,6 @@ def test_an_error_of_the_files_that_stays_holds_on_to_no_round(tmp_path: Path) -
     world = World(tmp_path, {"eu": SYNC})
     world.write("quotas.d/all.yaml", "quotas: [\n")
     world.run(20)
-    state = world.watch._state
-    assert state is not None
-    error = state.desired["eu"]
+    error = world.watch._compare["eu"]
     assert isinstance(error, InvalidFilesError)
     assert len(list(walk_tb(error.__traceback__))) <= 2

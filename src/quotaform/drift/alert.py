@@ -23,7 +23,6 @@ from quotaform.drift.records import (
     Notified,
     choose_event,
     dump_notify_state,
-    fingerprint_of,
     load_notify_state,
     make_notification,
 )
@@ -191,7 +190,7 @@ class DriftReporter(Struct, kw_only=True):
         with self._remembered() as states:
             before = states.get(cluster, ClusterState())
             states[cluster] = state = before.with_drift(drift)
-        if before.cluster_id is not None and before.cluster_id != drift.cluster_id:
+        if before.cluster_id is not None and before.cluster_id != drift.cluster.id:
             self.warn(
                 f"{spell_name(cluster)}: the state is that of another cluster "
                 f"({spell_name(before.cluster_id)}); its notification state is reset"
@@ -220,7 +219,7 @@ class DriftReporter(Struct, kw_only=True):
                 continue
             latest = replace(notified, is_failure=True)
             if drift is not None:
-                latest = Notified(fingerprint=fingerprint_of(drift))
+                latest = Notified(fingerprint=drift.fingerprint if drift.entities else None)
             with self._remembered() as states:
                 known = states.get(cluster, ClusterState())
                 states[cluster] = replace(known, notified={**known.notified, receiver.id: latest})

@@ -25,18 +25,19 @@ from datetime import date
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, convert, field, structs
 
 from quotaform.desired.writer import is_out_of_reach
 from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Location, by_severity
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
-from quotaform.model.quotas import Action, Base, Cause, Change, DeclaredBase, SnapshotFile, Values
+from quotaform.model.quotas import Action, Cause, Change, DeclaredBase, SnapshotFile, Values
 from quotaform.model.records.document import digest, json_number
 from quotaform.model.records.record import (
     UNSET,
     Address,
+    ClusterRecord,
     Count,
     Double,
     QuotaKeyName,
@@ -195,6 +196,23 @@ _FINDINGS: Final = frozenset(
 """What a plan finds that is about the cluster and how it was compared; its guards are about an apply."""
 
 
+class Baseline(Record):
+    """What the cluster was compared with."""
+
+    type: Annotated[
+        Literal["git", "receipt", "history", "none"],
+        about(
+            "git: the files at a ref; receipt: what was applied; history: what the cluster held at a time; none: the "
+            "files as they are, so that pending changes count as drift."
+        ),
+    ] = "none"
+    ref: Annotated[
+        str | None,
+        about("The git ref or the path of the receipt, as given; the history and the snapshot's time.", "origin/main"),
+    ] = None
+    commit: Annotated[str | None, about("The commit, if it is known.")] = None
+
+
 class DriftSummary(Record):
     """The number of entities per class."""
 
@@ -214,15 +232,14 @@ class DriftSummary(Record):
 class Drift(Struct, frozen=True, kw_only=True):
     """All that differs, by address."""
 
-    cluster_name: str
-    cluster_id: str
+    cluster: ClusterRecord
     read_at: str  # When the cluster or its snapshot was read, ISO 8601 UTC
     entities: tuple[Drifted, ...]
     in_sync: int  # How many declared entities match the cluster
     findings: tuple[Finding, ...]  # Warnings and notes about the live cluster
     options: PlanOptions  # What was asked for when the plan was made that it was read from
     snapshot: SnapshotFile | None = None
-    baseline: Base | None = None  # What was last agreed; `None` when the cluster was compared with the files
+    baseline: Baseline = Baseline()  # What was last agreed
     pending: tuple[Pending, ...] = ()  # What an apply would change and is no drift; empty without a baseline
     ignored: tuple[Ignored, ...] = ()  # What differs and does not count, because of `drift_ignore`
     managed: int = 0  # How many entities the files declare values for
@@ -235,9 +252,14 @@ class Drift(Struct, frozen=True, kw_only=True):
         return not any(finding.rule == rule.CLUSTER_ID.id for finding in self.findings)
 
     @property
+    def complete(self) -> bool:
+        """Whether all entities were compared."""
+        return not self.options.is_partial
+
+    @property
     def has_entities(self) -> bool:
         """Whether anything was compared; not so when the selection leaves nothing."""
-        return not self.options.is_partial or bool(self.entities or self.in_sync or self.pending or self.ignored)
+        return self.complete or bool(self.entities or self.in_sync or self.pending or self.ignored)
 
     @property
     def status(self) -> Literal["in-sync", "drift", "unknown"]:
@@ -268,15 +290,15 @@ class Drift(Struct, frozen=True, kw_only=True):
             for drifted in self.entities
             for each in drifted.keys
         ]
-        return digest([self.cluster_id, rows])
+        return digest([self.cluster.id, rows])
 
     @property
     def digest(self) -> ClusterDigest:
         """What is left of it where drift of many clusters is counted."""
         found = builtins(self.summary)
         row = FleetRow(
-            cluster=self.cluster_name,
-            cluster_id=self.cluster_id,
+            cluster=self.cluster.name,
+            cluster_id=self.cluster.id,
             status=FleetStatus(self.status),
             read_at=self.read_at if self.snapshot is None else self.snapshot.captured_at,
             is_snapshot=self.snapshot is not None,
@@ -289,7 +311,7 @@ class Drift(Struct, frozen=True, kw_only=True):
             counts={"changes": len(self.entities), **{name: found[name] for name in (*DriftClass, "pending")}},
             fingerprint=self.fingerprint,
             has_entities=self.has_entities,
-            is_partial=self.options.is_partial,
+            is_partial=not self.complete,
         )
 
 
@@ -328,15 +350,14 @@ def make_drift(plan: Plan, *, ignores: Collection[Ignore] = (), today: date = da
         findings.append(rule.BASELINE_VALUES_UNKNOWN.finding(text))
     undeclared = sum(change.cause is Cause.UNDECLARED for change in plan.changes)
     return Drift(
-        cluster_name=plan.header.cluster_name,
-        cluster_id=plan.header.cluster_id,
+        cluster=ClusterRecord(name=plan.header.cluster_name, id=plan.header.cluster_id),
         read_at=plan.header.created_at,
         entities=tuple(entities),
         in_sync=plan.unchanged,
         findings=tuple(by_severity(findings)),
         options=plan.header.options,
         snapshot=plan.header.snapshot,
-        baseline=None if baseline is None else baseline.base,
+        baseline=Baseline() if baseline is None else convert(baseline.base, Baseline, from_attributes=True),
         pending=tuple(each for each in found if isinstance(each, Pending)),
         ignored=tuple(ignored),
         managed=len(plan.declared or ()),

@@ -129,7 +129,7 @@ def merge_run(before: MetricSamples, run: RunFacts) -> dict[MetricSample, float]
         (UNMANAGED_ENTITIES.name, (name, "in")): drift.unmanaged_in_scope,
         (UNMANAGED_ENTITIES.name, (name, "out")): drift.unmanaged_out_of_scope,
     }
-    if drift.baseline is not None:
+    if drift.baseline.type != "none":
         actions = Counter(each.action for each in drift.pending)
         merged |= {(PENDING_CHANGES.name, (name, each.value)): actions[each] for each in Action}
     if drift.entities and run.first_seen is not None:

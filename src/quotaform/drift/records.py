@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal
 
 from msgspec import DecodeError, convert, field, structs
 
-from quotaform.drift.drift import Drift, Drifted, DriftSummary, Ignored, Pending
+from quotaform.drift.drift import Baseline, Drift, Drifted, DriftSummary, Ignored, Pending
 from quotaform.model.finding import Finding
-from quotaform.model.quotas import Base, SnapshotFile
-from quotaform.model.records.document import DRIFT, indented
-from quotaform.model.records.record import ClusterRecord, Digest, Record, ShapeError, Timestamp, about, builtins, decode
+from quotaform.model.quotas import SnapshotFile
+from quotaform.model.records.document import DRIFT
+from quotaform.model.records.record import (
+    ClusterRecord,
+    Digest,
+    Record,
+    ShapeError,
+    Timestamp,
+    about,
+    decode,
+    dump_record,
+)
 
 
 class DriftOptionsRecord(Record, omit_defaults=True):
@@ -26,28 +35,6 @@ class DriftOptionsRecord(Record, omit_defaults=True):
     ] = None
 
 
-class BaselineRecord(Record):
-    """What the cluster was compared with."""
-
-    type: Annotated[
-        Literal["git", "receipt", "history", "none"],
-        about(
-            "git: the files at a ref; receipt: what was applied; history: what the cluster held at a time; none: the "
-            "files as they are, so that pending changes count as drift."
-        ),
-    ]
-    ref: Annotated[
-        str | None,
-        about("The git ref or the path of the receipt, as given; the history and the snapshot's time.", "origin/main"),
-    ]
-    commit: Annotated[str | None, about("The commit, if it is known.")]
-
-    @classmethod
-    def of(cls, base: Base | None) -> Self:
-        """Return the record."""
-        return cls(type="none", ref=None, commit=None) if base is None else convert(base, cls, from_attributes=True)
-
-
 class DriftRecord(Record, document=DRIFT, omit_defaults=True):
     """The differences between a cluster and the files, as quotaform drift writes them."""
 
@@ -55,7 +42,7 @@ class DriftRecord(Record, document=DRIFT, omit_defaults=True):
     read_at: Annotated[Timestamp, about("When the cluster or its snapshot was read, as ISO 8601 in UTC.")]
     snapshot: Annotated[SnapshotFile | None, about("Omitted if a running cluster was read.")] = None
     options: DriftOptionsRecord
-    baseline: BaselineRecord
+    baseline: Baseline
     complete: Annotated[bool, about("Whether all entities were compared; false with a selection.")]
     status: Annotated[Literal["in-sync", "drift", "unknown"], about("Whether there are differences.")]
     fingerprint: Annotated[Digest, about("A digest of the drift; it changes only if the differences change.")]
@@ -68,22 +55,7 @@ class DriftRecord(Record, document=DRIFT, omit_defaults=True):
 
 def dump_drift(drift: Drift) -> str:
     """Return drift as JSON."""
-    record = DriftRecord(
-        cluster=ClusterRecord(name=drift.cluster_name, id=drift.cluster_id),
-        read_at=drift.read_at,
-        snapshot=drift.snapshot,
-        options=convert(drift.options, DriftOptionsRecord, from_attributes=True),
-        baseline=BaselineRecord.of(drift.baseline),
-        complete=not drift.options.is_partial,
-        status=drift.status,
-        fingerprint=drift.fingerprint,
-        summary=drift.summary,
-        entities=list(drift.entities),
-        pending=list(drift.pending),
-        ignored=list(drift.ignored),
-        findings=list(drift.findings),
-    )
-    return indented(builtins(record))
+    return dump_record(convert(drift, DriftRecord, from_attributes=True))
 
 
 class NotificationEvent(StrEnum):
@@ -111,9 +83,9 @@ class ClusterState(Record):
 
     def with_drift(self, drift: Drift) -> ClusterState:
         """Return the state once the cluster was compared; nothing is kept of another cluster with its name."""
-        known = self if self.cluster_id in (None, drift.cluster_id) else ClusterState()
+        known = self if self.cluster_id in (None, drift.cluster.id) else ClusterState()
         first_seen = (known.first_seen or drift.read_at) if drift.entities else None
-        return structs.replace(known, cluster_id=drift.cluster_id, first_seen=first_seen)
+        return structs.replace(known, cluster_id=drift.cluster.id, first_seen=first_seen)
 
 
 class NotifyStateRecord(Record, document="notify-state"):
@@ -124,7 +96,7 @@ class NotifyStateRecord(Record, document="notify-state"):
 
 def dump_notify_state(states: Mapping[str, ClusterState]) -> str:
     """Return what is remembered, by the name of the cluster, as JSON."""
-    return indented(builtins(NotifyStateRecord(clusters=dict(sorted(states.items())))))
+    return dump_record(NotifyStateRecord(clusters=dict(sorted(states.items()))))
 
 
 def load_notify_state(text: str) -> dict[str, ClusterState]:
@@ -154,7 +126,7 @@ def choose_event(
     """
     if drift is None:
         return NotificationEvent.CHECK_FAILED if notifies_failures and not notified.is_failure else None
-    found = fingerprint_of(drift)
+    found = drift.fingerprint if drift.entities else None
     if notified.is_failure:
         return NotificationEvent.RESOLVED if found is None else NotificationEvent.DETECTED
     if found == notified.fingerprint:
@@ -162,11 +134,6 @@ def choose_event(
     if found is None:
         return NotificationEvent.RESOLVED
     return NotificationEvent.DETECTED if notified.fingerprint is None else NotificationEvent.CHANGED
-
-
-def fingerprint_of(drift: Drift) -> str | None:
-    """Return the fingerprint of what differs; `None` when nothing does."""
-    return drift.fingerprint if drift.entities else None
 
 
 MOST_ITEMS: Final = 50
@@ -201,7 +168,7 @@ class Notification(Record, document="notification"):
     fingerprint: Annotated[
         str | None, about("The digest of the drift, as in the JSON of drift; null if the check failed.")
     ]
-    baseline: Annotated[BaselineRecord | None, about("Null if the check failed.")]
+    baseline: Annotated[Baseline | None, about("Null if the check failed.")]
     summary: Annotated[DriftSummary | None, about("Null if the check failed.")]
     items: Annotated[
         list[Drifted],
@@ -229,11 +196,11 @@ def make_notification(
     shown = () if drift is None else drift.entities[:MOST_ITEMS]
     return Notification(
         event=event,
-        cluster=NotifiedCluster(name=cluster, id=None if drift is None else drift.cluster_id),
+        cluster=NotifiedCluster(name=cluster, id=None if drift is None else drift.cluster.id),
         checked_at=None if drift is None else drift.read_at,
         first_seen=first_seen,
         fingerprint=None if drift is None else drift.fingerprint,
-        baseline=None if drift is None else BaselineRecord.of(drift.baseline),
+        baseline=None if drift is None else drift.baseline,
         summary=None if drift is None else drift.summary,
         items=[structs.replace(each, keys=each.keys[:_MOST_KEYS]) for each in shown],
         truncated=drift is not None and len(drift.entities) > MOST_ITEMS,

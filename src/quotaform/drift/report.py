@@ -9,13 +9,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from quotaform.drift.drift import Drift, DriftClass, Drifted, DriftedKey, DriftSummary, Pending
+from quotaform.drift.drift import Baseline, Drift, DriftClass, Drifted, DriftedKey, DriftSummary, Pending
 from quotaform.drift.records import Notification, NotificationEvent
 from quotaform.model import rule
 from quotaform.model.entity import spell_name
 from quotaform.model.finding import Location
 from quotaform.model.outcome import ClusterOutcome, values_of
-from quotaform.model.quotas import Base, Change, same_value
+from quotaform.model.quotas import Change, same_value
 from quotaform.model.text import inert, listed, option_of
 from quotaform.plan.digest import ClusterDigest, FleetStatus
 from quotaform.plan.page import value_bar, value_cell
@@ -37,12 +37,12 @@ def render_drift(drift: Drift, style: Style = PLAIN) -> str:
 
 
 def _lines(drift: Drift, style: Style) -> Iterator[str]:
-    cluster = cluster_text(drift.cluster_name, drift.cluster_id, drift.options.bootstrap_server, style)
+    cluster = cluster_text(drift.cluster.name, drift.cluster.id, drift.options.bootstrap_server, style)
     yield f"Cluster  {cluster}   {reading_text(drift.read_at, drift.snapshot)}"
     if drift.is_known:
         yield _baseline_line(drift.baseline)
     yield ""
-    is_history = drift.baseline is not None and drift.baseline.is_history
+    is_history = drift.baseline.type == "history"
     for drift_class in DriftClass:
         word = style.paint(f"{drift_class.value:<10}", _COLOURS[drift_class])
         for drifted in drift.entities:
@@ -78,17 +78,17 @@ def drift_line(drift: Drift) -> str:
         return "Unknown: this is not the cluster that the files are for (see above)."
     if not drift.has_entities:
         return NOTHING_SELECTED
-    is_history = drift.baseline is not None and drift.baseline.is_history
+    is_history = drift.baseline.type == "history"
     noun = "entity of the history" if is_history else "declared entity"
-    return summary_line(drift.summary, is_partial=drift.options.is_partial, noun=noun)
+    return summary_line(drift.summary, is_partial=not drift.complete, noun=noun)
 
 
-def _baseline_line(base: Base | None) -> str:
-    if base is None:
+def _baseline_line(base: Baseline) -> str:
+    if base.type == "none":
         without = f"without {option_of('baseline')}, changes that are not applied yet count as drift"
         return f"Compared with the files; {without}."
     commit = f" @ {inert(base.commit)[:7]}" if base.commit else ""
-    return f"Baseline  {'' if base.type == 'git' else f'{base.type} '}{inert(base.ref)}{commit}"
+    return f"Baseline  {'' if base.type == 'git' else f'{base.type} '}{inert(base.ref or '')}{commit}"
 
 
 def summary_line(summary: DriftSummary, *, is_partial: bool = False, noun: str = "declared entity") -> str:
@@ -139,16 +139,16 @@ _COLUMNS: Final = (
 
 def drift_report(drift: Drift, *, root: str = "quotas.d") -> Report:
     """Return what differs, what is pending and what is ignored, a row for each value. `root`: the quotas directory."""
-    cluster = cluster_text(drift.cluster_name, drift.cluster_id, drift.options.bootstrap_server)
+    cluster = cluster_text(drift.cluster.name, drift.cluster.id, drift.options.bootstrap_server)
     state = _classes(drift.summary) if drift.entities else "no drift"
     total = drift_line(drift) if drift.is_known else "This is not the cluster that the files are for."
     return Report(
         title="Kafka quota drift on",
-        name=drift.cluster_name,
+        name=drift.cluster.name,
         state=state if drift.is_known else "unknown",
         about=(
             f"Cluster {cluster}, {reading_text(drift.read_at, drift.snapshot)}",
-            *([_baseline_line(drift.baseline)] if drift.baseline else []),
+            *([_baseline_line(drift.baseline)] if drift.baseline.type != "none" else []),
             f"Fingerprint {drift.fingerprint}",
         ),
         findings=drift.findings,
@@ -156,7 +156,7 @@ def drift_report(drift: Drift, *, root: str = "quotas.d") -> Report:
         sections=tuple(map(Section, _tables(drift))),
         nothing="",
         total=total,
-        marker=Marker("drift", drift.cluster_name, root, len(drift.entities) if drift.is_known else None),
+        marker=Marker("drift", drift.cluster.name, root, len(drift.entities) if drift.is_known else None),
     )
 
 
@@ -249,7 +249,7 @@ def drift_problems(drift: Drift) -> Problems:
         message = f"{drifted.address} is {drifted.drift_class.value}: {listed(keys)}"
         row = _RULES[drifted.drift_class]
         findings.append(row.finding(message, address=drifted.address, location=drifted.location))
-    return Problems(findings=findings, command="drift", cluster=drift.cluster_name)
+    return Problems(findings=findings, command="drift", cluster=drift.cluster.name)
 
 
 def render_drift_total(outcomes: Sequence[ClusterOutcome[ClusterDigest]], style: Style = PLAIN) -> str:

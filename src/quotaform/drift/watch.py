@@ -13,11 +13,12 @@ from datetime import date, datetime
 from functools import cache, partial
 from hashlib import sha256
 from threading import Lock, Semaphore
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from quotaform.cluster.gateway import Gateway
 from quotaform.desired.loader import LoadedFiles
 from quotaform.desired.tree import Layout
 from quotaform.drift.alert import DriftReporter, known_drift
@@ -28,7 +29,6 @@ from quotaform.git import GitError, TimeLeft, find_work_tree, open_objects
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import BaseError, ClusterError, FileReadError, InvalidFilesError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome
-from quotaform.model.quotas import Desired
 from quotaform.plan.base import BaseChoice, read_chosen_base
 from quotaform.plan.plan import PlanSource
 from quotaform.plan.receipt_file import is_receipt
@@ -42,15 +42,10 @@ from quotaform.system.process import in_thread
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config
-    from quotaform.desired.tree import Tree
 
 
-class WatchedState(Struct, frozen=True, kw_only=True):
-    """The files at one moment."""
-
-    request: PlanRequest
-    desired: Mapping[str, Desired | QuotaformError]  # By cluster; an error if they are invalid
-    source: Source
+Compare: TypeAlias = Callable[[Gateway], Drift]
+"""Compares one cluster with its files."""
 
 
 def _base_key(repository: Repository, choice: BaseChoice) -> str | None:
@@ -98,9 +93,9 @@ class Watch(Struct):
     jitter: Callable[[], float]  # Returns a random number from 0 to 1
     log: Callable[[str], None]  # Called with what has happened, as a line without its time
     is_alone: bool = False  # Whether all clusters of quotaform.yaml are meant, so that metrics of others are removed
-    _state: WatchedState | None = None
     _files: LoadedFiles | None = None
     _key: tuple[object, ...] | None = None  # What is equal as long as the files are
+    _compare: Mapping[str, Compare | QuotaformError] = {}  # By cluster; an error if its files are invalid
     _problem: str | None = None
     _metrics_problem: str | None = None
     _clusters: dict[str, ClusterWatch] = {}
@@ -120,17 +115,17 @@ class Watch(Struct):
     def make_round(self) -> None:
         """Read the files and compare every cluster that is due; wait for those that answer within an interval."""
         self._round_at = self.clock.monotonic()
-        state = self._reload()
-        if state is not None:
+        if self._reload():
             checks = []
-            for cluster in state.request.clusters:
+            for cluster in self.request.clusters:
                 watched = self._clusters[cluster.name]
                 if watched.check is not None and not watched.check.done():
                     continue
                 if watched.skips:
                     watched.skips -= 1
                     continue
-                watched.check = in_thread(partial(self._check, state, cluster), "quotaform-watch")
+                compare = self._compare[cluster.name]  # Files that are read again meanwhile concern the next check.
+                watched.check = in_thread(partial(self._check, cluster, compare), "quotaform-watch")
                 checks.append(watched.check)
             self._checks += checks
             wait(checks, timeout=self.interval)
@@ -168,41 +163,39 @@ class Watch(Struct):
             status = "stalled"
         elif status == "ok" and (not statuses or "waiting" in statuses):
             status = "starting"
-        desired = {} if self._state is None else self._state.desired
-        has_files = self._problem is None and not any(isinstance(each, QuotaformError) for each in desired.values())
+        is_invalid = any(isinstance(each, QuotaformError) for each in self._compare.values())
+        has_files = self._problem is None and not is_invalid
         return is_alive, {"status": status, "files": "ok" if has_files else "invalid", "clusters": clusters}
 
-    def _reload(self) -> WatchedState | None:
+    def _reload(self) -> bool:
         """Read the files; when they cannot be used, log that once: no cluster is compared with earlier ones."""
-        before = self._state
+        had_files = self._files is not None
         try:
-            self._state = self._load(today(self.clock))
+            has_changed = self._load(today(self.clock))
         except QuotaformError as error:
             if str(error) != self._problem:
                 self.log(f"the files cannot be used: {_on_one_line(error)}")
             self._problem = str(error)
             for name in self._clusters:
                 self._take(name, ClusterOutcome(name, error=error), 0.0, is_logged=False)
-            return None
-        is_reloaded = before is not None and self._state is not before
-        if is_reloaded:
+            return False
+        if had_files and has_changed:
             # Cycles of the files as they were are too old for the collection of each round.
-            del before
             gc.collect()
             self.log("the files have changed and were read again")
         elif self._problem is not None:
             self.log("the files can be used again")
         self._problem = None
-        names = [cluster.name for cluster in self._state.request.clusters]
+        names = [cluster.name for cluster in self.request.clusters]
         with self._lock:
             self._clusters = {name: self._clusters.get(name) or ClusterWatch() for name in names}
         self.reporter.metrics.keep_only(names)
         if self.is_alone:
             self.reporter.keep_only(names)
-        return self._state
+        return True
 
-    def _load(self, today: date) -> WatchedState:
-        """Return the files as they are, which is the same value as long as nothing has changed.
+    def _load(self, today: date) -> bool:
+        """Read the files, if they or the baseline have changed, and return whether they have.
 
         Raises `QuotaformError` if quotaform.yaml is invalid, or the baseline cannot be read.
         """
@@ -211,48 +204,43 @@ class Watch(Struct):
         if config != self.request.config:
             self.request = replace(self.request, config=config, clusters=self.choose(config))
         tree = repository.revision.read_tree(repository.directory)
-        base = self.request.base
+        request, base = self.request, self.request.base
         roots = root_trees(repository, config)
-        key = (self.request, today, None if base is None else _base_key(repository, base), roots, tree)
-        if self._state is None or key != self._key:
-            self._state = self._parse(tree, today)
-            self._key = key
-        return self._state
-
-    def _parse(self, tree: Tree, today: date) -> WatchedState:
-        request = self.request
-        config = request.config
+        key = (request, today, None if base is None else _base_key(repository, base), roots, tree)
+        if key == self._key:
+            return False
         files = LoadedFiles(Layout(tree, config.clusters), config.profiles, today, config.scope, similar=self._files)
-        desired: dict[str, Desired | QuotaformError] = {}
+        bases = None
+        if base is not None:
+            found = read_chosen_base(request, base, today, files)
+            bases = replace(found, of=cache(found.of))
+        claims = read_claims(repository, config, today)
+        source = Source(PlanSource(directory=repository.directory.as_posix()), bases=bases, claims=claims)
+        compare: dict[str, Compare | QuotaformError] = {}
         for cluster in request.clusters:
             try:
-                desired[cluster.name] = files.desired(cluster.name)
+                desired = files.desired(cluster.name)
+                compare[cluster.name] = partial(
+                    drift_cluster, request, cluster, desired=desired, source=source, clock=self.clock
+                )
             except QuotaformError as error:
                 # A traceback would hold on to this frame, and so to the files as they were before.
-                desired[cluster.name] = error.with_traceback(None)
-        bases = None
-        if request.base is not None:
-            found = read_chosen_base(request, request.base, today, files)
-            bases = replace(found, of=cache(found.of))
-        claims = read_claims(request.repository, config, today)
-        source = Source(PlanSource(directory=request.repository.directory.as_posix()), bases=bases, claims=claims)
-        self._files = files
-        return WatchedState(request=request, desired=desired, source=source)
+                compare[cluster.name] = error.with_traceback(None)
+        self._files, self._compare, self._key = files, compare, key
+        return True
 
-    def _check(self, state: WatchedState, cluster: Cluster) -> None:
+    def _check(self, cluster: Cluster, compare: Compare | QuotaformError) -> None:
+        def make() -> Drift:
+            if isinstance(compare, QuotaformError):
+                # It is raised at each round, and a traceback only grows: it would hold on to the frames of all.
+                raise compare.with_traceback(None)
+            with self.connect(cluster) as gateway:
+                return compare(gateway)
+
         with self._slots:
             started = self.clock.monotonic()
-            outcome: ClusterOutcome[Drift]
             try:
-                declared = state.desired[cluster.name]
-                if isinstance(declared, QuotaformError):
-                    # It is raised at each round, and a traceback only grows: it would hold on to the frames of all.
-                    raise declared.with_traceback(None)
-                with self.connect(cluster) as gateway:
-                    drift = drift_cluster(state.request, cluster, gateway, declared, state.source, clock=self.clock)
-                outcome = ClusterOutcome(cluster.name, drift)
-            except QuotaformError as error:
-                outcome = ClusterOutcome(cluster.name, error=error)
+                outcome = ClusterOutcome.of(cluster.name, make)
             except Exception as error:
                 # An internal error; the other clusters are still watched.
                 problem = QuotaformError(f"internal error: {type(error).__name__}: {error}; please report it")

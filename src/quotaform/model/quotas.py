@@ -164,14 +164,11 @@ class Base(Record, omit_defaults=True):
     )
 
     @property
-    def is_history(self) -> bool:
-        """Whether it is what a cluster held at a moment, by a history."""
-        return self.commit is None and not self.is_receipt
-
-    @property
     def type(self) -> Literal["git", "receipt", "history"]:
-        """What it is."""
-        return "history" if self.is_history else "receipt" if self.is_receipt else "git"
+        """What it is; `history` is what a cluster held at a moment."""
+        if self.is_receipt:
+            return "receipt"
+        return "history" if self.commit is None else "git"
 
 
 class DeclaredBase(Struct, frozen=True):

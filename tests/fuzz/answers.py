@@ -17,10 +17,9 @@ from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.sasl.password import Password, scram
 from quotaform.cluster.wire.broker_connection import BrokerConnection
 from quotaform.cluster.wire.failure import (
+    AttemptError,
     CodeError,
     Failure,
-    LostError,
-    NotKafkaError,
     TooOldError,
     UnprovenError,
     connect_error,
@@ -126,7 +125,7 @@ _LOGIN_CONFIG: Final = ClientConfig(
     credentials=Password(mechanism="PLAIN", username="alice", password=Secret(CANARY)),
 )
 _CAUSES: Final = (
-    MalformedError, NotKafkaError, LostError, CodeError, TooOldError, UnprovenError, OSError,
+    MalformedError, AttemptError, CodeError, TooOldError, UnprovenError, OSError,
 )  # fmt: skip
 
 

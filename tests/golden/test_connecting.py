@@ -30,7 +30,7 @@ from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.sasl.password import Password
-from quotaform.cluster.wire.failure import CertificateError, Failure, LoginError, Stage, connect_error
+from quotaform.cluster.wire.failure import Failure, LoginError, Stage, connect_error
 from quotaform.model.errors import AuthenticationError, ClusterError, ConnectError
 from quotaform.model.text import Secret
 from quotaform.sandbox.security import Certificates
@@ -318,6 +318,6 @@ def test_the_dns_name_of_a_server_that_a_variable_holds_is_not_shown(server: str
 def test_a_truststore_that_lacks_the_issuer_is_to_be_completed(ca: str | None, remedy: str) -> None:
     refused = SSLCertVerificationError("x")
     refused.verify_code, refused.verify_message = 20, "unable to get local issuer certificate"
-    failure = Failure(server="b:1", stage=Stage.TLS, cause=CertificateError(refused), seconds=1)
+    failure = Failure(server="b:1", stage=Stage.TLS, cause=refused, seconds=1)
     error = connect_error("lab", ClientConfig(security_protocol="SSL", tls=Tls(ca=ca)), [failure])
     assert str(error).endswith(f"(unable to get local issuer certificate); {remedy}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from socket import gaierror
 from ssl import SSLError
 from typing import Final
 
@@ -17,7 +16,7 @@ from quotaform.cluster.records import CheckedStep, Checkup, ReachedCluster, Step
 from quotaform.cluster.scram import ScramGateway
 from quotaform.cluster.wire.broker_connection import BrokerConnection
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
-from quotaform.cluster.wire.failure import Failure, LookupTimeoutError, Stage, UnlistedError
+from quotaform.cluster.wire.failure import Failure, Stage
 from quotaform.desired.config import Cluster
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
@@ -106,7 +105,7 @@ def _connect(
     # A name may stand for several brokers (client.dns.lookup); the error is about the one that was got furthest with.
     broker, failure = max(attempts, key=lambda attempt: len(Stage) if attempt[1] is None else attempt[1].stage)
     failed = None if failure is None else _STEPS[failure.stage]
-    if failure and isinstance(failure.cause, (gaierror, LookupTimeoutError, UnlistedError)):
+    if failure and failure.stage is Stage.CONNECT and not broker.addresses:
         failed = Step.RESOLVE
     elif failure and failure.stage is Stage.API_VERSIONS and isinstance(failure.cause, SSLError):
         failed = Step.TLS  # With TLS 1.3 a server refuses a client's certificate after the handshake.

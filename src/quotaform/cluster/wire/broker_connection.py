@@ -27,7 +27,7 @@ from socket import (
     getnameinfo,
     socket,
 )
-from ssl import SSLCertVerificationError, SSLContext, SSLSocket, SSLWantReadError, cert_time_to_seconds
+from ssl import SSLContext, SSLSocket, SSLWantReadError, cert_time_to_seconds
 from threading import Event
 from time import monotonic
 from typing import Any, Final, TypeVar
@@ -36,16 +36,11 @@ from quotaform import __version__
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.wire.failure import (
     SASL_FAILED,
-    CertificateError,
+    AttemptError,
     CodeError,
     LoginError,
-    LookupTimeoutError,
-    LostError,
-    NotKafkaError,
-    SilentError,
     Stage,
     TooOldError,
-    UnlistedError,
     UnprovenError,
 )
 from quotaform.cluster.wire.message import (
@@ -60,7 +55,7 @@ from quotaform.cluster.wire.message import (
     SaslAuthenticate,
     SaslHandshake,
 )
-from quotaform.model.server import HiddenServer, Server
+from quotaform.model.server import ALLOWED_HOSTS, HiddenServer, Server
 from quotaform.system.process import in_thread
 
 T = TypeVar("T")
@@ -93,7 +88,7 @@ class BrokerConnection:
     ) -> None:
         """Describe a connection; `open` makes it.
 
-        Once `closing` is set, every call ends with `LostError`.
+        Once `closing` is set, every call ends with the case Lost.
         """
         self.server = server
         self.stage = Stage.CONNECT
@@ -138,7 +133,7 @@ class BrokerConnection:
     def _connect(self, deadline: float) -> None:
         """Open a TCP connection to the first address of the host that accepts one."""
         if self.server.problem(environ):
-            raise UnlistedError
+            raise AttemptError("Unlisted", f"not listed in {ALLOWED_HOSTS}")
         try:
             addresses = _addresses(self.server, AI_NUMERICHOST)
         except gaierror:
@@ -147,7 +142,7 @@ class BrokerConnection:
         problem: Exception = OSError("the host name has no address")
         for number, (family, kind, protocol, _, address) in enumerate(addresses):
             if self._closing.is_set():
-                raise LostError("it was closed")
+                raise AttemptError("Lost", "it was closed")
             # An address that swallows connections leaves time for the others.
             share = (deadline - monotonic()) / (len(addresses) - number)
             try:
@@ -167,10 +162,7 @@ class BrokerConnection:
         name = self.server.host.rstrip(".").partition("%")[0]
         tls: SSLSocket = context.wrap_socket(self._open_socket, server_hostname=name, do_handshake_on_connect=False)
         self._socket = tls
-        try:
-            self._until(deadline, tls.do_handshake)
-        except SSLCertVerificationError as error:
-            raise CertificateError(error) from None
+        self._until(deadline, tls.do_handshake)
         peer: Any = tls.getpeercert()  # its certificate, which was verified
         self.session = {
             "version": tls.version() or "",
@@ -184,7 +176,7 @@ class BrokerConnection:
 
         Getting a token or ticket, in which the broker has no part, moves the deadline; it is returned. Raises
         `LoginError` before anything was sent, `CodeError` if the server does not accept the mechanism or the
-        credentials, and `LostError` if it hung up, as it does after wrong credentials.
+        credentials, and the case Lost if it hung up, as it does after wrong credentials.
         """
         credentials = self._config.credentials
         if credentials is None:
@@ -255,7 +247,9 @@ class BrokerConnection:
         head = self.receive(INT32.size, deadline, silence)
         (size,) = INT32.unpack(head)
         if not 0 <= size <= MAX_FRAME:
-            raise NotKafkaError(head)
+            # A TLS alert begins with 0x15.
+            case = "SpeaksTls" if head[:1] == b"\x15" else "SpeaksHttp" if head == b"HTTP" else "NotKafka"
+            raise AttemptError(case, "not the Kafka protocol")
         if size < INT32.size:
             raise MalformedError(f"it has {size} bytes, fewer than the header of a response")
         if size > request.MAX_RESPONSE:
@@ -276,8 +270,8 @@ class BrokerConnection:
     def receive(self, size: int, deadline: float, silence: float | None = None) -> bytes:
         """Return so many bytes, taking no more memory than has arrived.
 
-        `silence`: seconds to wait for the next ones, if not until the deadline. Raises `LostError` if the other
-        side ended the connection before, and `SilentError` if nothing came for so long.
+        `silence`: seconds to wait for the next ones, if not until the deadline. Raises the case Lost if the other side
+        ended the connection before, and Silent if nothing came for so long.
         """
         received = bytearray()
         while len(received) < size:
@@ -286,10 +280,10 @@ class BrokerConnection:
                 part = self._until(until, self._open_socket.recv, min(size - len(received), _READ_SIZE))
             except TimeoutError as error:
                 if silence is not None and error.errno is None and until < deadline:
-                    raise SilentError(silence) from None
+                    raise AttemptError("Silent", f"nothing for {silence:g} s") from None
                 raise
             if not part:
-                raise LostError("it closed the connection")
+                raise AttemptError("Lost", "it closed the connection")
             received += part
         return bytes(received)
 
@@ -325,7 +319,7 @@ class BrokerConnection:
     @property
     def _open_socket(self) -> socket:
         if self._socket is None:
-            raise LostError("it is closed")
+            raise AttemptError("Lost", "it is closed")
         return self._socket
 
     def _until(self, deadline: float, operation: Callable[..., T], *arguments: Any) -> T:
@@ -343,10 +337,10 @@ class BrokerConnection:
 def _next_wait(deadline: float, closing: Event) -> float:
     """Return how long to wait in the next slice.
 
-    Raises `LostError` once `closing` is set, and `TimeoutError` after the deadline.
+    Raises the case Lost once `closing` is set, and `TimeoutError` after the deadline.
     """
     if closing.is_set():
-        raise LostError("it was closed")
+        raise AttemptError("Lost", "it was closed")
     left = deadline - monotonic()
     if left <= 0:
         raise TimeoutError
@@ -393,5 +387,5 @@ def _look_up(ask: Callable[[], list[T]], deadline: float, closing: Event) -> lis
         while not wait([answer], _next_wait(deadline, closing)).done:
             pass
     except TimeoutError:
-        raise LookupTimeoutError from None
+        raise AttemptError("LookupTimeout", "name not resolved in time") from None
     return answer.result()

@@ -18,19 +18,20 @@ from quotaform.cluster.broker import NEEDS_CLIENT_QUOTAS, BrokerRelease, service
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.wire.broker_connection import SLICE, BrokerConnection, canonical_servers
 from quotaform.cluster.wire.failure import (
+    AttemptError,
     CodeError,
     Failure,
     LoginError,
     Stage,
     TooOldError,
     UnprovenError,
-    WrongClusterError,
     connect_error,
     unanswered,
 )
 from quotaform.cluster.wire.message import BrokerRequest, ResponseT
 from quotaform.model.errors import ClusterError, UnsupportedError
 from quotaform.model.server import Server
+from quotaform.model.text import inert
 
 _FIRST_BACKOFF: Final = 0.1
 _MAX_BACKOFF: Final = 2.0
@@ -232,7 +233,9 @@ class ClusterConnection:
             metadata = broker.open(monotonic() + seconds)
             stage = Stage.CLUSTER_ID
             if self.cluster_id is not None and metadata.cluster_id != self.cluster_id:
-                raise WrongClusterError(metadata.cluster_id, self.cluster_id)
+                found = inert(metadata.cluster_id) if metadata.cluster_id else "without an id"
+                sentence = f"is cluster {found}, not {inert(self.cluster_id)}"
+                raise AttemptError("OtherCluster", "another cluster", sentence)
         except ClusterError:
             self._drop()
             raise

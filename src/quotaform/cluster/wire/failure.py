@@ -1,7 +1,7 @@
 """Connection failures: the causes, and one sentence about each, TLS included, which states only what is known.
 
-A cause is one of the errors here, an `OSError` of the system (`TimeoutError` when there was no response in time), or an
-`SSLError` of OpenSSL.
+A cause is one of the errors here, a `MalformedError`, an `OSError` of the system (`TimeoutError` when there was no
+response in time), or an `SSLError` of OpenSSL.
 
 A connection that ends during a handshake has many causes: a listener without TLS hangs up, and so does a healthy one
 behind a proxy or with a connection quota. The messages therefore never suggest disabling TLS.
@@ -22,39 +22,26 @@ from msgspec import Struct
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.wire.message import MalformedError
 from quotaform.model.errors import AuthenticationError, ClusterError, ConnectError, UnsupportedError
-from quotaform.model.server import ALLOWED_HOSTS, LIST_IT, UNLISTED
-from quotaform.model.text import inert
+from quotaform.model.server import LIST_IT, UNLISTED
 
 
-class LostError(Exception):
-    """The other side ended the connection; the first argument says how, in a few words."""
+class AttemptError(Exception):
+    """What ended an attempt: `case` names its sentence below, and the first argument says it in a few words.
 
-
-class LookupTimeoutError(Exception):
-    """The name server did not answer in time."""
-
-
-class UnlistedError(Exception):
-    """The operator did not list the host, so that its name was not even looked up."""
-
-
-class SilentError(TimeoutError):
-    """A broker sent nothing for some time, and there was time left."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        super().__init__(f"nothing for {seconds:g} s")
-
-
-class NotKafkaError(Exception):
-    """What was read makes no sense as the length of an answer.
-
-    `first_bytes` are those that the server sent, four at most.
+    | case | what happened |
+    | --- | --- |
+    | Lost | the other side ended the connection, or this one closed it |
+    | LookupTimeout | the name server did not answer in time |
+    | Unlisted | the operator did not list the host, so that its name was not even looked up |
+    | Silent | a broker sent nothing for some time, and there was time left |
+    | SpeaksTls, SpeaksHttp, NotKafka | what was read makes no sense as the length of an answer |
+    | OtherCluster | a server belongs to another cluster than the one that was connected to |
     """
 
-    def __init__(self, first_bytes: bytes) -> None:
-        self.first_bytes = first_bytes
-        super().__init__("not the Kafka protocol")
+    def __init__(self, case: str, words: str, sentence: str = "") -> None:
+        self.case = case
+        self.sentence = sentence
+        super().__init__(words)
 
 
 class CodeError(Exception):
@@ -88,18 +75,6 @@ class UnprovenError(Exception):
     """A server did not prove who it is, as SCRAM and GSSAPI require of both sides."""
 
 
-class WrongClusterError(Exception):
-    """A server belongs to another cluster than the one that was connected to."""
-
-    def __init__(self, found: str | None, expected: str) -> None:
-        self.found = found
-        self.expected = expected
-
-    def __str__(self) -> str:
-        found = inert(self.found) if self.found else "without an id"
-        return f"is cluster {found}, not {inert(self.expected)}"
-
-
 def shorten(error: BaseException) -> str:
     """Return a few words about an error."""
     if isinstance(error, gaierror):
@@ -108,31 +83,19 @@ def shorten(error: BaseException) -> str:
         return "connection refused"
     if isinstance(error, TimeoutError):
         return "no response in time"
+    if isinstance(error, SSLCertVerificationError):
+        return f"certificate not accepted: {error.verify_message}"
     if isinstance(error, SSLError):
         return f"TLS: {error.reason or 'failed'}"
     if isinstance(error, OSError):
         return error.strerror or type(error).__name__
     if isinstance(error, MalformedError):
         return f"its response is malformed: {error}"
-    return _WORDS.get(type(error)) or (str(error.args[0]) if error.args else type(error).__name__)
-
-
-_WORDS: Final[dict[type[BaseException], str]] = {
-    LookupTimeoutError: "name not resolved in time",
-    UnlistedError: f"not listed in {ALLOWED_HOSTS}",
-    TooOldError: "too old",
-    UnprovenError: "wrong SASL answer",
-    WrongClusterError: "another cluster",
-}
-
-
-class CertificateError(Exception):
-    """A server's certificate was not accepted."""
-
-    def __init__(self, cause: SSLCertVerificationError) -> None:
-        self.code = cause.verify_code
-        self.words = cause.verify_message
-        super().__init__(f"certificate not accepted: {self.words}")
+    if isinstance(error, TooOldError):
+        return "too old"
+    if isinstance(error, UnprovenError):
+        return "wrong SASL answer"
+    return str(error.args[0]) if error.args else type(error).__name__
 
 
 class Stage(IntEnum):
@@ -171,8 +134,8 @@ class UnansweredError(ClusterError):
 
 def unanswered(server: str, cause: BaseException, seconds: float) -> UnansweredError:
     """Return the error for a request that was sent and not answered."""
-    if isinstance(cause, SilentError):
-        problem = f"{server} sent nothing for {cause.seconds:g} s."
+    if isinstance(cause, AttemptError) and cause.case == "Silent":
+        problem = f"{server} sent {cause}."
     elif isinstance(cause, TimeoutError) and cause.errno is None:
         problem = f"{server} did not answer within {seconds:.0f} s."
     elif isinstance(cause, MalformedError):
@@ -190,9 +153,9 @@ _CERTIFICATE_CODES: Final = {9: "NotNow", 10: "NotNow", 62: "HostMismatch", 64: 
 """Verify codes of OpenSSL (x509_vfy.h)."""
 
 _TEXT: Final = """
-CONNECT UnlistedError: {server} {unlisted}; {list_it}
+CONNECT Unlisted: {server} {unlisted}; {list_it}
 CONNECT gaierror: the host name {host} of {server} cannot be resolved; check its spelling and your DNS
-CONNECT LookupTimeoutError: looking up the host name {host} takes longer than {seconds:g} s; check your DNS
+CONNECT LookupTimeout: looking up the host name {host} takes longer than {seconds:g} s; check your DNS
 CONNECT ConnectionRefusedError: nothing listens at {server} (connection refused);
     check the host and port, and whether the broker is running
 CONNECT TimeoutError: {server} did not accept a connection within {seconds:g} s;
@@ -224,7 +187,7 @@ TLS Handshake: {server} refused the TLS handshake ({reason});
 API_VERSIONS SpeaksTls: {server} speaks TLS but security.protocol is {protocol};
     set security.protocol={with_tls} (and ssl.truststore.location), or use the port of a listener without TLS
 API_VERSIONS SpeaksHttp: {server} is a web server; use the port of a Kafka listener
-API_VERSIONS NotKafkaError: {server} does not speak the Kafka protocol; use the port of a Kafka listener
+API_VERSIONS NotKafka: {server} does not speak the Kafka protocol; use the port of a Kafka listener
 API_VERSIONS MalformedError: {server} does not speak the Kafka protocol; use the port of a Kafka listener
 API_VERSIONS TimeoutError: {server} accepted the connection and did not answer within {seconds:g} s;
     check that this is a Kafka broker and that it is healthy
@@ -253,7 +216,7 @@ METADATA WithoutSasl: {server} closed the connection instead of responding, as l
     and check that the broker is healthy
 METADATA Exception: {server} closed the connection{how}; check that the broker is healthy
 
-CLUSTER_ID Exception: {server} {why_other};
+CLUSTER_ID OtherCluster: {server} {sentence};
     check that all bootstrap servers and advertised listeners are of one cluster
 """
 """The problem and the remedy by stage and case: what was found out, or the class of the cause; see `_cases`."""
@@ -297,13 +260,14 @@ def _explain(config: ClientConfig, failure: Failure) -> tuple[type[ClusterError]
         shown = host if "${" in server else cause.name
         return AuthenticationError, cause.problem.replace("{name}", shown), cause.remedy
     has_truststore = config.tls is not None and config.tls.ca is not None
+    is_lost = isinstance(cause, AttemptError) and cause.case == "Lost"
     facts: dict[str, object] = {
         "server": server,
         "host": host,
         "seconds": failure.seconds,
-        "why": cause.words if isinstance(cause, CertificateError) else shorten(cause),
-        "why_other": cause,
-        "how": "" if isinstance(cause, LostError) else f" ({shorten(cause)})",
+        "why": cause.verify_message if isinstance(cause, SSLCertVerificationError) else shorten(cause),
+        "sentence": getattr(cause, "sentence", ""),
+        "how": "" if is_lost else f" ({shorten(cause)})",
         "reason": getattr(cause, "reason", ""),
         "unlisted": UNLISTED,
         "list_it": LIST_IT,
@@ -332,8 +296,8 @@ def _explain(config: ClientConfig, failure: Failure) -> tuple[type[ClusterError]
 def _cases(config: ClientConfig, failure: Failure) -> Iterator[tuple[str, str]]:
     """Yield stage and case, the most exact one first."""
     cause, stage = failure.cause, failure.stage.name
-    if isinstance(cause, CertificateError):
-        yield stage, _CERTIFICATE_CODES.get(cause.code, "Untrusted")
+    if isinstance(cause, SSLCertVerificationError):
+        yield stage, _CERTIFICATE_CODES.get(cause.verify_code, "Untrusted")
     elif isinstance(cause, SSLError) and failure.stage in (Stage.TLS, Stage.API_VERSIONS):
         # With TLS 1.3 the alert about a client certificate comes after the handshake.
         alert = f"{cause.reason or ''} {cause}".upper()
@@ -345,10 +309,8 @@ def _cases(config: ClientConfig, failure: Failure) -> Iterator[tuple[str, str]]:
             yield "TLS", "Handshake"
         if isinstance(cause, (SSLEOFError, SSLZeroReturnError)) or "EOF" in (cause.reason or ""):
             yield stage, "Exception"
-    elif isinstance(cause, NotKafkaError):
-        begin = cause.first_bytes
-        # A TLS alert begins with 0x15.
-        yield stage, "SpeaksTls" if begin[:1] == b"\x15" else "SpeaksHttp" if begin == b"HTTP" else ""
+    elif isinstance(cause, AttemptError):
+        yield stage, cause.case
     elif isinstance(cause, CodeError):
         yield stage, _CODES.get(cause.code, "")
     for kind in type(cause).__mro__:

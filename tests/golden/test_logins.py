@@ -556,7 +556,7 @@ def differing(config: ClientConfig) -> Iterator[str]:
         if isinstance(value, Password):
             yield f"{value.mechanism} {value.username!r} {value.password.reveal()!r}, shown as {value.who}"
         elif name == "bootstrap_servers" and value:
-            yield f"{name} {value!r}, which are {[tuple(server) for server in parse_servers(value)]}"
+            yield f"{name} {value!r}, which are {[(server.host, server.port) for server in parse_servers(value)]}"
         elif name == "tls" and value is not None:
             yield tls_of(config)
         elif value != getattr(default, name):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -54,7 +55,7 @@ def test_a_named_broker_must_be_of_the_cluster_that_named_it(sandbox: Sandbox) -
         connection = gateway.connection
         [server] = connection.brokers.values()
         connection.cluster_id = "another"
-        connection.brokers = {1: server._replace(host="localhost"), 2: server}
+        connection.brokers = {1: replace(server, host="localhost"), 2: server}
         error = gateway.broker_config("client.quota.callback.class").errors[1]
         assert f"localhost:{server.port} is cluster {sandbox.cluster_id}, not another;" in str(error)
 

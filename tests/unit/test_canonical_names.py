@@ -14,7 +14,7 @@ from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.wire.broker_connection import canonical_servers
 from quotaform.model.errors import ConnectError
-from quotaform.model.server import ALLOWED_HOSTS, HiddenServer, Server
+from quotaform.model.server import ALLOWED_HOSTS, Server
 
 CANONICAL = {"client.dns.lookup": "resolve_canonical_bootstrap_servers_only"}
 ADDRESSES = {
@@ -60,7 +60,7 @@ def test_a_name_without_an_address_stays_and_connecting_tells() -> None:
 
 
 def test_a_hidden_address_stays_hidden() -> None:
-    servers = canonical(HiddenServer("kafka.example", 9093, "${env:QUOTAFORM_HOST}"))
+    servers = canonical(Server("kafka.example", 9093, "${env:QUOTAFORM_HOST}"))
     assert [server.host for server in servers][:2] == ["b1.example", "b2.example"]
     assert {str(server) for server in servers} == {"${env:QUOTAFORM_HOST}"}
 

@@ -20,7 +20,7 @@ from quotaform.cluster.wire.failure import Failure, Stage, connect_error
 from quotaform.desired.config import Cluster, read_config
 from quotaform.desired.tree import SourceFile
 from quotaform.model.errors import InvalidFilesError, UsageError
-from quotaform.model.server import HiddenServer, Server
+from quotaform.model.server import Server
 from quotaform.model.text import Secret
 from quotaform.model.variable import OwnSecret, ReferenceProblem, expand, problem_text
 from quotaform.repository.gateway import bootstrap_servers
@@ -186,7 +186,7 @@ def test_servers_come_from_variables_and_show_as_they_are_written(tmp_path: Path
 @pytest.mark.parametrize("stage", Stage)
 @pytest.mark.parametrize("cause", [TimeoutError(), ConnectionRefusedError(111, "refused"), OSError("x")])
 def test_a_failure_at_any_step_names_a_server_as_it_is_written(stage: Stage, cause: Exception) -> None:
-    server = HiddenServer(SECRET, 9092, "${env:QUOTAFORM_HOST}:9092")
+    server = Server(SECRET, 9092, "${env:QUOTAFORM_HOST}:9092")
     failures = [Failure(server=str(server), stage=stage, cause=cause, seconds=1.0)] * 2
     error = connect_error("lab", ClientConfig(security_protocol="SASL_SSL", credentials=ALICE), failures)
     assert "${env:QUOTAFORM_HOST}" in str(error)
@@ -194,7 +194,7 @@ def test_a_failure_at_any_step_names_a_server_as_it_is_written(stage: Stage, cau
 
 
 def test_a_hidden_server_stays_hidden_in_another_process() -> None:
-    server = HiddenServer(SECRET, 9092, "${env:QUOTAFORM_HOST}:9092")
+    server = Server(SECRET, 9092, "${env:QUOTAFORM_HOST}:9092")
     copied = pickle.loads(pickle.dumps(server))  # noqa: S301 (our own)
     assert (copied, str(copied)) == (server, "${env:QUOTAFORM_HOST}:9092")
 

@@ -39,7 +39,7 @@ class Master(Struct, frozen=True):
         """Read a URL.
 
         >>> Master.parse("{master}", "spark://a:7077,b:7077").servers
-        (Server(host='a', port=7077), Server(host='b', port=7077))
+        (Server('a:7077'), Server('b:7077'))
         >>> Master.parse("{master}", "local[2]").is_local
         True
         """

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from re import ASCII, escape, fullmatch
 from re import compile as regex
-from typing import Final, NamedTuple, Self
+from typing import Final
 
 from quotaform.model.text import quote
 
@@ -20,11 +21,19 @@ LIST_IT: Final = "correct it, or list it there"
 _LABELS: Final = r"(?:[a-z0-9_-]+\.)+"
 
 
-class Server(NamedTuple):
-    """A host and a port."""
+@dataclass(frozen=True, slots=True, repr=False)
+class Server:
+    """A host and a port.
+
+    It prints as it was `written`, if that is given: the address is a secret, which an environment variable holds.
+
+    >>> Server("b1", 9092, "${env:QUOTAFORM_HOST}:9092"), str(Server("::1", 9092))
+    (Server('${env:QUOTAFORM_HOST}:9092'), '[::1]:9092')
+    """
 
     host: str
     port: int
+    written: str = field(default="", compare=False)
 
     @property
     def key(self) -> tuple[str, int]:
@@ -73,36 +82,16 @@ class Server(NamedTuple):
             and 0 < self.port < 65536
         )
 
-    def __str__(self) -> str:
+    @property
+    def address(self) -> str:
+        """The address, whatever is shown of it."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
-
-class HiddenServer(Server):
-    """A server whose address is a secret: an environment variable holds it.
-
-    It prints as it was written.
-
-    >>> str(HiddenServer("b1", 9092, "${env:QUOTAFORM_HOST}:9092"))
-    '${env:QUOTAFORM_HOST}:9092'
-    """
-
-    written: str
-
-    def __new__(cls, host: str, port: int, written: str) -> Self:
-        """Return a server. `written` is what is shown."""
-        self = super().__new__(cls, host, port)
-        self.written = written
-        return self
-
-    def __getnewargs__(self) -> tuple[str, int, str]:
-        """Keep what is shown when it is sent to another process."""
-        return self.host, self.port, self.written
-
     def __str__(self) -> str:
-        return self.written
+        return self.written or self.address
 
     def __repr__(self) -> str:
-        return f"HiddenServer({self.written!r})"
+        return f"Server({str(self)!r})"
 
 
 def parse_server(written: str) -> Server:
@@ -112,7 +101,7 @@ def parse_server(written: str) -> Server:
     front is what brokers show of their listeners (`PLAINTEXT://b1:9092`); Kafka's clients pass over it, too.
 
     >>> parse_server("PLAINTEXT://b1:9092"), str(parse_server("[fe80::1%eth0]:9092"))
-    (Server(host='b1', port=9092), '[fe80::1%eth0]:9092')
+    (Server('b1:9092'), '[fe80::1%eth0]:9092')
     """
     match = _WRITTEN(written)
     if match is None or not 0 < int(match["port"]) < 65536:

@@ -7,6 +7,7 @@ holds goes to the connection and nowhere else.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from os import environ
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from quotaform.model import rule
 from quotaform.model.errors import ClusterIdError, InvalidFilesError
 from quotaform.model.finding import Location
 from quotaform.model.quotas import SnapshotFile, check_pinned_id
-from quotaform.model.server import ALLOWED_HOSTS, HiddenServer, Server, parse_server, parse_servers
+from quotaform.model.server import ALLOWED_HOSTS, Server, parse_server, parse_servers
 from quotaform.model.settings import ClusterMetrics, SourceKind
 from quotaform.model.text import option_of, quote
 from quotaform.system.files import trusted_folder
@@ -91,7 +92,7 @@ def bootstrap_servers(cluster: Cluster, environment: Mapping[str, str] = environ
         except ValueError:
             message = f"{text} is not set to HOST:PORT, as in broker-1:9092; correct the environment variable"
             raise InvalidFilesError([rule.BAD_SERVER.finding(message, location=referring.location)]) from None
-        servers += [HiddenServer(host, port, text) for host, port in found]
+        servers += [replace(server, written=text) for server in found]
     return tuple(servers)
 
 

@@ -24,7 +24,7 @@ from quotaform.model.errors import BlockedError, ClusterError, ClusterIdError, I
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.precedence import CALLBACK
 from quotaform.model.quotas import Snapshot
-from quotaform.model.server import HiddenServer, Server, parse_servers
+from quotaform.model.server import Server, parse_servers
 from quotaform.repository.gateway import connection_of, require_pinned
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
 
@@ -141,7 +141,7 @@ def _facts(
     if gateway:
         connection = gateway.connection
         facts[Step.CLUSTER_ID] = {"id": str(connection.cluster_id), "brokers": str(len(connection.brokers))}
-    if broker and not isinstance(broker.server, HiddenServer):
+    if broker and not broker.server.written:
         facts[Step.RESOLVE]["addresses"] = ", ".join(broker.addresses)
     else:
         # What a variable holds is not shown: neither the address nor a certificate's names, which are like it.

@@ -172,7 +172,7 @@ def client_options(servers: Sequence[str | Server], config: ClientConfig) -> dic
         if problem := server.problem(environ):
             raise ConnectError(f"{server} {problem}")
     options = {
-        "bootstrap.servers": ",".join(str(Server(*server)) for server in given),  # the text of one may be a variable
+        "bootstrap.servers": ",".join(server.address for server in given),
         "security.protocol": config.security_protocol,
         # What a transaction has not committed is not recorded.
         "isolation.level": "read_committed",

@@ -12,7 +12,7 @@ from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.client.tls import Tls
 from quotaform.fleet.options import SessionOptions
 from quotaform.model.errors import AuthorizationError, ClusterError, ConnectError, EngineError, StreamError
-from quotaform.model.server import ALLOWED_HOSTS, HiddenServer
+from quotaform.model.server import ALLOWED_HOSTS, Server
 from quotaform.model.text import Secret
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.stream import StreamRequest, _require_topic
@@ -64,7 +64,7 @@ def test_key_and_certificates_are_given_apart_as_pem() -> None:
 
 
 def test_an_address_that_a_variable_holds_is_connected_to_and_not_its_name() -> None:
-    server = HiddenServer("::1", 9092, "${env:QUOTAFORM_HOST}")
+    server = Server("::1", 9092, "${env:QUOTAFORM_HOST}")
     assert client_options([server], from_properties({}))["kafka.bootstrap.servers"] == "[::1]:9092"
 
 
@@ -73,7 +73,7 @@ def test_a_server_that_is_not_listed_gets_no_login_from_spark(monkeypatch: pytes
     monkeypatch.setenv(ALLOWED_HOSTS, "*.kafka.example")
     with pytest.raises(ConnectError, match=f"^old.elsewhere:9092 is not listed in {ALLOWED_HOSTS}, so nothing is sent"):
         client_options(["b1.kafka.example:9092,old.elsewhere:9092"], from_properties({}))
-    secret = HiddenServer("old.elsewhere", 9092, "${env:QUOTAFORM_HOST}")
+    secret = Server("old.elsewhere", 9092, "${env:QUOTAFORM_HOST}")
     with pytest.raises(ConnectError, match=r"^\$\{env:QUOTAFORM_HOST} is not listed"):
         client_options([secret], from_properties({}))
 

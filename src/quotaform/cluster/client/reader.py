@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from quotaform.cluster.sasl import kerberos, msk_iam, password
 from quotaform.model import rule
 from quotaform.model.errors import FileReadError, InvalidFilesError
 from quotaform.model.finding import Finding, Location, by_place
-from quotaform.model.server import HiddenServer, Server, parse_servers
+from quotaform.model.server import Server, parse_servers
 from quotaform.system.files import PROPERTIES_LIMIT, read_bytes, trusted_folder
 
 Read = Callable[[ClientProperties, str], Credentials]
@@ -171,6 +172,4 @@ def _servers(reader: ClientProperties) -> tuple[str | Server, ...]:
         reader.report("bootstrap.servers", "bootstrap.servers is not host:port, as in broker-1:9092")
         return ()
     written = reader.written("bootstrap.servers")
-    if written != value:
-        return tuple(HiddenServer(host, port, written) for host, port in servers)
-    return tuple(map(str, servers))
+    return tuple(map(str, servers)) if written == value else tuple(replace(each, written=written) for each in servers)

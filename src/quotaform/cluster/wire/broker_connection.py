@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import wait
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from os import environ
 from socket import (
@@ -55,7 +56,7 @@ from quotaform.cluster.wire.message import (
     SaslAuthenticate,
     SaslHandshake,
 )
-from quotaform.model.server import ALLOWED_HOSTS, HiddenServer, Server
+from quotaform.model.server import ALLOWED_HOSTS, Server
 from quotaform.system.process import in_thread
 
 T = TypeVar("T")
@@ -362,9 +363,7 @@ def canonical_servers(server: Server, deadline: float, closing: Event) -> list[S
                 name, _ = getnameinfo((address, *rest), NI_NAMEREQD)
                 if any(found[0] == address for *_, found in _addresses(Server(name, server.port))):
                     hosts[-1] = name
-        if isinstance(server, HiddenServer):
-            return [HiddenServer(host, server.port, server.written) for host in hosts]
-        return [Server(host, server.port) for host in hosts]
+        return [replace(server, host=host) for host in hosts]
 
     try:
         return [server] if server.problem(environ) else _look_up(look_up, deadline, closing)

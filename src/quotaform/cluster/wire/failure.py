@@ -216,7 +216,7 @@ METADATA WithoutSasl: {server} closed the connection instead of responding, as l
     and check that the broker is healthy
 METADATA Exception: {server} closed the connection{how}; check that the broker is healthy
 
-CLUSTER_ID OtherCluster: {server} {sentence};
+CLUSTER_ID Exception: {server} {sentence};
     check that all bootstrap servers and advertised listeners are of one cluster
 """
 """The problem and the remedy by stage and case: what was found out, or the class of the cause; see `_cases`."""
@@ -266,7 +266,7 @@ def _explain(config: ClientConfig, failure: Failure) -> tuple[type[ClusterError]
         "host": host,
         "seconds": failure.seconds,
         "why": cause.verify_message if isinstance(cause, SSLCertVerificationError) else shorten(cause),
-        "sentence": getattr(cause, "sentence", ""),
+        "sentence": getattr(cause, "sentence", cause),
         "how": "" if is_lost else f" ({shorten(cause)})",
         "reason": getattr(cause, "reason", ""),
         "unlisted": UNLISTED,

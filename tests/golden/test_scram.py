@@ -24,9 +24,7 @@ from quotaform.cluster.report import render_scram, render_scram_result
 from quotaform.cluster.scram import (
     AlterUserScramCredentials,
     ScramAlteration,
-    ScramDeletion,
     ScramGateway,
-    ScramUpsertion,
 )
 from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.cluster.wire.message import DescribeResponse
@@ -95,8 +93,8 @@ def scram_alteration(word: str) -> ScramAlteration:
     user, _, bits = word.partition(":")
     mechanism = ScramMechanism(f"SCRAM-SHA-{bits}")
     if user.startswith("-"):
-        return ScramDeletion(user[1:], mechanism)
-    return ScramUpsertion(user=user, mechanism=mechanism, iterations=4096, salt=b"s", salted_password=b"hidden")
+        return ScramAlteration(user[1:], mechanism)
+    return ScramAlteration(user=user, mechanism=mechanism, iterations=4096, salt=b"s", salted_password=b"hidden")
 
 
 def of_scram(text: Text) -> Iterator[str]:
@@ -120,7 +118,7 @@ def of_scram(text: Text) -> Iterator[str]:
             yield f"{type(error).__name__}: {error}"
     for request in connection.requests:
         sent = request.alterations if isinstance(request, AlterUserScramCredentials) else ()
-        names = [f"{'-' * isinstance(each, ScramDeletion)}{each.user}" for each in sent] or request.users
+        names = [f"{'-' * (each.iterations is None)}{each.user}" for each in sent] or request.users
         yield f"asked {type(request).__name__} {' '.join(names)}".rstrip()
 
 

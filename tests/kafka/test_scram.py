@@ -19,7 +19,7 @@ from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.records import ScramCredential, ScramError, ScramMechanism, ScramUser
-from quotaform.cluster.scram import ScramDeletion, ScramGateway, ScramUpsertion, make_upsertion
+from quotaform.cluster.scram import ScramAlteration, ScramGateway, make_upsertion
 from quotaform.model.alteration import Outcome
 from quotaform.model.errors import AuthorizationError
 from quotaform.model.text import Secret
@@ -57,7 +57,7 @@ def gateway(sandbox: Sandbox) -> Iterator[ScramGateway]:
     with ScramGateway.connect(sandbox.bootstrap_servers, name="lab") as gateway:
         yield gateway
         deletions = [
-            ScramDeletion(found.user, ScramMechanism(each.mechanism))
+            ScramAlteration(found.user, ScramMechanism(each.mechanism))
             for found in gateway.describe()
             for each in found.credentials
         ]
@@ -67,7 +67,7 @@ def gateway(sandbox: Sandbox) -> Iterator[ScramGateway]:
 PASSWORD = "hunter2"
 
 
-def upsertion(user: str, password: str = PASSWORD, mechanism: ScramMechanism = SHA_512, **more: int) -> ScramUpsertion:
+def upsertion(user: str, password: str = PASSWORD, mechanism: ScramMechanism = SHA_512, **more: int) -> ScramAlteration:
     return make_upsertion(user, mechanism, Secret(password), **more)
 
 
@@ -127,7 +127,7 @@ def test_who_may_not_read_or_write_users_is_told_at_once(secured_sandbox: Sandbo
             with pytest.raises(AuthorizationError, match=r"grant it DESCRIBE on the Cluster resource"):
                 gateway.describe(users)
             assert monotonic() - began < 20
-        result = gateway.alter([upsertion("a"), ScramDeletion("b", SHA_256)])
+        result = gateway.alter([upsertion("a"), ScramAlteration("b", SHA_256)])
     assert [(row.outcome, row.code) for row in result] == [(Outcome.REFUSED, 31)] * 2
 
 
@@ -138,7 +138,7 @@ def test_any_names_with_several_mechanisms_go_in_one_call_and_are_kept_as_they_a
         assert wait_for(gateway, user, SHA_256, SHA_512) == ScramUser(user, both)
     assert {found.user for found in gateway.describe()} >= {*ODD_NAMES}
     first, second, *_ = ODD_NAMES
-    gateway.alter([ScramDeletion(first, SHA_256), ScramDeletion(second, SHA_512)]).raise_for_errors()
+    gateway.alter([ScramAlteration(first, SHA_256), ScramAlteration(second, SHA_512)]).raise_for_errors()
     assert wait_for(gateway, first, SHA_512).credentials == both[1:]
     assert wait_for(gateway, second, SHA_256).credentials == both[:1]
 
@@ -150,8 +150,8 @@ def test_each_user_has_an_error_of_its_own_in_the_words_of_the_broker(gateway: S
             upsertion("few", iterations=4095),
             upsertion("many", iterations=16_385),
             upsertion("most", iterations=16_384),
-            ScramDeletion("mixed", SHA_256),
-            ScramDeletion("nobody", SHA_256),
+            ScramAlteration("mixed", SHA_256),
+            ScramAlteration("nobody", SHA_256),
         ]
     )
     assert [(row.user, row.outcome, row.code, row.message) for row in result] == [

@@ -19,8 +19,6 @@ from quotaform.cluster.records import ScramMechanism
 from quotaform.cluster.scram import (
     STDIN,
     ScramAlteration,
-    ScramDeletion,
-    ScramUpsertion,
     is_open_to_all,
     make_upsertion,
     require_password,
@@ -32,8 +30,8 @@ from quotaform.model.text import Secret
 SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
 
 
-def upsertion(user: str, mechanism: ScramMechanism = SHA_512, iterations: int = 4096) -> ScramUpsertion:
-    return ScramUpsertion(user=user, mechanism=mechanism, iterations=iterations, salt=b"s", salted_password=b"hidden")
+def upsertion(user: str, mechanism: ScramMechanism = SHA_512, iterations: int = 4096) -> ScramAlteration:
+    return ScramAlteration(user=user, mechanism=mechanism, iterations=iterations, salt=b"s", salted_password=b"hidden")
 
 
 class TestMaking:
@@ -68,8 +66,8 @@ class TestMaking:
 
 class TestSplitting:
     def test_a_user_is_in_a_request_once(self) -> None:
-        both: list[ScramAlteration] = [upsertion(user, each) for user in "ab" for each in (SHA_256, SHA_512)]
-        gone = ScramDeletion("c", SHA_256)
+        both = [upsertion(user, each) for user in "ab" for each in (SHA_256, SHA_512)]
+        gone = ScramAlteration("c", SHA_256)
         assert split_scram([*both, gone]) == [[both[0], both[2], gone], [both[1], both[3]]]
 
     def test_requests_are_cut_by_number_and_by_bytes(self) -> None:

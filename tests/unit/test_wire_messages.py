@@ -18,8 +18,7 @@ from quotaform.cluster.records import ScramCredential, ScramError, ScramMechanis
 from quotaform.cluster.scram import (
     AlterUserScramCredentials,
     DescribeUserScramCredentials,
-    ScramDeletion,
-    ScramUpsertion,
+    ScramAlteration,
 )
 from quotaform.cluster.wire.message import (
     ApiVersions,
@@ -42,7 +41,7 @@ QUOTAS: list[tuple[list[EntityPart], list[tuple[str, float]]]] = [
     ([("user", "Å" * 100)], [("producer_byte_rate", -0.0)]),
     ([("user", ""), ("new-type", "x" * 300)], [("", inf)]),
 ]
-UPSERTION = ScramUpsertion(
+UPSERTION = ScramAlteration(
     user="é", mechanism=ScramMechanism.SHA_512, iterations=4096, salt=b"s" * 32, salted_password=b"p" * 64
 )
 TOPIC_ID = UUID(bytes=b"\x01" * 16)
@@ -117,7 +116,7 @@ CASES: list[Case] = [
         ],
     ),
     (
-        AlterUserScramCredentials([UPSERTION, ScramDeletion("b", ScramMechanism.SHA_256)]),
+        AlterUserScramCredentials([UPSERTION, ScramAlteration("b", ScramMechanism.SHA_256)]),
         {"throttle_time_ms": 0, "results": [("é", 0, None), ("b", 91, "none")]},
         lambda got: got,
         {"é": (0, None), "b": (91, "none")},

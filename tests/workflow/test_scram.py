@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from quotaform.cluster.records import ScramMechanism
-from quotaform.cluster.scram import ScramDeletion, ScramGateway, make_upsertion
+from quotaform.cluster.scram import ScramAlteration, ScramGateway, make_upsertion
 from quotaform.model.text import Secret
 from quotaform.sandbox import Sandbox
 from tests.waiting import wait_until
@@ -49,7 +49,9 @@ class Credentials:
     def wipe(self) -> None:
         """Remove all."""
         deletions = [
-            ScramDeletion(user, ScramMechanism(mechanism)) for user, known in self.read().items() for mechanism in known
+            ScramAlteration(user, ScramMechanism(mechanism))
+            for user, known in self.read().items()
+            for mechanism in known
         ]
         self._gateway.alter(deletions).raise_for_errors()
         wait_until(lambda: not self.read())

@@ -27,8 +27,6 @@ from pathlib import Path
 from secrets import token_bytes
 from typing import Final
 
-from msgspec import Struct
-
 from quotaform.cluster.broker import (
     MAX_BYTES,
     NEEDS_SCRAM,
@@ -76,34 +74,24 @@ DEFAULT_ITERATIONS: Final = 4096
 """The default of Kafka's tools and the minimum of brokers; the maximum is 16384."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScramUpsertion:
-    """Sets the credential of one user for one mechanism, new or not."""
+@dataclass(frozen=True, slots=True)
+class ScramAlteration:
+    """Sets the credential of one user for one mechanism, new or not; without iterations, deletes it."""
 
     user: str
     mechanism: ScramMechanism
-    iterations: int
-    salt: bytes = field(repr=False)
-    salted_password: bytes = field(repr=False)  # what is as good as the password to an attacker; it stays out of `repr`
-
-
-class ScramDeletion(Struct, frozen=True):
-    """Removes the credential of one user for one mechanism."""
-
-    user: str
-    mechanism: ScramMechanism
-
-
-ScramAlteration = ScramUpsertion | ScramDeletion
+    iterations: int | None = None
+    salt: bytes = field(default=b"", repr=False)
+    salted_password: bytes = field(default=b"", repr=False)  # as good as the password to an attacker
 
 
 def make_upsertion(
     user: str, mechanism: ScramMechanism, password: Secret, iterations: int = DEFAULT_ITERATIONS
-) -> ScramUpsertion:
+) -> ScramAlteration:
     """Salt and hash a password; every call uses a new salt."""
     salt = token_bytes(_SALT_BYTES)
     salted = pbkdf2_hmac(mechanism.hash_name, password.reveal().encode(), salt, iterations)
-    return ScramUpsertion(user=user, mechanism=mechanism, iterations=iterations, salt=salt, salted_password=salted)
+    return ScramAlteration(user, mechanism, iterations, salt, salted)
 
 
 class ScramGateway(BrokerGateway):
@@ -140,7 +128,7 @@ class ScramGateway(BrokerGateway):
 
     def delete(self, users: Sequence[str], mechanisms: Sequence[ScramMechanism]) -> ScramResult:
         """Delete the credential of each user for each mechanism; see `alter`."""
-        return self.alter([ScramDeletion(user, mechanism) for user in users for mechanism in mechanisms])
+        return self.alter([ScramAlteration(user, mechanism) for user in users for mechanism in mechanisms])
 
     @contextmanager
     def _scram_api(self) -> Iterator[None]:
@@ -206,9 +194,7 @@ def _measure(alteration: ScramAlteration) -> tuple[int, int]:
 def _rows_of(
     part: Iterable[ScramAlteration], outcome: Outcome, reason: str, code: int | None = None
 ) -> tuple[ScramRow, ...]:
-    return tuple(
-        ScramRow(each.user, each.mechanism, getattr(each, "iterations", None), outcome, code, reason) for each in part
-    )
+    return tuple(ScramRow(each.user, each.mechanism, each.iterations, outcome, code, reason) for each in part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,14 +242,14 @@ class AlterUserScramCredentials(BrokerRequest[dict[str, tuple[int, str | None]]]
             writer.string(asked.user)
             writer.number(INT8, asked.mechanism.number)
 
-        def upsertion(asked: ScramUpsertion) -> None:
+        def upsertion(asked: ScramAlteration) -> None:
             deletion(asked)
-            writer.number(INT32, asked.iterations)
+            writer.number(INT32, asked.iterations or 0)
             writer.bytes(asked.salt)
             writer.bytes(asked.salted_password)
 
-        writer.structures((each for each in self.alterations if isinstance(each, ScramDeletion)), deletion)
-        writer.structures((each for each in self.alterations if isinstance(each, ScramUpsertion)), upsertion)
+        writer.structures((each for each in self.alterations if each.iterations is None), deletion)
+        writer.structures((each for each in self.alterations if each.iterations is not None), upsertion)
 
     def _read(self, reader: ResponseReader, version: int) -> dict[str, tuple[int, str | None]]:
         return dict(reader.structures(lambda: (reader.string(), (reader.int16(), reader.nullable_string()))))

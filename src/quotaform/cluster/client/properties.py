@@ -22,8 +22,6 @@ from pathlib import Path
 from re import compile as regex
 from typing import Final, TypeVar
 
-from msgspec import Struct
-
 from quotaform.model import rule
 from quotaform.model.errors import FileReadError
 from quotaform.model.finding import Finding, Location
@@ -126,92 +124,6 @@ def provider_folder(path: str | Path, repository: Path | None) -> Path | None:
     folder = Path(os.path.realpath(repository))
     trees = [each for each in (*reversed(folder.parents), folder) if os.path.lexists(each / ".git")]
     return repository if is_within(path, trees[0] if trees else folder) else None
-
-
-class ConfigProviders(Struct, frozen=True):
-    """The providers of client properties. What they return is secret; no problem has a path, a key or a value in it.
-
-    Files are read `within` a folder, if it is given; relative paths may lead from `folder` instead of the working one.
-    """
-
-    settings: Mapping[str, str]
-    environ: Mapping[str, str]
-    folder: Path
-    within: Path | None
-
-    def expand(self, text: str) -> tuple[str, list[str]]:
-        """Return a text with its references replaced once, and what is wrong with them."""
-        pieces, problems, end = list[str](), list[str](), 0
-        for count, match in enumerate(REFERENCE.finditer(text)):
-            alias, colon, rest = match[1].partition(":")
-            if colon and not match[2] and alias in _PROVIDERS:
-                problems.append("a ${... has no closing brace; add it")
-            elif colon and match[2]:
-                try:
-                    if count >= _MOST_REFERENCES:
-                        raise ValueError(f"a value has more than {_MOST_REFERENCES} references; write some as they are")
-                    pieces += [text[end : match.start()], self._look_up(alias, rest)]
-                    end = match.end()
-                except ValueError as error:
-                    problems.append(str(error))
-        return "".join([*pieces, text[end:]]), problems
-
-    def _look_up(self, alias: str, rest: str) -> str:
-        provider, limit = self._provider(alias)
-        if provider == "env":
-            if limit is not None and self.within is not None:  # Some patterns take years to match.
-                raise ValueError(
-                    "allowlist.pattern cannot be used in a repository; remove it: QUOTAFORM_ENV is the list"
-                )
-            try:
-                is_listed = limit is None or re.fullmatch(limit, rest)
-            except re.error:
-                raise ValueError("allowlist.pattern is not a regular expression; correct it") from None
-            if not is_listed:
-                raise ValueError("allowlist.pattern does not match the variable of ${env:NAME}; correct one of them")
-            expansion = expand(f"${{env:{rest}}}", self.environ)
-            for problem in expansion.problems:
-                raise ValueError(problem_text(*problem))
-            return expansion.text
-        path, _, name = rest.partition(":")
-        if not path or not name or (provider == "dir" and Path(name).name != name):
-            raise ValueError(f"a ${{...}} has no path or no name; write {_FORMS}")
-        if provider == "dir":
-            return self._read(f"{path}/{name}", limit).removesuffix("\n")
-        values = {each.key: each.value for each in parse_properties(self._read(path, limit), "", [])}
-        if name not in values:
-            raise ValueError("a ${file:PATH:KEY} names a key that is not in the file; correct it, or add the key")
-        return values[name]
-
-    def _provider(self, alias: str) -> tuple[str, str | None]:
-        """Return the provider that an alias stands for, and what limits it."""
-        listed = self.settings.get("config.providers") or ",".join(_PROVIDERS)
-        if alias not in map(str.strip, listed.split(",")):
-            raise ValueError(f"a ${{...}} names a provider that is not in config.providers; list it, or write {_FORMS}")
-        prefix = f"config.providers.{alias}."
-        written = self.settings.get(f"{prefix}class", _PACKAGE + _PROVIDERS.get(alias, ("",))[0])
-        for provider, (java_class, parameter) in _PROVIDERS.items():
-            if written == _PACKAGE + java_class:
-                limit = f"{prefix}param.{parameter}"
-                if any(key.startswith(f"{prefix}param.") and key != limit for key in self.settings):
-                    raise ValueError(f"{prefix}param.* can only be {limit}; correct the other")
-                return provider, self.settings.get(limit)
-        classes = " or ".join(java_class for java_class, _ in _PROVIDERS.values())
-        raise ValueError(f"{prefix}class cannot be loaded; set it to {classes} of {_PACKAGE.strip('.')}")
-
-    def _read(self, path: str, allowed: str | None) -> str:
-        why = "does not exist; correct the path, or create the file"
-        for place in (Path(os.path.abspath(each)) for each in (path, self.folder / path)):  # noqa: PTH100 (follows links)
-            if allowed and not any(place.is_relative_to(os.path.normpath(each)) for each in allowed.split(",")):
-                why = "allowed.paths of its provider leaves out; correct one of them"
-                continue
-            try:
-                return read_text(place, PROPERTIES_LIMIT, within=self.within)
-            except FileReadError as error:
-                if not error.is_missing:
-                    is_outside = error.reason in (LEADS_OUT, OF_GIT)
-                    why = _OUTSIDE if is_outside else f"cannot be read: {error.reason}; correct it"
-        raise ValueError(f"a ${{...}} names a file that {why}")
 
 
 _USED = """
@@ -358,8 +270,6 @@ class ClientProperties:
         self.environ = environ
         self._source = source
         self._written = {each.key: each for each in properties}
-        settings = {key: self.written(key) for key in self._written}
-        self._providers = ConfigProviders(settings, environ, folder or Path(), within)
         self._values: dict[str, str | None] = {}
 
     @property
@@ -380,15 +290,15 @@ class ClientProperties:
             return None
         if key not in self._values:
             written = self._written[key]
-            text, problems = self._providers.expand(written.value)
+            text, problems = self._expand(written.value)
             for problem in problems[:MAX_PROBLEMS]:
-                self.add(f"{key}: {problem}", written.location)
+                add_problem(self.problems, f"{key}: {problem}", written.location)
             self._values[key] = None if problems else text.strip()
         return self._values[key]
 
-    def written(self, key: str) -> str:
+    def written(self, key: str, default: str = "") -> str:
         """Return a value as it is written, its variables not replaced."""
-        return self._written[key].value.strip()
+        return self._written[key].value.strip() if key in self._written else default
 
     def check_keys(self) -> None:
         """Report the keys that are neither read nor ignored."""
@@ -424,6 +334,80 @@ class ClientProperties:
         # Kafka expands a value once; what a provider returned is no reference.
         inner._values = {name: value.strip() for name, value in values.items()}
         return inner
+
+    def _expand(self, text: str) -> tuple[str, list[str]]:
+        """Return a text with its references replaced once, and what is wrong with them: no path, key or value."""
+        pieces, problems, end = list[str](), list[str](), 0
+        for count, match in enumerate(REFERENCE.finditer(text)):
+            alias, colon, rest = match[1].partition(":")
+            if colon and not match[2] and alias in _PROVIDERS:
+                problems.append("a ${... has no closing brace; add it")
+            elif colon and match[2]:
+                try:
+                    if count >= _MOST_REFERENCES:
+                        raise ValueError(f"a value has more than {_MOST_REFERENCES} references; write some as they are")
+                    pieces += [text[end : match.start()], self._look_up(alias, rest)]
+                    end = match.end()
+                except ValueError as error:
+                    problems.append(str(error))
+        return "".join([*pieces, text[end:]]), problems
+
+    def _look_up(self, alias: str, rest: str) -> str:
+        provider, limit = self._provider(alias)
+        if provider == "env":
+            if limit is not None and self.within is not None:  # Some patterns take years to match.
+                raise ValueError(
+                    "allowlist.pattern cannot be used in a repository; remove it: QUOTAFORM_ENV is the list"
+                )
+            try:
+                is_listed = limit is None or re.fullmatch(limit, rest)
+            except re.error:
+                raise ValueError("allowlist.pattern is not a regular expression; correct it") from None
+            if not is_listed:
+                raise ValueError("allowlist.pattern does not match the variable of ${env:NAME}; correct one of them")
+            expansion = expand(f"${{env:{rest}}}", self.environ)
+            for problem in expansion.problems:
+                raise ValueError(problem_text(*problem))
+            return expansion.text
+        path, _, name = rest.partition(":")
+        if not path or not name or (provider == "dir" and Path(name).name != name):
+            raise ValueError(f"a ${{...}} has no path or no name; write {_FORMS}")
+        if provider == "dir":
+            return self._read_provided(f"{path}/{name}", limit).removesuffix("\n")
+        values = {each.key: each.value for each in parse_properties(self._read_provided(path, limit), "", [])}
+        if name not in values:
+            raise ValueError("a ${file:PATH:KEY} names a key that is not in the file; correct it, or add the key")
+        return values[name]
+
+    def _provider(self, alias: str) -> tuple[str, str | None]:
+        """Return the provider that an alias stands for, and what limits it."""
+        listed = self.written("config.providers") or ",".join(_PROVIDERS)
+        if alias not in map(str.strip, listed.split(",")):
+            raise ValueError(f"a ${{...}} names a provider that is not in config.providers; list it, or write {_FORMS}")
+        prefix = f"config.providers.{alias}."
+        written = self.written(f"{prefix}class", _PACKAGE + _PROVIDERS.get(alias, ("",))[0])
+        for provider, (java_class, parameter) in _PROVIDERS.items():
+            if written == _PACKAGE + java_class:
+                limit = f"{prefix}param.{parameter}"
+                if any(key.startswith(f"{prefix}param.") and key != limit for key in self._written):
+                    raise ValueError(f"{prefix}param.* can only be {limit}; correct the other")
+                return provider, self.written(limit) if limit in self._written else None
+        classes = " or ".join(java_class for java_class, _ in _PROVIDERS.values())
+        raise ValueError(f"{prefix}class cannot be loaded; set it to {classes} of {_PACKAGE.strip('.')}")
+
+    def _read_provided(self, path: str, allowed: str | None) -> str:
+        why = "does not exist; correct the path, or create the file"
+        for place in (Path(os.path.abspath(each)) for each in (path, (self.folder or Path()) / path)):  # noqa: PTH100 (follows links)
+            if allowed and not any(place.is_relative_to(os.path.normpath(each)) for each in allowed.split(",")):
+                why = "allowed.paths of its provider leaves out; correct one of them"
+                continue
+            try:
+                return read_text(place, PROPERTIES_LIMIT, within=self.within)
+            except FileReadError as error:
+                if not error.is_missing:
+                    is_outside = error.reason in (LEADS_OUT, OF_GIT)
+                    why = _OUTSIDE if is_outside else f"cannot be read: {error.reason}; correct it"
+        raise ValueError(f"a ${{...}} names a file that {why}")
 
     def read_file(self, key: str, value: str, limit: int, names: str) -> tuple[Path, bytes]:
         """Return the file that a value names, relative to the working folder or else to the properties file.
@@ -461,11 +445,7 @@ class ClientProperties:
     def report(self, key: str, message: str) -> None:
         """Add a problem with a key."""
         written = self._written.get(key)
-        self.add(message, written.location if written else self._source)
-
-    def add(self, message: str, location: Location) -> None:
-        """Add a problem at a place, unless there are very many."""
-        add_problem(self.problems, message, location)
+        add_problem(self.problems, message, written.location if written else self._source)
 
 
 def add_problem(problems: list[Finding], message: str, location: Location) -> None:

@@ -38,11 +38,9 @@ class Connected:
         """Close all connections; if called from another thread, abort the request in progress."""
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
         self.close()
 
 
@@ -129,10 +127,7 @@ SETTLE_SECONDS: Final = 3.0
 
 
 def bulk_of(different: int, entities: int) -> int:
-    """Return how many entities differ when that looks like a bulk change (2 %, and at least 50), else 0.
-
-    `different` is how many entities differ. `entities` is how many there are.
-    """
+    """Return how many of the entities differ when that looks like a bulk change (2 %, and at least 50), else 0."""
     return different if different >= max(_BULK_ENTITIES, _BULK_SHARE * entities) else 0
 
 

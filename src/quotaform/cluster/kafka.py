@@ -172,7 +172,6 @@ class BrokerGateway(Connected):
         return service_hint(server.host for server in self.connection.brokers.values())
 
     def close(self) -> None:
-        """Close the connection; if called from another thread, abort the request in progress."""
         self.connection.close()
 
 
@@ -197,7 +196,6 @@ class KafkaGateway(BrokerGateway, Gateway):
         return len(self.connection.brokers) or None
 
     def cluster_id(self) -> str:
-        """Return the cluster id."""
         if not self.connection.cluster_id:
             raise UnsupportedError(f"{self.name} has no cluster id; its brokers are too old for client quotas.")
         return self.connection.cluster_id
@@ -217,7 +215,6 @@ class KafkaGateway(BrokerGateway, Gateway):
         return answer.found if entity_filter.is_answered_by_brokers else select(answer.found, entity_filter)
 
     def describe_entities(self, entities: Collection[Entity], *, timeout: float | None = None) -> Quotas:
-        """Read some entities, each by itself when they are few; see `quotaform.cluster.gateway.Gateway`."""
         if len(entities) > FEW_ENTITIES:
             return self.describe(timeout=timeout)
         found: dict[Entity, Values] = {}
@@ -226,7 +223,6 @@ class KafkaGateway(BrokerGateway, Gateway):
         return found
 
     def broker_config(self, name: str) -> BrokerConfig:
-        """Ask every broker for one of its configuration values; see `quotaform.cluster.gateway.Gateway`."""
         values: dict[int, str | None] = {}
         errors: dict[int, ClusterError] = {}
         deadline = monotonic() + 2 * BROKER_TIMEOUT
@@ -250,8 +246,6 @@ class KafkaGateway(BrokerGateway, Gateway):
     def alter_chunks(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False, before_send: BeforeSend = do_nothing
     ) -> Iterator[tuple[AlterRow, ...]]:
-        """Send alterations request by request; see `quotaform.cluster.gateway.Gateway.alter_chunks`."""
-
         def send(chunk: Sequence[Alteration]) -> tuple[AlterRow, ...]:
             before_send(chunk)
             return self._alter_one(chunk, validate_only)

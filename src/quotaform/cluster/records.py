@@ -78,10 +78,7 @@ def dump_described(
     entity_filter: EntityFilter,
     quota_types: tuple[str, ...] = (),
 ) -> str:
-    """Return quotas as JSON, sorted by address.
-
-    Without `quota_types` all keys were asked for. `read_at` is as ISO 8601 in UTC.
-    """
+    """Return quotas as JSON, sorted by address; without `quota_types` all keys were asked for."""
     components = convert(entity_filter.components, list[FilterComponentRecord], from_attributes=True)
     described = DescribedRecord(
         cluster=ClusterRecord(name=cluster_name, id=cluster_id),
@@ -123,10 +120,7 @@ class AlteredRecord(Record, document="alter"):
 
 
 def dump_altered(done: Altered, *, cluster_name: str, cluster_id: str, read_at: str) -> str:
-    """Return an alteration as JSON.
-
-    `cluster_name` is what the cluster is called. `read_at` is when the values were read, as ISO 8601 in UTC.
-    """
+    """Return an alteration as JSON."""
     changed = [key for key in sorted(done.ops, key=key_order) if done.has_changed(key)]
     altered = AlteredRecord(
         cluster=ClusterRecord(name=cluster_name, id=cluster_id),

@@ -40,10 +40,7 @@ def render_quotas_text(
     read_at: str = "",
     snapshot: SnapshotFile | None = None,
 ) -> str:
-    """Return quotas, sorted by address.
-
-    `is_filtered`: there may be more than these. `heading` is the name of the cluster, for a line above.
-    """
+    """Return quotas, sorted by address; `is_filtered`: there may be more than these; `heading`: of which cluster."""
     lines = [f"{cluster_line(heading, style)}   {reading_text(read_at, snapshot)}", ""] if heading else []
     for address, values in sorted((entity.address, values) for entity, values in quotas.items()):
         lines += [style.paint(address, "bold"), *value_lines(values)]
@@ -72,10 +69,7 @@ _WIDTH = max(map(len, QUOTA_KEYS))
 
 
 def render_altered(done: Altered, style: Style = PLAIN, *, heading: str | None = None) -> str:
-    """Return the entity as it is now, or would be, with what each changed key was before.
-
-    `heading` is the name of the cluster, for a line above; without one there is none.
-    """
+    """Return the entity as it is now, or would be, with what each changed key was before."""
     would, changed = done.is_validation, dict[str, str]()
     for key in filter(done.has_changed, done.ops):
         before = done.before.get(key)

@@ -99,7 +99,6 @@ class ScramGateway(BrokerGateway):
 
     @property
     def cluster_id(self) -> str | None:
-        """The id that the cluster gave itself."""
         return self.connection.cluster_id
 
     def describe(self, users: Sequence[str] = ()) -> list[ScramUser]:
@@ -260,10 +259,7 @@ STDIN: Final = Path("-")
 
 
 def require_password(text: str, where: str) -> Secret:
-    """Make sure that a text can be a password.
-
-    `where`: where it comes from, as messages say it.
-    """
+    """Make sure that a text can be a password. `where`: where it comes from, as messages say it."""
     if not text:
         raise UsageError(f"{where} is empty; a password must not be empty")
     try:

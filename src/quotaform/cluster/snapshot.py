@@ -46,27 +46,22 @@ class SnapshotGateway(Gateway):
     """A snapshot, which can be read, and nothing else."""
 
     def __init__(self, snapshot: Snapshot, *, name: str | None = None, path: str = "") -> None:
-        """Make a gateway."""
         self.name = name or snapshot.cluster_name
         self.snapshot = SnapshotFile(path, snapshot.captured_at)
         self._snapshot = snapshot
 
     def cluster_id(self) -> str:
-        """Return the id of the cluster that the snapshot was taken from."""
         return self._snapshot.cluster_id
 
     def describe(self, entity_filter: EntityFilter = EVERYTHING, *, timeout: float | None = None) -> Quotas:
-        """Return the snapshot's quotas that a filter selects."""
         return select(self._snapshot.quotas, entity_filter)
 
     def broker_config(self, name: str) -> BrokerConfig:
-        """Fail, because a snapshot contains only quotas."""
         raise UnsupportedError(f"{self.name} is a snapshot, which contains no configuration of brokers.")
 
     def alter_chunks(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False, before_send: BeforeSend = do_nothing
     ) -> NoReturn:
-        """Refuse."""
         raise ClusterError(f"{self.name} is a snapshot, which cannot be changed; choose a running cluster.")
 
 

@@ -156,7 +156,7 @@ def classic_session(master: Master, conf: Mapping[str, str], *, has_joins: bool 
     reasons: list[str] = []
     for server in master.servers:
         try:
-            socket.create_connection(server, timeout=_PATIENCE).close()
+            socket.create_connection((server.host, server.port), timeout=_PATIENCE).close()
             reasons.clear()
             break
         except OSError as error:

@@ -67,10 +67,7 @@ class SupervisorClient:
     """Starts processes, signals them and ends them all, through a supervisor that outlives its owner."""
 
     def __init__(self, *, inherited: Sequence[int] = ()) -> None:
-        """Start the supervisor.
-
-        The data directory, `directory`, goes with the supervisor.
-        """
+        """Start the supervisor. The data directory, `directory`, goes with the supervisor."""
         self._lock = threading.Lock()
         # Its own session keeps a Ctrl-C in the terminal away from it and from the brokers.
         self._process = subprocess.Popen(  # noqa: S603 (this package's own module)
@@ -208,11 +205,9 @@ class Sandbox:
         self.pids: dict[int, int] = {}
 
     def __enter__(self) -> Self:
-        """Start it."""
         return self.start()
 
     def __exit__(self, *_: object) -> None:
-        """Stop the sandbox."""
         self.stop()
 
     # Lifecycle

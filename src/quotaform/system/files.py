@@ -484,10 +484,7 @@ def staged_folder(table: Path) -> Iterator[Path]:
 
 
 def remove_dead(table: Path, now: float) -> None:
-    """Remove what processes that were killed have left in a table.
-
-    `now`: the time, in seconds since the epoch.
-    """
+    """Remove what processes that were killed have left in a table; `now` is in seconds since the epoch."""
     for staged in table.glob(f"{_STAGED}*"):
         # Another process may do the same now, or may not let this one.
         with suppress(OSError):

@@ -344,7 +344,6 @@ def _kind(reader: ClientProperties, store: str) -> str:
 
 
 def _read_store(reader: ClientProperties, store: str) -> str | None:
-    """Return a store as PEM; `None` if there is none."""
     location, inline = f"ssl.{store}.location", [key for key in _INLINE[store] if reader.has(key)]
     keys = [location, *inline, f"ssl.{store}.type", f"ssl.{store}.password", "ssl.key.password"]
     # A value that cannot be known has been reported.

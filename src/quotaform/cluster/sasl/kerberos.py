@@ -71,11 +71,9 @@ class Kerberos(Struct, frozen=True, kw_only=True):
 
     @property
     def check(self) -> str:
-        """What to check if it is not accepted."""
         return "check the broker's keytab, and that its clock and that of this machine agree"
 
     def exchange(self, host: str) -> Exchange:
-        """Begin to authenticate."""
         try:
             from gssapi import MechType, Name, NameType, SecurityContext
             from gssapi import RequirementFlag as Flag
@@ -146,7 +144,6 @@ class Kerberos(Struct, frozen=True, kw_only=True):
         return LoginError(problem, "check krb5.conf and principal", name=named)
 
     def java_properties(self) -> dict[str, str]:
-        """Return the properties of a Java client."""
         options = {"useTicketCache": str(self.uses_cache).lower(), "ticketCache": self.cache, "doNotPrompt": "true"}
         options |= {"useKeyTab": "true", "keyTab": self.keytab} if self.keytab else {}
         options |= {"principal": self.principal}

@@ -65,7 +65,6 @@ class MskIam:
     )
 
     def exchange(self, host: str) -> Exchange:
-        """Begin to authenticate."""
         credentials, region = _find(self, host)
         answer = json.loads((yield payload(credentials, host=host, region=region, now=datetime.now(UTC))))
         if not isinstance(answer, dict) or answer.get("version") != _VERSION:

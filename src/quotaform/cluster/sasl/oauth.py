@@ -73,7 +73,6 @@ class Bearer(Struct, frozen=True, kw_only=True):
     check = "check issuer, audience and lifetime of its tokens; the log of the broker says what it does not accept"
 
     def exchange(self, host: str) -> Exchange:
-        """Begin to authenticate, with a token that may be asked for first."""
         token = get_token(self.source, subject=self.subject, skew=self.skew, window=self.window)
         extensions = [f"{name}={value.reveal()}" for name, value in self.extensions]
         said = ""
@@ -93,7 +92,6 @@ class Bearer(Struct, frozen=True, kw_only=True):
             raise CodeError(error.code, said) from None
 
     def java_properties(self) -> dict[str, str]:
-        """Return the properties of a Java client."""
         if isinstance(self.source, TokenCommand):
             raise QuotaformError(f"A Java client has no {OwnSecret.TOKEN_COMMAND}; give it {_URL}.")
         if isinstance(self.source, Endpoint):

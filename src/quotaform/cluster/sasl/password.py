@@ -40,25 +40,21 @@ class Password:
 
     @property
     def who(self) -> str:
-        """What messages call the client."""
         return f"{'delegation token' if self.is_token else 'user'} {self.shown or self.username}"
 
     @property
     def check(self) -> str:
-        """What to check if it is not accepted."""
         if self.is_token:
             return "check token id and HMAC in sasl.jaas.config, and whether the token has expired"
         return "check user name and password in sasl.jaas.config"
 
     def exchange(self, host: str) -> Exchange:
-        """Begin to authenticate."""
         if self.mechanism == "PLAIN":
             return _plain(self.username, self.password)
         extension = ",tokenauth=true" if self.is_token else ""
         return scram(self.mechanism, self.username, self.password, nonce=token_urlsafe(24), extension=extension)
 
     def java_properties(self) -> dict[str, str]:
-        """Return the properties of a Java client."""
         options = {"username": self.username, "password": self.password.reveal()}
         if self.is_token:
             options["tokenauth"] = "true"

@@ -52,7 +52,6 @@ class SecretFile(Struct, frozen=True):
 
     @property
     def what(self) -> str:
-        """What messages call it."""
         return f"the file of {self.key}"
 
     def fetch(self) -> str:
@@ -83,7 +82,6 @@ class Assertion(Struct, frozen=True, kw_only=True):
     has_id: bool
 
     def fetch(self) -> str:
-        """Return a new one."""
         now, template = int(time()), self.template.fetch() if self.template else "{}"
         try:
             given = json.loads(template)
@@ -232,7 +230,6 @@ class Unsecured(Struct, frozen=True):
     what = "sasl.jaas.config"
 
     def fetch(self) -> str:
-        """Make one."""
         now = time()
         return f"{_encode({'alg': 'none'})}.{_encode({'exp': now + self.lifetime, 'iat': now, **dict(self.claims)})}."
 

@@ -87,10 +87,7 @@ class BrokerConnection:
         ssl_context: SSLContext | None,
         closing: Event,
     ) -> None:
-        """Describe a connection; `open` makes it.
-
-        Once `closing` is set, every call ends with the case Lost.
-        """
+        """Describe a connection; `open` makes it. Once `closing` is set, every call ends with the case Lost."""
         self.server = server
         self.stage = Stage.CONNECT
         self.addresses: tuple[str, ...] = ()

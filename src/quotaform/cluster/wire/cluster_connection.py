@@ -225,7 +225,6 @@ class ClusterConnection:
         return failures
 
     def _try(self, server: Server, seconds: float) -> Failure | None:
-        """Connect to one server; return what went wrong, if anything did."""
         broker = BrokerConnection(server, self._config, ssl_context=self._ssl_context, closing=self._closing)
         self.broker = broker
         stage: Stage | None = None

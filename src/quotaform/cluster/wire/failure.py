@@ -253,7 +253,6 @@ def connect_error(name: str, config: ClientConfig, failures: Sequence[Failure]) 
 
 
 def _explain(config: ClientConfig, failure: Failure) -> tuple[type[ClusterError], str, str]:
-    """Return the error to raise, the problem, and the remedy."""
     cause, server, credentials = failure.cause, failure.server, config.credentials
     host = server if server.endswith("}") else server.rpartition(":")[0]
     if isinstance(cause, LoginError):

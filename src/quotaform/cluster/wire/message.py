@@ -66,7 +66,6 @@ class ResponseReader:
     __slots__ = ("data", "is_flexible", "position")
 
     def __init__(self, data: bytes, position: int = 0, *, is_flexible: bool = False) -> None:
-        """Read `data` from a position."""
         self.data = data
         self.position = position
         self.is_flexible = is_flexible
@@ -159,15 +158,11 @@ class ResponseReader:
 
 
 class Writer:
-    """Writes one request; each method appends a field.
-
-    Raises `ValueError` for a text that no broker can read.
-    """
+    """Writes one request; each method appends a field. Raises `ValueError` for a text that no broker can read."""
 
     __slots__ = ("data", "is_flexible")
 
     def __init__(self, *, is_flexible: bool = False) -> None:
-        """Begin with nothing."""
         self.data = bytearray()
         self.is_flexible = is_flexible
 

@@ -266,12 +266,13 @@ def of_drift(text: Text) -> Lines:
 def of_fresh(text: Text) -> Lines:
     """Yield what a plan still does to a cluster that holds what `now` says meanwhile, or why it is stale."""
     case = Case.read(text)
-    fresh = check_fresh(plan_for(case, ()).changes, {**case.live, **case.now})
+    actual = {**case.live, **case.now}
+    fresh = check_fresh(plan_for(case, ()).changes, actual)
     for name, part in (("pending", fresh.pending), ("applied", fresh.applied), ("stale", fresh.stale)):
         if part:
             yield f"{name}: {' '.join(change.entity.address for change in part)}"
     try:
-        require_fresh(fresh)
+        require_fresh(fresh, actual)
     except StaleError as error:
         yield from str(error).splitlines()
 

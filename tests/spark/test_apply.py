@@ -15,11 +15,13 @@ import pytest
 
 from quotaform.api import apply
 from quotaform.apply.audit import Applier
+from quotaform.apply.ledger import Applied
 from quotaform.fleet.job import Bundle
 from quotaform.fleet.options import LOCAL_SESSION
-from quotaform.fleet.run import ApplyWork, Done, PlanToApply
+from quotaform.fleet.run import ApplyWork, PlanToApply
 from quotaform.model.entity import Entity
 from quotaform.model.errors import PlanIdError
+from quotaform.plan.receipt import Receipt
 from quotaform.plan.receipt_file import load_plan_file
 from quotaform.repository.repository import Repository as Files
 from quotaform.resolve.spark import packed
@@ -268,7 +270,7 @@ def test_a_run_that_is_ended_while_executors_are_at_work_says_that_changes_may_b
     assert cluster.read() == EVERYBODY
 
 
-def done_to_us(folder: Path, *, is_here: bool = True, is_other: bool = False) -> Done:
+def done_to_us(folder: Path, *, is_here: bool = True, is_other: bool = False) -> Applied[Receipt]:
     """Let a worker apply the saved plan of us, which is in the current folder, or another one in its place."""
     plan = load_plan_file(Path("plans/us.json"))
     sent = replace(plan, changes=plan.changes[:1]) if is_other else plan
@@ -278,7 +280,7 @@ def done_to_us(folder: Path, *, is_here: bool = True, is_other: bool = False) ->
     work = ApplyWork(plans={"us": own}, bundle=bundle, home=home, applier=Applier("ann", None), clock=SYSTEM_CLOCK)
     bundle.finish((work, (Files.at(None, None).config().clusters["us"],)))
     opened, (cluster,) = Bundle(bundle.path).job()
-    done: Done = opened(cluster)
+    done: Applied[Receipt] = opened(cluster)
     return done
 
 
@@ -290,7 +292,7 @@ def test_a_task_writes_the_receipt_at_once_where_it_sees_the_folders_of_the_driv
     monkeypatch.chdir(fleet.path)
     done = done_to_us(tmp_path, is_here=is_here)
     path = tmp_path / "receipt.json"
-    assert done.saved == (path if is_here else None)
+    assert done.path == (path if is_here else None)
     assert path.exists() is is_here
     if is_here:
         assert path.read_text(encoding="utf-8") == dumped_receipt(done.receipt)

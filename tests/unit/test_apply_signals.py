@@ -93,9 +93,9 @@ class Run(ReceiptKeeper):
             lambda: apply_cluster(ClusterPlan(cluster, PLAN), self, clock=Clock(), connect=lambda _: self.gateway)
         )
 
-    def keep(self, receipt: Receipt) -> None:
-        super().keep(receipt)
+    def keep(self, receipt: Receipt, saved: Path | None = None) -> Applied[Receipt]:
         self.kept.append(receipt)
+        return super().keep(receipt, saved)
 
     def show(self) -> None:
         self.shown += self.kept

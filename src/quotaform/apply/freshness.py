@@ -21,12 +21,11 @@ class Freshness(Struct, frozen=True):
     pending: tuple[EntityChange, ...]  # The cluster holds `before`: to be made
     applied: tuple[EntityChange, ...]  # The cluster holds `after` already
     stale: tuple[EntityChange, ...]  # The cluster holds something else: somebody changed it
-    actual: tuple[Values, ...] = ()  # What the cluster holds of each of those that are stale
 
 
 def check_fresh(changes: tuple[EntityChange, ...], actual: Quotas) -> Freshness:
     """Sort changes by what the cluster holds now."""
-    pending, applied, stale, held = [], [], [], []
+    pending, applied, stale = [], [], []
     for change in changes:
         found = actual.get(change.entity, NO_VALUES)
         if same_values(found, change.before):
@@ -35,8 +34,7 @@ def check_fresh(changes: tuple[EntityChange, ...], actual: Quotas) -> Freshness:
             applied.append(change)
         else:
             stale.append(change)
-            held.append(found)
-    return Freshness(tuple(pending), tuple(applied), tuple(stale), tuple(held))
+    return Freshness(tuple(pending), tuple(applied), tuple(stale))
 
 
 def describe_difference(desired: Values, actual: Values) -> str:
@@ -48,21 +46,21 @@ def describe_difference(desired: Values, actual: Values) -> str:
     )
 
 
-def require_fresh(freshness: Freshness) -> None:
-    """Raise `StaleError` if somebody changed what a plan is about: with what was found of each key that differs, what
-    the plan was made of, and what it wants.
+def require_fresh(freshness: Freshness, actual: Quotas) -> None:
+    """Raise `StaleError` if somebody changed what a plan is about: with what the cluster holds of each key that
+    differs, what the plan was made of, and what it wants.
     """
     lines = []
-    for change, actual in zip(freshness.stale, freshness.actual, strict=True):
-        before, after = change.before, change.after
-        for key in dict.fromkeys([*before, *actual]):
-            if same_value(before.get(key), actual.get(key)):
+    for change in freshness.stale:
+        before, after, held = change.before, change.after, actual.get(change.entity, NO_VALUES)
+        for key in dict.fromkeys([*before, *held]):
+            if same_value(before.get(key), held.get(key)):
                 continue
             aim = f"sets {value_text(key, after[key])}" if key in after else "removes it"
             if same_value(before.get(key), after.get(key)):
                 aim = "does not change it"
             lines.append(
-                f"{change.entity.address}: {inert(key)} is {value_text(key, actual.get(key))}; it was "
+                f"{change.entity.address}: {inert(key)} is {value_text(key, held.get(key))}; it was "
                 f"{value_text(key, before.get(key))} when the plan was made, which {aim}"
             )
     if freshness.stale:

@@ -208,6 +208,12 @@ class Applied(Struct, Generic[R], frozen=True):
     unsaved: QuotaformError | None = None  # Why the receipt could not be written
     late: tuple[QuotaformError, ...] = ()  # What failed when all was done: noting it in the audit log, disconnecting
 
+    @property
+    def digest(self) -> ClusterDigest:
+        """The numbers of the receipt."""
+        made: ClusterDigest = digest_of(self.receipt)
+        return made
+
 
 def show_nothing(*arguments: object) -> None:
     """Do nothing with what was applied."""
@@ -221,19 +227,34 @@ class ReceiptKeeper:
 
     path: Path | None  # Where the receipt is wanted; `None` if it is not to be kept
     repository: Repository | None = None
-    audit: AuditFile | None = None
+    audit: AuditFile = field(default_factory=lambda: AuditFile(None))
     show_applied: Callable[[Applied[Receipt]], None] = show_nothing
     lock: HeldLock = field(default_factory=lambda: HeldLock(None))
     started: Path | None = None  # Where the started receipt is, which that of what was done replaces
-    receipt: Receipt | None = None  # That of what was done, once it is known
-    saved: Path | None = None  # Where it is
-    unsaved: QuotaformError | None = None  # Why it could not be written
-    late: tuple[QuotaformError, ...] = ()  # What failed when all was done
+    done: Applied[Receipt] | None = None  # What was done, once it is known
 
-    def applied(self, receipt: R, problem: QuotaformError | None = None) -> Applied[R]:
-        """Return what was done, once it is; `problem` is what failed when that was on record."""
-        late = self.late if problem is None else (*self.late, problem)
-        return Applied(receipt, self.saved, self.unsaved, late)
+    @contextmanager
+    def entered(self, each: ClusterPlan[Any]) -> Iterator[None]:
+        """Hold the lock of the cluster, and note in the audit log that its apply begins or is refused.
+
+        Without a repository, that is done elsewhere. Raises `QuotaformError` if nothing must be applied: another apply
+        is running, or the log cannot be written.
+        """
+        if self.repository is None:
+            yield
+            return
+        cluster, plan, folder = each.cluster.name, each.digest, self.repository.config_path.parent
+        # A plan without changes settles what an apply that was killed had begun.
+        is_locked = each.is_written or (
+            plan.row.status is FleetStatus.UNCHANGED
+            and started_receipt(self.repository, cluster, plan.cluster_id) is not None
+        )
+        lock = cluster_lock(folder, cluster, plan.cluster_id) if is_locked else nullcontext(HeldLock(None))
+        with self.audit.refusals([each.plan]), lock as self.lock:
+            if each.is_written and self.path is not None:
+                note_start(self.lock, self.repository, plan.cluster_id, self.path)
+            self.audit.start(each.plan)
+            yield
 
     def start(self, receipt: Receipt) -> None:
         """Write the started receipt, and note where it is; raises `QuotaformError` if it cannot be written.
@@ -252,84 +273,61 @@ class ReceiptKeeper:
         if self.repository is not None and self.started != path:
             note_start(self.lock, self.repository, receipt.plan.header.cluster_id, self.started)
 
-    def keep(self, receipt: Receipt) -> None:
-        """Write the receipt of what was done, if anything was, and that it has ended; raise nothing: it stays done."""
-        self.receipt = receipt
-        path = self.started or self.path
-        if path is not None and self.saved is None and receipt.results:
+    def keep(self, receipt: Receipt, saved: Path | None = None) -> Applied[Receipt]:
+        """Write the receipt of what was done, if anything was, and that it has ended; raise nothing: it stays done.
+
+        `saved` is where it is already.
+        """
+        self.done = Applied(receipt, saved)
+        path, unsaved = self.started or self.path, None
+        if path is not None and saved is None and receipt.results:
             try:
-                self.saved = write_receipt(path, receipt, is_started=self.started is not None)
+                saved = write_receipt(path, receipt, is_started=self.started is not None)
             except OSError as error:
-                self.unsaved = QuotaformError(f"{path} cannot be written: {error.strerror or error}")
+                unsaved = QuotaformError(f"{path} cannot be written: {error.strerror or error}")
             except QuotaformError as error:
-                self.unsaved = error
+                unsaved = error
         header = receipt.plan.header
-        if self.repository is not None and self.unsaved is None and receipt.is_complete:
+        if self.repository is not None and unsaved is None and receipt.is_complete:
             note_end(self.lock, self.repository, header.cluster_id, header.options)
-        if self.audit is not None and (unaudited := self.audit.finish(receipt)) is not None:
-            self.late = (unaudited,)
+        unaudited = self.audit.finish(receipt)
+        self.done = Applied(receipt, saved, unsaved, () if unaudited is None else (unaudited,))
+        return self.done
 
     def show(self) -> None:
         """Show what was done."""
-        if self.receipt is not None:
-            self.show_applied(self.applied(self.receipt))
+        if self.done is not None:
+            self.show_applied(self.done)
 
 
-class Ledger:
-    """Keeps on record what one run does to clusters."""
+def receipt_keepers(
+    repository: Repository,
+    plans: Sequence[ClusterPlan[Any]],
+    receipts: Mapping[str, Path] | None = None,
+    audit: AuditFile | None = None,
+    show: Callable[[Cluster, Applied[Receipt]], None] = show_nothing,
+    *,
+    makes_folders: bool = True,
+) -> dict[str, ReceiptKeeper]:
+    """Make sure that the receipts of a run can be written; return what keeps on record what is done to each cluster.
 
-    def __init__(
-        self,
-        repository: Repository,
-        plans: Sequence[ClusterPlan[Any]],
-        receipts: Mapping[str, Path] | None = None,
-        audit: AuditFile | None = None,
-        show: Callable[[Cluster, Applied[Receipt]], None] = show_nothing,
-        *,
-        makes_folders: bool = True,
-    ) -> None:
-        """Make sure that the receipts can be written.
+    `receipts` is where each goes, by the name of the cluster; by default in `.quotaform/receipts`. `show` is called
+    with what was done to a cluster once it is on record.
 
-        `receipts` is where each goes, by the name of the cluster; by default in `.quotaform/receipts`. `show` is called
-        with what was done to a cluster once it is on record.
-
-        Raises `UsageError` if a receipt is there already, since it overwrites nothing, and `QuotaformError` if a folder
-        cannot be written to.
-        """
-        self.audit = AuditFile(None) if audit is None else audit
-        self._repository = repository
-        self.paths: dict[str, Path] = {}
-        self.keepers: dict[str, ReceiptKeeper] = {}
-        for each in plans:
-            name = each.cluster.name
-            path = receipt_path(each.digest, repository) if receipts is None else receipts[name]
-            self.paths[name] = path
-            self.keepers[name] = ReceiptKeeper(path, repository, self.audit, partial(show, each.cluster))
-            if not each.is_written:
-                continue
-            require_writable(path, makes_folder=makes_folders)
-            if receipts is not None and path.is_file():
-                raise UsageError(
-                    f"the receipt {path} already exists and is never overwritten; nothing was written: "
-                    "give another name"
-                )
-
-    @contextmanager
-    def entered(self, each: ClusterPlan[Any]) -> Iterator[None]:
-        """Hold the lock of a cluster, and note in the audit log that its apply begins or is refused.
-
-        Raises `QuotaformError` if nothing must be applied: another apply is running, or the log cannot be written.
-        """
-        cluster, plan, record = each.cluster, each.digest, self.keepers[each.cluster.name]
-        # A plan without changes settles what an apply that was killed had begun.
-        is_locked = each.is_written or (
-            plan.row.status is FleetStatus.UNCHANGED
-            and started_receipt(self._repository, cluster.name, plan.cluster_id) is not None
-        )
-        folder, nothing = self._repository.config_path.parent, nullcontext(HeldLock(None))
-        lock = cluster_lock(folder, cluster.name, plan.cluster_id) if is_locked else nothing
-        with self.audit.refusals([each.plan]), lock as record.lock:
-            if each.is_written:
-                note_start(record.lock, self._repository, plan.cluster_id, self.paths[cluster.name])
-            self.audit.start(each.plan)
-            yield
+    Raises `UsageError` if a receipt is there already, since it overwrites nothing, and `QuotaformError` if a folder
+    cannot be written to.
+    """
+    audit = audit or AuditFile(None)
+    keepers = {}
+    for each in plans:
+        name = each.cluster.name
+        path = receipt_path(each.digest, repository) if receipts is None else receipts[name]
+        keepers[name] = ReceiptKeeper(path, repository, audit, partial(show, each.cluster))
+        if not each.is_written:
+            continue
+        require_writable(path, makes_folder=makes_folders)
+        if receipts is not None and path.is_file():
+            raise UsageError(
+                f"the receipt {path} already exists and is never overwritten; nothing was written: give another name"
+            )
+    return keepers

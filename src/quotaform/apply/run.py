@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from re import compile as regex
@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from quotaform.apply.audit import Applier, AuditFile
 from quotaform.apply.freshness import Freshness, check_fresh, require_fresh
-from quotaform.apply.ledger import Applied, ClusterPlan, Ledger, ReceiptKeeper, cluster_lock, show_nothing
+from quotaform.apply.ledger import Applied, ClusterPlan, ReceiptKeeper, cluster_lock, receipt_keepers, show_nothing
 from quotaform.apply.write import ChangeWriter
 from quotaform.cluster.broker import with_alter_remedy
 from quotaform.cluster.gateway import SETTLE_SECONDS, Gateway, is_same
@@ -230,67 +230,63 @@ def apply_plans(
     `plans` has at most one plan per cluster. `show` is called with what was done once it is on record, with signals
     held back; a second one ends it.
 
-    Raises `UsageError` or `QuotaformError` if a receipt could not be written (see `Ledger`), and `KeyboardInterrupt` if
-    it came before anything was sent to the cluster whose turn it was.
+    Raises `UsageError` or `QuotaformError` if a receipt could not be written (see `receipt_keepers`), and
+    `KeyboardInterrupt` if it came before anything was sent to the cluster whose turn it was.
     """
-    ledger = Ledger(repository, plans, receipts, audit, show)
+    keepers = receipt_keepers(repository, plans, receipts, audit, show)
     is_interrupted = False
     for each in plans:
+        name = each.cluster.name
         if is_interrupted:
-            yield ClusterOutcome(each.cluster.name, error=NotReadError("not applied: the run was interrupted"))
+            yield ClusterOutcome(name, error=NotReadError("not applied: the run was interrupted"))
             continue
-        record, around = ledger.keepers[each.cluster.name], ledger.entered(each)
         try:
-            receipt, problem = apply_cluster(
-                each, record, around=around, clock=clock, progress=progress, connect=connect
-            )
+            done = apply_cluster(each, keepers[name], clock=clock, progress=progress, connect=connect)
         except QuotaformError as error:
-            yield ClusterOutcome(each.cluster.name, error=error)
+            yield ClusterOutcome(name, error=error)
             continue
-        yield ClusterOutcome(each.cluster.name, record.applied(receipt, problem))
-        is_interrupted = receipt.interrupted_by is not None
+        yield ClusterOutcome(name, done)
+        is_interrupted = done.receipt.interrupted_by is not None
 
 
 def apply_cluster(
     each: ClusterPlan[Plan],
     keeper: ReceiptKeeper,
     *,
-    around: AbstractContextManager[object] | None = None,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
     connect: Connect = open_gateway,
     applier: Applier | None = None,
-) -> tuple[Receipt, QuotaformError | None]:
-    """Connect to a cluster and apply its plan; return the receipt, and the error that came when all was done.
+) -> Applied[Receipt]:
+    """Connect to a cluster and apply its plan; return what was done.
 
-    `around` is entered before the connection is made and left when it is closed; if that raises, nothing is sent to the
-    cluster.
+    What `keeper` enters is held from before the connection is made until it is closed.
 
     Raises as `apply_plan` does, and only if nothing was sent.
     """
     interrupted_by: str | None = None
-    problem: QuotaformError | None = None
+    late: tuple[QuotaformError, ...] = ()
     try:
-        with around or nullcontext(), _connected(each.cluster, each.plan, connect) as gateway:
-            pinned_id = each.cluster.cluster_id
-            apply_plan(each.plan, gateway, progress, pinned_id=pinned_id, clock=clock, keeper=keeper, applier=applier)
+        with keeper.entered(each):
+            require_applyable(each.plan)
+            with connect(each.cluster) as gateway:
+                pinned_id = each.cluster.cluster_id
+                apply_plan(
+                    each.plan, gateway, progress, pinned_id=pinned_id, clock=clock, keeper=keeper, applier=applier
+                )
     except QuotaformError as error:
-        if keeper.receipt is None:
+        if keeper.done is None:
             raise
-        problem = error
+        late = (error,)
     except KeyboardInterrupt as interrupt:
-        if keeper.receipt is None:
+        if keeper.done is None:
             raise
         interrupted_by = signal_name(interrupt)  # It came when all was done.
-    receipt = keeper.receipt
-    if receipt is None:
+    done = keeper.done
+    if done is None:
         raise AssertionError("an apply that does not raise has a receipt")
-    return replace(receipt, interrupted_by=receipt.interrupted_by or interrupted_by), problem
-
-
-def _connected(cluster: Cluster, plan: Plan, connect: Connect) -> Gateway:
-    require_applyable(plan)
-    return connect(cluster)
+    receipt = replace(done.receipt, interrupted_by=done.receipt.interrupted_by or interrupted_by)
+    return replace(done, receipt=receipt, late=done.late + late)
 
 
 def check_plans(
@@ -305,14 +301,15 @@ def check_plans(
 
     Raises `QuotaformError` if an apply could keep no receipt.
     """
-    Ledger(repository, plans, makes_folders=False)
+    receipt_keepers(repository, plans, makes_folders=False)
     for each in plans:
         cluster, plan = each.cluster, loaded(each.plan)
         try:
             if each.is_written:
                 with cluster_lock(repository.config_path.parent, cluster.name, each.digest.cluster_id, is_made=False):
                     pass  # It is not held, so that a dry run keeps no apply from running.
-            with _connected(cluster, plan, connect) as gateway:
+            require_applyable(plan)
+            with connect(cluster) as gateway:
                 checked = check_plan(plan, gateway, progress, pinned_id=cluster.cluster_id, clock=clock)
         except QuotaformError as error:
             yield ClusterOutcome(cluster.name, error=error)
@@ -445,7 +442,7 @@ def _read_fresh(changes: tuple[EntityChange, ...], gateway: Gateway, clock: Cloc
         actual, freshness = again, check_fresh(changes, again)
         if settled:
             break
-    require_fresh(freshness)
+    require_fresh(freshness, actual)
     return freshness
 
 

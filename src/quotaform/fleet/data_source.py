@@ -373,15 +373,15 @@ class PlanWriter(DataSourceArrowWriter):
                 # That of `quotaform apply`, where this process sees its folder.
                 if cluster.folder is not None and cluster.folder.is_dir():
                     stack.enter_context(cluster_lock(cluster.folder, cluster.name, cluster_id))
-                receipt, _ = apply_cluster(ClusterPlan(cluster, plan), keeper, applier=self._applier)
+                done = apply_cluster(ClusterPlan(cluster, plan), keeper, applier=self._applier)
         except QuotaformError as error:
             for _ in {row["entity_key"] for row in rows}:
                 written.add(name, Result.NOT_ATTEMPTED, str(error))
             return
-        for item in receipt.results:
+        for item in done.receipt.results:
             written.add(name, item.result, item.message)
-        if keeper.unsaved is not None:
-            written.unsaved.append(f"{spell_name(name)}: {keeper.unsaved}")
+        if done.unsaved is not None:
+            written.unsaved.append(f"{spell_name(name)}: {done.unsaved}")
 
 
 @dataclass(slots=True)

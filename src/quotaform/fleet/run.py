@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct, structs
 
 from quotaform.apply.audit import Applier, AuditFile
-from quotaform.apply.ledger import Applied, ClusterPlan, Ledger, ReceiptKeeper, show_nothing
+from quotaform.apply.ledger import Applied, ClusterPlan, ReceiptKeeper, receipt_keepers, show_nothing
 from quotaform.apply.run import apply_cluster, require_applyable, require_plan_id
 from quotaform.desired.loader import LoadedFiles
 from quotaform.fleet.job import (
@@ -45,7 +45,7 @@ from quotaform.model.errors import ApplyLostError, ClusterError, EngineError, Qu
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, loaded, no_progress
 from quotaform.model.quotas import Snapshot
 from quotaform.plan.blast_radius import BlastRadius, RadiusTally, changed_values
-from quotaform.plan.digest import ClusterDigest, FleetStatus
+from quotaform.plan.digest import FleetStatus
 from quotaform.plan.plan import Plan
 from quotaform.plan.principals import PrincipalList
 from quotaform.plan.receipt import Receipt
@@ -177,20 +177,7 @@ class PlanToApply(Struct, frozen=True, kw_only=True):
 
     file: str  # By which the bundle finds it
     plan_id: str  # The id of the plan that was shown or approved
-    receipt: Path  # Where its receipt goes, seen from the driver
-
-
-class Done(Struct, frozen=True):
-    """What a task did to a cluster."""
-
-    receipt: Receipt
-    saved: Path | None  # Where the task has written it, seen from there
-    late: QuotaformError | None  # What failed when everything was done
-
-    @property
-    def digest(self) -> ClusterDigest:
-        """The numbers of the receipt."""
-        return self.receipt.digest
+    receipt: Path | None  # Where its receipt goes, seen from the driver
 
 
 class ApplyWork(Struct, frozen=True, kw_only=True):
@@ -202,21 +189,21 @@ class ApplyWork(Struct, frozen=True, kw_only=True):
     applier: Applier
     clock: Clock
 
-    def __call__(self, cluster: Cluster) -> Done:
+    def __call__(self, cluster: Cluster) -> Applied[Receipt]:
         """Apply it, and write the receipt where the driver's folders are seen.
 
         The started one is written before the first change is sent: it is there even if the driver is lost. A
         second attempt writes one of its own.
         """
         own = self.plans[cluster.name]
+        path = own.receipt
         # Its id is that of its content, and not the one that it was sent with.
         plan: Plan = replace(unpacked(self.bundle.read(own.file)))
         require_plan_id(plan.plan_id, own.plan_id)
         # A pipe and `/dev/stdout` are those of the driver, which writes also what cannot be saved here.
-        is_here = Path(self.home).exists() and (own.receipt.is_file() or not own.receipt.exists())
-        keeper = ReceiptKeeper(own.receipt if is_here and os.access(own.receipt.parent, os.W_OK) else None)
-        receipt, late = apply_cluster(ClusterPlan(cluster, plan), keeper, clock=self.clock, applier=self.applier)
-        return Done(receipt, keeper.saved, late)
+        is_here = path is not None and Path(self.home).exists() and (path.is_file() or not path.exists())
+        keeper = ReceiptKeeper(path if is_here and path and os.access(path.parent, os.W_OK) else None)
+        return apply_cluster(ClusterPlan(cluster, plan), keeper, clock=self.clock, applier=self.applier)
 
 
 ApplyOutcome = ClusterOutcome[Applied[Kept[Receipt]]]
@@ -247,14 +234,14 @@ def apply_plans(
     not start (nothing was written), and `KeyboardInterrupt` if it came before an outcome was known, or after the last
     that is yielded.
     """
-    ledger = Ledger(repository, plans, receipts, audit)
+    keepers = receipt_keepers(repository, plans, receipts, audit)
     with opened_bundle(session, progress) as (spark, bundle):
         work = ApplyWork(
             plans={
                 each.cluster.name: PlanToApply(
                     file=bundle.add(packed(loaded(each.plan))),
                     plan_id=each.digest.plan_id,
-                    receipt=ledger.paths[each.cluster.name],
+                    receipt=keepers[each.cluster.name].path,
                 )
                 for each in plans
             },
@@ -271,7 +258,7 @@ def apply_plans(
             while end < min(begin + _AT_ONCE, len(plans)) and plans[end].digest.cluster_id not in seen:
                 seen.add(plans[end].digest.cluster_id)
                 end += 1
-            is_lost = yield from _applied(job, plans, range(begin, end), ledger, show, progress)
+            is_lost = yield from _applied(job, plans, range(begin, end), keepers, show, progress)
         unsent = ClusterError(
             "not applied: Spark failed while others were applied", remedy="run the same command again"
         )
@@ -279,7 +266,12 @@ def apply_plans(
 
 
 def _applied(
-    job: ShippedJob, plans: Sequence[AnyPlan], places: range, ledger: Ledger, show: Show, progress: Progress
+    job: ShippedJob,
+    plans: Sequence[AnyPlan],
+    places: range,
+    keepers: Mapping[str, ReceiptKeeper],
+    show: Show,
+    progress: Progress,
 ) -> Generator[ApplyOutcome, None, bool]:
     """Apply the plans of some places in one job, and yield one outcome per cluster, in order.
 
@@ -299,7 +291,7 @@ def _applied(
             each = plans[place]
             try:
                 with ExitStack() as stack:
-                    stack.enter_context(ledger.entered(each))
+                    stack.enter_context(keepers[each.cluster.name].entered(each))
                     if each.digest.row.status is FleetStatus.BLOCKED:
                         require_applyable(loaded(each.plan))
                     # It stays so until the outcome of the cluster is known.
@@ -312,15 +304,16 @@ def _applied(
                 for outcome in run_job(spark, job, "Applying plans on Spark", report, list(entered)) if entered else ():
                     place = names[outcome.cluster]
                     with held_signals(holds_all=True):
-                        outcomes[place] = _kept(plans[place].cluster, outcome, entered.pop(place), ledger)
+                        outcomes[place] = _kept(outcome, entered.pop(place), keepers[outcome.cluster])
         except EngineError as error:
             is_lost, why = True, str(error).partition(";")[0]
         except KeyboardInterrupt as came:
             interrupt, why = came, "the run was interrupted while executors were at work"
         for place in entered:
-            path = ledger.paths[plans[place].cluster.name]
-            lost = ApplyLostError(why, str(path) if path.is_file() else None)
-            outcomes[place] = ClusterOutcome(plans[place].cluster.name, error=lost)
+            name = plans[place].cluster.name
+            path = keepers[name].path
+            lost = ApplyLostError(why, str(path) if path is not None and path.is_file() else None)
+            outcomes[place] = ClusterOutcome(name, error=lost)
     try:
         for place in places:
             if (done := outcomes[place].value) is not None:
@@ -333,16 +326,16 @@ def _applied(
     return is_lost
 
 
-def _kept(cluster: Cluster, outcome: ClusterOutcome[Kept[Done]], entered: ExitStack, ledger: Ledger) -> ApplyOutcome:
+def _kept(outcome: ClusterOutcome[Kept[Applied[Receipt]]], entered: ExitStack, keeper: ReceiptKeeper) -> ApplyOutcome:
     """Leave what is around a cluster, and return its outcome once its receipt is on record."""
     try:
         with entered:
             kept = outcome.require()
             done = kept.load()
-            record = ledger.keepers[cluster.name]
-            record.saved = done.saved if done.saved is not None and done.saved.is_file() else None
-            record.keep(done.receipt)
+            saved = done.path if done.path is not None and done.path.is_file() else None
+            on_record = keeper.keep(done.receipt, saved)
     except QuotaformError as error:
-        return ClusterOutcome(cluster.name, error=error)
+        return ClusterOutcome(outcome.cluster, error=error)
     receipt = Kept(kept.digest, lambda: kept.load().receipt)
-    return ClusterOutcome(cluster.name, record.applied(receipt, done.late))
+    late = (*on_record.late, *done.late)
+    return ClusterOutcome(outcome.cluster, Applied(receipt, on_record.path, on_record.unsaved, late))

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 from msgspec import structs
 
+from quotaform.desired.config import Config
 from quotaform.drift.drift import Drift, make_drift
 from quotaform.model.entity import ENTITY_TYPES, Entity
 from quotaform.model.finding import DELETE, Allowance, Approval, Finding, Location, Severity, by_severity, pack_position
@@ -137,7 +138,7 @@ def guarded_plan() -> Plan:
     facts = Facts(
         desired={entry.entity: entry for entry in ENTRIES},
         actual=ACTUAL,
-        safeguards=Safeguards(limits=limits),
+        safeguards=Safeguards(Config(guard_limits=limits)),
         approvals=dict.fromkeys((approval, pattern)),
         today=date(2026, 11, 20),
     )

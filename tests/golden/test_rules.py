@@ -37,7 +37,7 @@ from quotaform.model.settings import Capacity
 from quotaform.model.units import parse_value
 from quotaform.plan.blast_radius import Principals, make_blast_radius, size_order
 from quotaform.plan.check.check import CHECKS, with_findings
-from quotaform.plan.check.guard import GUARDS, Check, ClusterBase, Facts, safeguards_of
+from quotaform.plan.check.guard import GUARDS, Check, ClusterBase, Facts, Safeguards
 from quotaform.plan.check.lint import LintFacts, check_lints, unused_ignores
 from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.records import load_plan
@@ -140,10 +140,13 @@ class Case:
     def facts(self) -> Facts:
         configs = {name: config_of(text) for name, text in {"own": "", **self.config}.items()}
         own, base = (
-            None if (config := configs.get(name)) is None else safeguards_of(config, config.clusters["lab"], {})
+            None if (config := configs.get(name)) is None else Safeguards(config, config.clusters["lab"])
             for name in ("own", "base")
         )
         assert own is not None
+        assert own.cluster is not None
+        pin, capacity = self.pin or own.pinned_id, Capacity(values=self.capacity)
+        own = structs.replace(own, cluster=replace(own.cluster, cluster_id=pin, capacity=capacity))
         return Facts(
             desired={
                 entity: declare({entity: values}, expires=self.expires.get(entity), owner=self.owners.get(entity))[
@@ -155,7 +158,6 @@ class Case:
             safeguards=own,
             selection=self.selection,
             policies=tuple(self.policies),
-            pinned_id=self.pin,
             base=ClusterBase(
                 declared=DeclaredBase(Base(ref="origin/main", commit="a91be02"), declare(self.base))
                 if self.base
@@ -165,8 +167,6 @@ class Case:
             ),
             approvals=dict.fromkeys(self.approvals),
             today=TODAY,
-            lints=configs["own"].lints,
-            capacity=Capacity(values=self.capacity),
         )
 
 
@@ -221,7 +221,7 @@ def plan_for(case: Case, checks: Iterable[Check] = GUARDS) -> Plan:
     """Return the plan of a case, with what checks find in it; only with a base it tells what a change is due to."""
     facts = case.facts
     base = facts.base.declared if case.has_origins else None
-    header = structs.replace(HEADER, options=PlanOptions.of(limits=facts.safeguards.limits))
+    header = structs.replace(HEADER, options=PlanOptions.of(limits=facts.safeguards.config.guard_limits))
     if base is not None:
         header = structs.replace(header, source=structs.replace(header.source, base=base.base))
     plan = plan_of(facts.desired, facts.actual, allowances=case.allowances, header=header, base=base)
@@ -341,15 +341,15 @@ def of_lint(text: Text) -> Lines:
     """Yield what lints find in the files of a cluster, and which ignores are unused."""
     case = Case.read(text)
     facts = case.facts
-    assert facts.lints
-    settings = facts.lints
+    settings, cluster = facts.safeguards.config.lints, facts.safeguards.cluster
+    assert cluster
     quotas: Quotas = {entity: values for entity, values in {**case.live, **case.files}.items() if values}
     linted = check_lints(
         LintFacts(
             desired=facts.desired,
             quotas=quotas,
             settings=settings,
-            capacity=facts.capacity,
+            capacity=cluster.capacity,
             today=TODAY,
             selection=case.selection,
         )

@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from quotaform.desired.config import Config
 from quotaform.model.entity import Entity
 from quotaform.model.errors import SavedFileError
 from quotaform.model.finding import DELETE, Allowance, Approval, Finding
@@ -51,7 +52,7 @@ def checked(
 ) -> Plan:
     plan = plan_of(files, actual, allowances=allowances)
     plan = replace(plan, header=structs.replace(plan.header, options=PlanOptions.of(limits=limits)))
-    own, held = Safeguards(limits=limits), dict.fromkeys(approvals)
+    own, held = Safeguards(Config(guard_limits=limits)), dict.fromkeys(approvals)
     facts = Facts(desired=files, actual=actual, safeguards=own, approvals=held, today=TODAY)
     return with_findings(plan, facts, GUARDS)
 

@@ -14,13 +14,14 @@ import pytest
 from msgspec import structs
 
 from quotaform.apply.run import require_guards
+from quotaform.desired.config import Config
 from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.errors import SavedFileError, StaleError
 from quotaform.model.finding import DELETE, Allowance, Approval, by_severity
-from quotaform.model.settings import GuardLimits, LintSettings, PruneMode
+from quotaform.model.settings import GuardLimits, PruneMode
 from quotaform.plan.check.check import lift, with_findings
-from quotaform.plan.check.guard import Facts, check_changes
+from quotaform.plan.check.guard import Facts, Safeguards, check_changes
 from quotaform.plan.difference import Pruned, make_plan, removals
 from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.records import load_plan
@@ -144,7 +145,8 @@ TODAY = date(2026, 11, 22)
 def test_a_lint_is_no_part_of_the_plan_id_and_can_be_left_out() -> None:
     desired = declare({Entity(client_id="etl"): {PRODUCER: MIB}})
     plan = plan_of(desired, {Entity(user=None): {PRODUCER: MIB}})
-    facts = Facts(desired=desired, actual={Entity(user=None): {PRODUCER: MIB}}, lints=LintSettings(), today=TODAY)
+    actual = {Entity(user=None): {PRODUCER: MIB}}
+    facts = Facts(desired=desired, actual=actual, safeguards=Safeguards(Config()), today=TODAY)
     linted = with_findings(plan, facts)
     assert ([each.rule for each in linted.findings], linted.plan_id) == (["shadowed-entry"], plan.plan_id)
-    assert findings_of(plan, structs.replace(facts, lints=None)) == ()
+    assert findings_of(plan, structs.replace(facts, has_lints=False)) == ()

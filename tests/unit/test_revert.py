@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from msgspec import structs
 
+from quotaform.desired.config import Config
 from quotaform.model.entity import Entity
 from quotaform.model.errors import SavedFileError, StaleError
 from quotaform.model.quotas import Desired, Quotas
 from quotaform.model.records.document import sealed_lines
 from quotaform.model.scope import ALL, Selection
 from quotaform.plan.check.check import check_revert
-from quotaform.plan.check.guard import Facts
+from quotaform.plan.check.guard import Facts, Safeguards
 from quotaform.plan.difference import make_plan
 from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.receipt import Result, SavedReceipt, as_revert, find_revert, require_revertible
@@ -56,7 +57,8 @@ def revert_plan(
     options = PlanOptions(revert=receipt.plan_id)
     made = make_plan(found.rows, files, actual, structs.replace(HEADER, options=options), selection=selection)
     plan = as_revert(made, found)
-    return replace(plan, findings=findings_of(plan, Facts(desired=files, actual=actual, revert=found), [check_revert]))
+    facts = Facts(desired=files, actual=actual, safeguards=Safeguards(Config()), revert=found)
+    return replace(plan, findings=findings_of(plan, facts, [check_revert]))
 
 
 def applied(plan: Plan, actual: Quotas) -> Quotas:

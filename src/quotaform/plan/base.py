@@ -25,7 +25,7 @@ from quotaform.model.errors import ArgumentError, BaseError, InvalidFilesError, 
 from quotaform.model.finding import Approval, Finding, Severity
 from quotaform.model.quotas import Base, Cause, DeclaredBase
 from quotaform.model.text import inert, option_of, quote
-from quotaform.plan.check.guard import ClusterBase, safeguards_of
+from quotaform.plan.check.guard import ClusterBase, Safeguards
 from quotaform.plan.receipt_file import is_receipt, read_receipt_base
 from quotaform.repository.policy import policy_digests
 from quotaform.repository.revision import MOST_BYTES, DiskFolder, Folder, GitRevision
@@ -128,7 +128,7 @@ class _Declared(Struct, frozen=True, kw_only=True):
         return ClusterBase(
             declared=declared,
             findings=findings,
-            safeguards=safeguards_of(self.earlier, self.earlier.clusters.get(name), self.digests),
+            safeguards=Safeguards(self.earlier, self.earlier.clusters.get(name), self.digests),
             approvals=self.approvals,
         )
 

@@ -22,7 +22,7 @@ from quotaform.model.settings import DEFAULT_GUARD_LIMITS, PruneMode
 from quotaform.model.text import option_of
 from quotaform.plan.blast_radius import make_blast_radius
 from quotaform.plan.check.check import CHECKS, is_of_cluster, with_findings
-from quotaform.plan.check.guard import GUARDS, ClusterBase, Facts, RemovalSearch, check_second_plan, safeguards_of
+from quotaform.plan.check.guard import GUARDS, ClusterBase, Facts, RemovalSearch, Safeguards, check_second_plan
 from quotaform.plan.difference import Pruning, diff, make_plan, prune, removable_entities, removals
 from quotaform.plan.digest import ClusterDigest, FleetStatus
 from quotaform.plan.plan import Plan, PlanHeader, PlanOptions, PlanSource
@@ -174,19 +174,14 @@ def _facts(
     request: PlanRequest, cluster: Cluster, reading: ActualState, desired: Desired, source: Source, clock: Clock
 ) -> Facts:
     """Return what checks need to know that was known before the plan was made."""
-    config = request.config
-    pins = config.pins.get(reading.cluster_id, ()) if cluster.name in config.clusters else ()
     return Facts(
         desired=desired,
         actual=reading.quotas,
-        pinned_id=cluster.cluster_id,
-        other_pin=next((name for name in reversed(pins) if name != cluster.name), None),
+        safeguards=Safeguards(request.config, cluster, request.policies.digests),
         selection=request.selection,
         source_problem=source.problem,
         policies=request.policies.policies,
-        lints=config.lints if request.has_lints else None,
-        capacity=cluster.capacity,
-        safeguards=safeguards_of(config, cluster, request.policies.digests),
+        has_lints=request.has_lints,
         approvals={each: at for each, at in request.approvals.items() if is_of_cluster(each, cluster.name)},
         today=today(clock),
         missing=source.missing,
@@ -227,7 +222,9 @@ def _make_pruning(
         """Whether it would be deleted with the settings of the base; what is not known has not changed."""
         if safeguards is None:
             return True
-        return (request.prune or safeguards.prune) is PruneMode.SCOPE and safeguards.scope.contains(entity)
+        return (request.prune or safeguards.config.prune) is PruneMode.SCOPE and safeguards.config.scope.contains(
+            entity
+        )
 
     return Pruning(
         mode=mode,

@@ -35,7 +35,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import STATE_ABSENT, Cause, Desired, Entry, check_pinned_id, same_value
 from quotaform.model.rule import MAX_PROBLEMS, FindingRule
 from quotaform.model.scope import is_glob, matches_glob
-from quotaform.model.settings import PruneMode
+from quotaform.model.settings import Capacity, PruneMode
 from quotaform.model.text import inert, listed, option_of, quote
 from quotaform.plan.check.guard import Check, Facts
 from quotaform.plan.check.lint import LintFacts, check_lints
@@ -46,7 +46,9 @@ def check_reading(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Block a plan for another cluster than the pinned one; warn of each `--select` pattern that matches neither a
     declared nor a live entity, and that the commit of the files is not known.
     """
-    found = check_pinned_id(plan.header.cluster_name, facts.pinned_id, plan.header.cluster_id, plan.header.snapshot)
+    found = check_pinned_id(
+        plan.header.cluster_name, facts.safeguards.pinned_id, plan.header.cluster_id, plan.header.snapshot
+    )
     if found is not None:
         yield found
     for glob in facts.selection.without_match(chain(facts.desired, facts.actual)):
@@ -113,7 +115,7 @@ def check_unmanaged_revert(plan: Plan, facts: Facts) -> Iterator[Finding]:
     if revert is None or not plan.changes:
         return
     entities = [change.entity for change in plan.changes]
-    outside = [entity.address for entity in entities if not facts.safeguards.scope.contains(entity)]
+    outside = [entity.address for entity in entities if not facts.safeguards.config.scope.contains(entity)]
     claimed = [entity.address for entity in entities if entity in revert.claimed]
     for addresses, what in ((outside, "out of scope"), (claimed, "declared in another quota repository (roots)")):
         if addresses:
@@ -205,9 +207,9 @@ def check_plan_lints(plan: Plan, facts: Facts) -> tuple[Finding, ...]:
     Of what they find about other entries the plan has the number only: a reviewer of a change is not asked to read
     what was there before.
     """
-    if facts.lints is None:
+    if not facts.has_lints:
         return ()
-    quotas = facts.actual
+    quotas, cluster = facts.actual, facts.safeguards.cluster
     if plan.changes:
         after = {**quotas, **{change.entity: change.after for change in plan.changes}}
         quotas = {entity: values for entity, values in after.items() if values}
@@ -215,8 +217,8 @@ def check_plan_lints(plan: Plan, facts: Facts) -> tuple[Finding, ...]:
         LintFacts(
             desired=facts.desired,
             quotas=quotas,
-            settings=facts.lints,
-            capacity=facts.capacity,
+            settings=facts.safeguards.config.lints,
+            capacity=Capacity() if cluster is None else cluster.capacity,
             today=facts.today,
             selection=facts.selection,
             concerned=frozenset(change.entity for change in plan.changes),

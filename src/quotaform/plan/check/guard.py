@@ -31,8 +31,8 @@ from quotaform.model.finding import APPROVALS_NAME, DELETE, Approval, Finding, L
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Action, Cause, Change, DeclaredBase, Desired, Quotas
 from quotaform.model.rule import MAX_PROBLEMS, FindingRule
-from quotaform.model.scope import ALL, FULL_SCOPE, Scope, Selection, is_glob
-from quotaform.model.settings import DEFAULT_GUARD_LIMITS, Capacity, GuardLimits, LintSettings, PruneMode
+from quotaform.model.scope import ALL, Selection, is_glob
+from quotaform.model.settings import GuardLimits
 from quotaform.model.text import inert
 from quotaform.model.units import UNLIMITED, is_unlimited, plain_fraction, render_value
 from quotaform.plan.blast_radius import ChangedLimits, changed_values
@@ -47,76 +47,57 @@ if TYPE_CHECKING:
     from quotaform.plan.receipt import Revert
 
 
-class Safeguards(Struct, frozen=True, kw_only=True):
+class Safeguards(Struct, frozen=True):
     """What in a repository protects one cluster."""
 
-    limits: GuardLimits = DEFAULT_GUARD_LIMITS
-    prune: PruneMode = PruneMode.REPORT
-    scope: Scope = FULL_SCOPE
-    pinned_id: str | None = None  # The id that the cluster must have
-    must_confirm: bool = False  # Whether the name of the cluster must be typed to apply by hand
-    policies: tuple[str, ...] = ()  # The paths and globs of the policies, as quotaform.yaml lists them
+    config: Config
+    cluster: Cluster | None = None  # `None` is one that quotaform.yaml does not have
     # The digest of the content of each policy file, by its path relative to quotaform.yaml.
-    policy_digests: Mapping[str, str] = field(default_factory=dict)
-    roots: tuple[str, ...] = ()  # The paths of the other quota repositories, as quotaform.yaml lists them
+    policy_digests: Mapping[str, str] = {}
+
+    @property
+    def pinned_id(self) -> str | None:
+        """The id that the cluster must have."""
+        return self.cluster.cluster_id if self.cluster else None
 
     def looser_than(self, base: Safeguards) -> Iterator[str]:
         """Yield in what way quotaform.yaml protects less than at the base.
 
-        >>> list(Safeguards(prune=PruneMode.REMOVED).looser_than(Safeguards()))
+        >>> from quotaform.desired.config import Config
+        >>> list(Safeguards(Config(prune=PruneMode.REMOVED)).looser_than(Safeguards(Config())))
         ['prune is removed instead of report']
         """
-        yield from self.limits.looser_than(base.limits)
-        for path in base.policies:
-            if path not in self.policies:
-                yield f"policies has no {inert(path)}"
-        roots = {normpath(path) for path in self.roots}
-        for path in base.roots:
-            if normpath(path) not in roots:
-                yield f"roots has no {inert(path)} (what it declares counts as undeclared here)"
+        here, there = self.config, base.config
+        yield from here.guard_limits.looser_than(there.guard_limits)
+        policies, roots = {path.text for path in here.policies}, {normpath(path.text) for path in here.roots}
+        for path in there.policies:
+            if path.text not in policies:
+                yield f"policies has no {inert(path.text)}"
+        for path in there.roots:
+            if normpath(path.text) not in roots:
+                yield f"roots has no {inert(path.text)} (what it declares counts as undeclared here)"
         if base.pinned_id and self.pinned_id != base.pinned_id:
             yield (
                 f"cluster_id is {inert(self.pinned_id)} instead of {inert(base.pinned_id)}"
                 if self.pinned_id
                 else "the cluster has no cluster_id"
             )
-        if base.must_confirm and not self.must_confirm:
+        confirms, confirmed = (each.cluster is not None and each.cluster.confirm == "name" for each in (self, base))
+        if confirmed and not confirms:
             yield "the cluster has no confirm: name"
-        if self.prune.deletes_more_than(base.prune):
-            yield f"prune is {self.prune} instead of {base.prune}"
-        yield from self.scope.wider_than(base.scope)
+        if here.prune.deletes_more_than(there.prune):
+            yield f"prune is {here.prune} instead of {there.prune}"
+        yield from here.scope.wider_than(there.scope)
 
     def policy_losses(self, base: Safeguards) -> Iterator[str]:
         """Yield what became of each policy file of the base whose content is in no policy file any more.
 
         Whether the content of now asks for less cannot be decided.
-
-        >>> caps, floor = Safeguards(policy_digests={"a.json": "1"}), Safeguards(policy_digests={"a.json": "2"})
-        >>> list(floor.policy_losses(caps)), list(Safeguards().policy_losses(caps))
-        (['policy a.json changed'], ['policy a.json was removed'])
         """
         kept = set(self.policy_digests.values())
         for path, content in base.policy_digests.items():
             if content not in kept:
                 yield f"policy {inert(path)} {'changed' if path in self.policy_digests else 'was removed'}"
-
-
-def safeguards_of(config: Config, cluster: Cluster | None, policy_digests: Mapping[str, str]) -> Safeguards:
-    """Return what protects a cluster.
-
-    `cluster` is the cluster; `None` is one that quotaform.yaml does not have. `policy_digests` are the digests of the
-    policy files, by path.
-    """
-    return Safeguards(
-        limits=config.guard_limits,
-        prune=config.prune,
-        scope=config.scope,
-        pinned_id=cluster.cluster_id if cluster else None,
-        must_confirm=cluster is not None and cluster.confirm == "name",
-        policies=tuple(path.text for path in config.policies),
-        policy_digests=policy_digests,
-        roots=tuple(path.text for path in config.roots),
-    )
 
 
 class ClusterBase(Struct, frozen=True, kw_only=True):
@@ -153,11 +134,9 @@ class Facts(Struct, frozen=True, kw_only=True):
 
     desired: Desired
     actual: Quotas
-    pinned_id: str | None = None  # The id that quotaform.yaml pins the cluster to, if it does
-    other_pin: str | None = None  # The name of another live cluster that quotaform.yaml pins to the id of this one
+    safeguards: Safeguards
     selection: Selection = ALL
     removed: RemovalSearch = field(default_factory=RemovalSearch)
-    safeguards: Safeguards = Safeguards()
     approvals: Mapping[Approval, Location | None] = field(default_factory=dict)  # With their places in the file
     today: date = date.max
     missing: str | None = None  # Why there are no files, if there are none
@@ -166,8 +145,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     base: ClusterBase = field(default_factory=ClusterBase)  # What the files are compared with, or why nothing is
     pruning: Pruning = field(default_factory=Pruning)  # What is deleted that no file declares
     revert: Revert | None = None  # What is put back, if the plan is a revert
-    lints: LintSettings | None = None  # How lints are made; `None` when they are not
-    capacity: Capacity = field(default_factory=Capacity)
+    has_lints: bool = True
 
 
 _LEAST_LOST: Final = 5  # Fewer lost entities than this never block
@@ -179,8 +157,10 @@ ChangeGuard: TypeAlias = Callable[[Plan, GuardLimits], Iterable[Finding]]
 
 def check_same_cluster(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Warn of a plan for a cluster whose id quotaform.yaml pins for another name."""
-    other = facts.other_pin if plan.header.snapshot is None else None
-    if other is not None:
+    config, name = facts.safeguards.config, plan.header.cluster_name
+    pins = config.pins.get(plan.header.cluster_id, ()) if name in config.clusters else ()
+    other = next((each for each in reversed(pins) if each != name), None)
+    if other is not None and plan.header.snapshot is None:
         yield rule.SAME_CLUSTER.finding(_names(plan, other))
 
 
@@ -232,23 +212,24 @@ def check_protected(plan: Plan, facts: Facts) -> Iterator[Finding]:
     The entities are those that the cluster holds or the files declare, and those that `protect` names without a glob.
     What the plan changes of an entity itself is found by `check_protected_changes`.
     """
-    if not facts.safeguards.limits.protect or not plan.changes:
+    limits = facts.safeguards.config.guard_limits
+    if not limits.protect or not plan.changes:
         return
     own = {(row.entity, row.key) for change in plan.changes for row in change.changes}
     gone = {change.entity for change in plan.changes if change.action is Action.DELETE}
     known = dict.fromkeys(chain(facts.actual, facts.desired))
-    protected = list(filter(facts.safeguards.limits.protects, known))
-    for pattern in facts.safeguards.limits.protect:
+    protected = list(filter(limits.protects, known))
+    for pattern in limits.protect:
         if all(glob is not None and not is_glob(glob) for _, glob in pattern.parts):
             entity = Entity(dict(pattern.parts))
             if entity not in known:
                 protected.append(entity)
-    limits = ChangedLimits(facts.actual, changed_values(plan.changes))
+    changed = ChangedLimits(facts.actual, changed_values(plan.changes))
     for entity in protected:
         request = representative(entity)
         if request is None or entity in gone:
             continue
-        for limit in limits.of(entity, request):
+        for limit in changed.of(entity, request):
             effect = Effect(limit.before, limit.after)
             if (entity, limit.key) not in own and is_halved(limit.key, effect):
                 source = effect.after.source
@@ -436,7 +417,7 @@ GUARDS: Final[tuple[Check, ...]] = (
     check_empty,
     check_shrink,
     check_loosened,
-    lambda plan, facts: check_changes(plan, facts.safeguards.limits),
+    lambda plan, facts: check_changes(plan, facts.safeguards.config.guard_limits),
     check_protected,
 )
 """All guards."""

@@ -34,8 +34,7 @@ from quotaform.sandbox import Sandbox
 from quotaform.sandbox.release import find_tool_jars
 from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.stream import StreamRequest, run_stream
-from quotaform.usage.topic import TopicGateway, with_connector
+from quotaform.usage.stream import StreamRequest, TopicGateway, run_stream, with_connector
 
 TOPIC = "usage"
 PARTITIONS = 2

@@ -46,7 +46,7 @@ from quotaform.model.server import parse_servers
 from quotaform.model.text import Secret
 from quotaform.sandbox.security import Certificates
 from quotaform.system.clock import Clock
-from quotaform.usage.topic import client_options
+from quotaform.usage.stream import client_options
 from tests.golden.conftest import FOLDER, Golden
 from tests.golden.table import Lines, Text, check_told, tables_of, told
 from tests.http_server import HttpServer, Received, answer

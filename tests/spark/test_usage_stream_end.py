@@ -20,10 +20,9 @@ from quotaform.sandbox import Sandbox
 from quotaform.usage import stream
 from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.stream import BatchWriter, StreamRequest, _run, with_record_id
+from quotaform.usage.stream import BatchWriter, StreamRequest, Topic, _run, with_record_id
 from quotaform.usage.table.schema import USAGE
 from quotaform.usage.table.table import read_usage
-from quotaform.usage.topic import Topic
 from tests.builder import PRODUCER
 
 if TYPE_CHECKING:

@@ -24,10 +24,9 @@ from quotaform.model.errors import QuotaformError
 from quotaform.system.files import take_lock
 from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.stream import StreamRequest, run_stream
+from quotaform.usage.stream import StreamRequest, run_stream, with_connector
 from quotaform.usage.table.schema import QUARANTINE
 from quotaform.usage.table.table import read_usage
-from quotaform.usage.topic import with_connector
 from tests.spark.shared_classes import CONF
 from tests.spark.usage_topic import BUCKETS, STEP_S, UsageTopic
 from tests.waiting import once

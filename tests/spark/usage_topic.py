@@ -11,7 +11,7 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import TopicAlreadyExistsError
 
-from quotaform.usage.topic import Topic, TopicGateway
+from quotaform.usage.stream import Topic, TopicGateway
 from tests.waiting import wait_until
 
 STEP_S: Final = 15

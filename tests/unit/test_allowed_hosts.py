@@ -17,7 +17,7 @@ from quotaform.model.errors import ConnectError, MetricsError
 from quotaform.model.server import ALLOWED_HOSTS
 from quotaform.sandbox.release import fetch_jar
 from quotaform.usage.record.reader import JmxReader, origin_of
-from quotaform.usage.topic import TopicGateway
+from quotaform.usage.stream import TopicGateway
 from tests.fake_broker import Asked, FakeBroker, frame, messages, serving
 from tests.http_server import HttpServer, answer
 

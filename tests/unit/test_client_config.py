@@ -19,7 +19,7 @@ from quotaform.cluster.client.tls import CAN_CHOOSE
 from quotaform.cluster.sasl.password import Password
 from quotaform.model.errors import InvalidFilesError, missing_extra
 from quotaform.sandbox.security import Certificates
-from quotaform.usage.topic import client_options
+from quotaform.usage.stream import client_options
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

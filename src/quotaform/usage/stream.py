@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+from base64 import urlsafe_b64encode
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from hashlib import blake2b
 from math import ceil
@@ -21,37 +22,214 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from pyspark import __version__ as spark_version
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
+from quotaform.cluster.kafka import BrokerGateway
+from quotaform.cluster.wire.message import Metadata
 from quotaform.fleet.job import kept_rows
 from quotaform.fleet.launch import TABLE_CONFIG, cause, engine_error
+from quotaform.fleet.session import is_connect, starts_java
 from quotaform.fleet.table import is_url, located, staged_rows
 from quotaform.model.errors import (
     ArgumentError,
     AuthenticationError,
     AuthorizationError,
     ClusterError,
+    ConnectError,
+    EngineError,
     FileReadError,
     QuotaformError,
     StreamError,
+    UsageError,
 )
+from quotaform.model.server import Server, parse_servers
 from quotaform.model.text import MIB, inert, option_of, quote
+from quotaform.repository.gateway import connection_of
 from quotaform.system.files import sync_folder, take_lock
 from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.ingest.rows import RECORDINGS, counts_of, merged, parsed, rejected_rows, usage_rows
 from quotaform.usage.table.files import has_files, take_places, with_date
 from quotaform.usage.table.schema import PARTITIONS
 from quotaform.usage.table.table import read_usage
-from quotaform.usage.topic import Topic, TopicGateway, client_options, require_connector
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from quotaform.cluster.client.config import ClientConfig
-    from quotaform.model.server import Server
+    from quotaform.cluster.client.tls import Tls
+    from quotaform.desired.config import Cluster
+    from quotaform.fleet.options import SessionOptions
     from quotaform.usage.metric_name import Origin
+
+
+class Topic(Struct, frozen=True, kw_only=True):
+    """A topic."""
+
+    name: str  # Its name
+    topic_id: str | None  # What tells it from a topic of the same name that was there before; `None` before Kafka 2.8
+    cluster_id: str | None  # The id of its cluster, if that has one
+
+
+class TopicGateway(BrokerGateway):
+    """The topics of one cluster."""
+
+    def topic(self, name: str) -> Topic | None:
+        """Return a topic; `None` if there is none of that name.
+
+        Raises `UsageError` if no topic can have such a name. Raises `ConnectError` if a broker is not in
+        `QUOTAFORM_ALLOWED_HOSTS`: Spark connects to all of them by itself.
+        """
+        _require_listed(self.connection.brokers.values())
+        subject = f"the topic {quote(name)} of {self.name}"
+        try:
+            # For so many seconds with all retries: a topic that was made just now may take a moment.
+            code, topic_id, _ = self._read(Metadata([name]), 15.0, subject=subject).topics[0]
+        except ValueError as error:
+            raise UsageError(f"{quote(name)} is not the name of a topic: {error}") from None
+        if code == 3:  # UNKNOWN_TOPIC_OR_PARTITION
+            return None
+        if code == 17:  # INVALID_TOPIC_EXCEPTION
+            raise UsageError(
+                f"{quote(name)} is not the name of a topic; a name has up to 249 of the characters a-z, A-Z, 0-9, "
+                "dot, underscore and hyphen"
+            )
+        if code == 29:  # TOPIC_AUTHORIZATION_FAILED
+            raise AuthorizationError(
+                f"The principal is not authorised to read {subject}",
+                remedy="grant it READ and DESCRIBE on the topic.",
+                code=code,
+            )
+        if code:
+            raise ClusterError(f"Cannot read {subject}; the broker responded with error code {code}", code=code)
+        # Uuid.ZERO_UUID stands for none.
+        shown_id = urlsafe_b64encode(topic_id).decode().rstrip("=") if any(topic_id) else None
+        return Topic(name=name, topic_id=shown_id, cluster_id=self.connection.cluster_id)
+
+
+def _require_listed(servers: Iterable[Server]) -> None:
+    for server in servers:
+        if problem := server.problem(os.environ):
+            raise ConnectError(f"{server} {problem}")
+
+
+def find_topic(cluster: Cluster, name: str) -> tuple[Topic, tuple[str | Server, ...], ClientConfig]:
+    """Return a topic of a cluster, the bootstrap servers, and their client. Raises `UsageError` if there is none."""
+    servers, client = connection_of(cluster)
+    with TopicGateway.connect(servers, client, name=cluster.label) as gateway:
+        topic = gateway.topic(name)
+    if topic is None:
+        raise ArgumentError(
+            "{topic}: {} has no topic {}; create it, or correct the name", inert(cluster.label), inert(name)
+        )
+    return topic, servers, client
+
+
+# How Spark's connector reads a topic.
+
+_ARTIFACT: Final = "spark-sql-kafka-0-10"
+PACKAGE: Final = f"org.apache.spark:{_ARTIFACT}_2.13:{spark_version}"
+"""The Maven coordinates of the connector for the Spark that is installed here."""
+_PACKAGES: Final = "spark.jars.packages"
+_PEM: Final = regex(r"-----BEGIN ([A-Z0-9 ]+)-----.+?-----END \1-----", DOTALL)
+
+
+def with_connector(session: SessionOptions) -> SessionOptions:
+    """Return the options of a session that has the connector, unless a setting brings it already.
+
+    Maven coordinates are resolved when a session starts that this process starts; a session that exists, one of
+    spark-submit or of a server has what it was started with.
+    """
+    places = (_PACKAGES, "spark.jars", "spark.driver.extraClassPath")
+    if not starts_java(session) or any(_ARTIFACT in session.conf.get(place, "") for place in places):
+        return session
+    # The connector needs these, and Spark has them: 80 MB, which would be copied whenever a session starts.
+    excluded = "org.apache.hadoop:hadoop-client-api,org.apache.hadoop:hadoop-client-runtime"
+    added = {_PACKAGES: PACKAGE, "spark.jars.excludes": excluded}
+    conf = {name: ",".join(filter(None, (session.conf.get(name), value))) for name, value in added.items()}
+    return replace(session, conf={**session.conf, **conf})
+
+
+def require_connector(spark: SparkSession) -> None:
+    """Raise `EngineError` unless a session can read topics."""
+    if is_connect(spark):
+        raise EngineError(
+            "The Spark session is one of Spark Connect, and a topic is read by a driver of its own; end the session, "
+            "or run the command elsewhere."
+        )
+    try:
+        # Nothing is connected to yet.
+        options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "usage"}
+        spark.readStream.format("kafka").options(**options).load()
+    except PySparkException as error:
+        if "kafka" not in str(error).lower():
+            raise
+        raise EngineError(
+            f"The Spark session cannot read topics; start it with --packages {PACKAGE} or {_PACKAGES}={PACKAGE}."
+        ) from None
+
+
+def unresolved(error: EngineError) -> EngineError:
+    """Return the error of a session that did not start because Maven has no answer, or the error itself."""
+    text = str(error)
+    if _ARTIFACT not in text and "unresolved dependency" not in text.lower():
+        return error
+    return EngineError(
+        f"Spark cannot get the package {PACKAGE}, by which it reads topics; allow this machine to connect to a Maven "
+        f"repository, name one in spark.jars.repositories, or give the files: {option_of('spark_conf')} "
+        "spark.jars=PATH,..."
+    )
+
+
+def client_options(servers: Sequence[str | Server], config: ClientConfig) -> dict[str, str]:
+    """Return the options of the connector for a client; passwords and keys are among the values.
+
+    >>> from quotaform.cluster.client.config import ClientConfig
+    >>> client_options(["b1:9092"], ClientConfig())["kafka.bootstrap.servers"]
+    'b1:9092'
+
+    Raises `ConnectError` if a server is not in `QUOTAFORM_ALLOWED_HOSTS`; Spark would send it the login.
+    """
+    given = parse_servers(servers)
+    _require_listed(given)
+    options = {
+        "bootstrap.servers": ",".join(server.address for server in given),
+        "security.protocol": config.security_protocol,
+        # What a transaction has not committed is not recorded.
+        "isolation.level": "read_committed",
+    }
+    if config.client_id is not None:
+        options["client.id"] = config.client_id
+    if config.canonical_names:
+        options["client.dns.lookup"] = "resolve_canonical_bootstrap_servers_only"
+    if config.credentials is not None:
+        options |= config.credentials.java_properties()
+    if config.tls is not None:
+        options |= _tls_options(config.tls)
+    return {f"kafka.{key}": value for key, value in options.items()}
+
+
+def _tls_options(tls: Tls) -> dict[str, str]:
+    def pem(text: str, *, of_key: bool = False) -> str:
+        return "\n".join(each[0] for each in _PEM.finditer(text) if each[1].endswith("PRIVATE KEY") is of_key)
+
+    options = {"ssl.enabled.protocols": ",".join(tls.versions)}
+    if tls.ciphers:
+        options["ssl.cipher.suites"] = ",".join(tls.ciphers)
+    if tls.ca is not None:
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": pem(tls.ca)}
+    if tls.key_store is not None:
+        store = tls.key_store.reveal()
+        options |= {"ssl.keystore.type": "PEM", "ssl.keystore.key": pem(store, of_key=True)}
+        options["ssl.keystore.certificate.chain"] = pem(store)
+        if tls.key_password is not None:
+            options["ssl.key.password"] = tls.key_password.reveal()
+    if not tls.check_host:
+        options["ssl.endpoint.identification.algorithm"] = ""
+    return options
 
 
 _POLL_S: Final = 0.25
@@ -177,8 +355,7 @@ def run_stream(
 
     `spark`: a session with the connector; its settings are left alone. `report`: told how far it is, some times a
     second. `is_stopped`: whether to end after the batch that runs. Raises `StreamError` if the checkpoint cannot be
-    used, or records are gone before they were read. Raises `EngineError` if the session has no connector, or Spark
-    failed. Raises `InvalidFilesError` if the table is none of usage. Raises `OSError` if a folder cannot be written.
+    used, or records are gone before they were read.
     """
     require_connector(spark)
     own = spark.newSession()
@@ -344,10 +521,7 @@ _AROUND: Final = regex(r"^\[STREAM_FAILED\].*?terminated with exception: |( SQLS
 
 
 def stream_failure(checkpoint: str, topic: str, text: str) -> QuotaformError:
-    """Return the error for one that ended a query.
-
-    `text`: what Spark says, with the stack traces of Java and Python.
-    """
+    """Return the error for what Spark says when a query ends, with the stack traces of Java and Python."""
     anew = (
         f"give another {option_of('checkpoint')}, which begins with the oldest record that is there; records that are "
         "in the table already are then read again, and count once"

@@ -15,8 +15,16 @@ from quotaform.model.errors import AuthorizationError, ClusterError, ConnectErro
 from quotaform.model.server import ALLOWED_HOSTS, Server
 from quotaform.model.text import Secret
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.stream import StreamRequest, _require_topic
-from quotaform.usage.topic import Topic, TopicGateway, client_options, package, unresolved, with_connector
+from quotaform.usage.stream import (
+    PACKAGE,
+    StreamRequest,
+    Topic,
+    TopicGateway,
+    _require_topic,
+    client_options,
+    unresolved,
+    with_connector,
+)
 
 
 def test_a_client_without_properties_reads_what_is_committed() -> None:
@@ -79,10 +87,10 @@ def test_a_server_that_is_not_listed_gets_no_login_from_spark(monkeypatch: pytes
 
 
 def test_a_session_gets_the_package_beside_those_that_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quotaform.usage.topic.starts_java", lambda session: True)
+    monkeypatch.setattr("quotaform.usage.stream.starts_java", lambda session: True)
     given = SessionOptions(conf={"spark.jars.packages": "a:b:1", "spark.jars.excludes": "c:d"}, master="local[2]")
     assert with_connector(given).conf == {
-        "spark.jars.packages": f"a:b:1,{package()}",
+        "spark.jars.packages": f"a:b:1,{PACKAGE}",
         "spark.jars.excludes": "c:d,org.apache.hadoop:hadoop-client-api,org.apache.hadoop:hadoop-client-runtime",
     }
     assert with_connector(given).master == "local[2]"
@@ -96,7 +104,7 @@ def test_a_session_that_brings_the_connector_is_left_alone(setting: str) -> None
 
 def test_a_package_that_maven_does_not_have_is_named_with_the_remedy() -> None:
     error = EngineError("Spark did not start: [unresolved dependency: org.apache.spark#spark-sql-kafka-0-10_2.13]")
-    assert package() in str(unresolved(error))
+    assert PACKAGE in str(unresolved(error))
     assert "--spark-conf spark.jars=PATH" in str(unresolved(error))
     other = EngineError("Spark did not start: no memory")
     assert unresolved(other) is other

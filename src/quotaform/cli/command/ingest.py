@@ -141,9 +141,8 @@ class TopicSource:
 
         `more`: other fields of the request.
         """
-        from quotaform.usage.stream import StreamRequest, require_folders
+        from quotaform.usage.stream import StreamRequest, find_topic, require_folders
         from quotaform.usage.table.files import require_free
-        from quotaform.usage.topic import find_topic
 
         checkpoint = str(self.checkpoint)
         require_folders(usage=more["usage"], quarantine=more["quarantine"], checkpoint=checkpoint)
@@ -262,8 +261,7 @@ def ingest(
 
 def _stream(request: StreamRequest, session: SessionOptions, console: Console, files: TableOutput) -> ExitCode:
     """Read until the topic is empty, the time is over or a signal comes; print and write what was done."""
-    from quotaform.usage.stream import run_stream
-    from quotaform.usage.topic import unresolved, with_connector
+    from quotaform.usage.stream import run_stream, unresolved, with_connector
 
     stopped = Event()
     work = f"Reading the topic {request.topic.name}"

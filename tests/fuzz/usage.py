@@ -11,8 +11,8 @@ from typing import Final
 from quotaform.desired.tree import SourceFile
 from quotaform.model.errors import InvalidFilesError
 from quotaform.usage.format import FORMATS
-from quotaform.usage.format.table import TableMapping, parse_rows
-from quotaform.usage.format.text import TimeUnit
+from quotaform.usage.format.table import TableMapping, read_row
+from quotaform.usage.format.text import TimeUnit, as_items
 from quotaform.usage.ingest.rows import RawRecording, items_of, merged_batches, parsed_batches
 from quotaform.usage.ingest.run import read_usage_mapping
 from quotaform.usage.metric_name import Origin
@@ -39,7 +39,7 @@ def _read_rows(document: bytes) -> None:
         return
     rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     for mapping in _TABLES:
-        _check(parse_rows(rows, mapping, _ORIGIN))
+        _check(as_items((1, "row 1", each, row) for row in rows for each in read_row(row, mapping, _ORIGIN)))
 
 
 def _read_recording(document: bytes) -> None:

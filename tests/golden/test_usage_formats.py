@@ -29,8 +29,8 @@ from quotaform.model.units import UNLIMITED, parse_value, render_value
 from quotaform.repository.repository import Repository
 from quotaform.usage.format import FORMATS
 from quotaform.usage.format.prometheus import parse_exposition
-from quotaform.usage.format.table import TableMapping, guess_mapping, parse_rows
-from quotaform.usage.format.text import TimeUnit
+from quotaform.usage.format.table import TableMapping, guess_mapping, read_row
+from quotaform.usage.format.text import TimeUnit, as_items
 from quotaform.usage.ingest.run import read_usage_mapping
 from quotaform.usage.metric import Measure, read_metric, read_object_name
 from quotaform.usage.metric_name import LABELS, Origin, fold
@@ -94,7 +94,8 @@ def of_table(case: str) -> Iterator[str]:
     fields = given["mapping"]
     if "time_unit" in fields:
         fields["time_unit"] = TimeUnit(fields["time_unit"])
-    yield from of_items(parse_rows([given["row"]], TableMapping(**fields), replace(ORIGIN, **given.get("origin", {}))))
+    found = read_row(given["row"], TableMapping(**fields), replace(ORIGIN, **given.get("origin", {})))
+    yield from of_items(as_items((1, "row 1", each, given["row"]) for each in found))
 
 
 def of_recording(name: str) -> Callable[[str], Iterator[str]]:

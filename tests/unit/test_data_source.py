@@ -41,7 +41,9 @@ from quotaform.model.finding import Finding, Location
 from quotaform.model.server import ALLOWED_HOSTS
 from quotaform.model.variable import ALLOW_LIST
 from quotaform.plan.receipt import Result
-from quotaform.usage.ingest.run import CSV, SourceTable, require_sources
+from quotaform.usage.format.text import TABLE
+from quotaform.usage.ingest.run import IngestRequest, require_ingestible
+from quotaform.usage.metric_name import Origin
 from quotaform.usage.table.files import require_free
 from tests.builder import CONSUMER, PRODUCER
 
@@ -189,8 +191,13 @@ def test_what_is_there_and_what_only_spark_sees_is_left_to_it(folder: Path) -> N
         require_free(name, LOCAL_SESSION)
     # A table of that name may be in the catalog.
     require_free("people.csv", SessionOptions(conf={"spark.sql.catalog.lake": "x"}))
-    tables = [SourceTable("people.csv", CSV), SourceTable("*.csv", CSV)]
-    require_sources(["people.csv", "*.csv", "s3a://lake/none"], tables, LOCAL_SESSION)
+    require_ingestible(tables("people.csv", "*.csv", "s3a://lake/none"), LOCAL_SESSION)
+
+
+def tables(*sources: str) -> IngestRequest:
+    return IngestRequest(
+        sources=sources, usage="new", quarantine="bad", format_name=TABLE, origin=Origin(), declared=None
+    )
 
 
 @pytest.mark.parametrize(
@@ -217,9 +224,9 @@ def test_settings_that_are_not_about_tables_leave_the_catalog_empty() -> None:
 
 
 def test_a_table_that_is_named_and_not_there_is_said_before_spark_starts() -> None:
-    for table in (SourceTable("none.csv", CSV), SourceTable("none.parquet", "parquet")):
+    for name in ("none.csv", "./none", "none.parquet"):
         with pytest.raises(InvalidFilesError, match=NO_FILE):
-            require_sources([table.name], [table], LOCAL_SESSION)
+            require_ingestible(tables(name), LOCAL_SESSION)
 
 
 def test_java_that_ends_is_no_fault_of_a_table(monkeypatch: pytest.MonkeyPatch) -> None:

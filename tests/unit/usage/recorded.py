@@ -37,11 +37,11 @@ class FakeReader(Reader):
             self._now -= 1
 
 
-def samples(items: Iterable[Item]) -> list[Sample]:
+def samples(items: Iterable[object]) -> list[Sample]:
     return [item for item in items if isinstance(item, Sample)]
 
 
-def values(items: Iterable[Item]) -> list[tuple[float, float]]:
+def values(items: Iterable[object]) -> list[tuple[float, float]]:
     """The times and values of the samples."""
     return [(item.ts, item.value) for item in samples(items)]
 

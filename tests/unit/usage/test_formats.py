@@ -19,7 +19,7 @@ from quotaform.model.settings import parse_source, require_distinct
 from quotaform.usage import prometheus
 from quotaform.usage.format import FORMATS
 from quotaform.usage.format.prometheus import parse_prometheus
-from quotaform.usage.format.table import parse_rows
+from quotaform.usage.format.table import read_row
 from quotaform.usage.format.text import detect_format
 from quotaform.usage.ingest.run import read_usage_mapping
 from quotaform.usage.metric import LONGEST_NAME, Measure, read_metric
@@ -162,7 +162,7 @@ def test_an_invalid_mapping_is_an_error_with_all_problems() -> None:
     # A row of the table could not be multiplied by a factor with decimals.
     text = b"{columns: {ts: time, rate: bytes, user: u}, constants: {key: Produce}, factors: {rate: 0.125}}"
     row = {"time": 1.8e12, "bytes": 8, "u": "a"}
-    assert values(parse_rows([row], read_usage_mapping(SourceFile("m.yaml", text)), ORIGIN)) == [(1.8e9, 1.0)]
+    assert values(read_row(row, read_usage_mapping(SourceFile("m.yaml", text)), ORIGIN)) == [(1.8e9, 1.0)]
 
 
 def test_two_sources_of_one_broker_would_count_twice() -> None:

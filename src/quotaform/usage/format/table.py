@@ -18,14 +18,13 @@ from quotaform.usage.format.text import (
     TIME_SIZES,
     Parsed,
     TimeUnit,
-    as_items,
     make_sample,
     read_number,
     read_time,
 )
 from quotaform.usage.metric import OTHER_LABELS, Measure, check_series, may_name, names_of, read_metric
 from quotaform.usage.metric_name import LABELS, Origin, fold, key_of_type
-from quotaform.usage.sample import Attribute, DropReason, Item, Series, broker_window_s
+from quotaform.usage.sample import Attribute, DropReason, Series, broker_window_s
 
 if TYPE_CHECKING:
     import numpy
@@ -196,24 +195,13 @@ _NAMELESS: Final = (
 )
 
 
-def parse_rows(rows: Iterable[Cells], mapping: TableMapping, origin: Origin) -> Iterator[Item]:
-    """Yield what is in rows; a position is the number of a row, from 1.
-
-    `mapping` is what their columns are. `origin` is what counts for rows that do not say where they are from.
-    """
-    yield from as_items(
-        (number, f"row {number}", result, cells)
-        for number, cells in enumerate(rows, start=1)
-        for result in _of_row(cells, mapping, origin)
-    )
-
-
 def read_names(cells: Cells, mapping: TableMapping, origin: Origin) -> Measures | DropReason | str:
     """Return what the numbers of a row are, why it is left out, or what is wrong with it: by its other cells."""
     return (_of_metric if mapping.is_of_metrics else _of_bucket)(cells, mapping, origin)
 
 
-def _of_row(cells: Cells, mapping: TableMapping, origin: Origin) -> Iterator[Parsed]:
+def read_row(cells: Cells, mapping: TableMapping, origin: Origin) -> Iterator[Parsed]:
+    """Yield what the numbers of a row say; `origin` is what counts for one that does not say where it is from."""
     measures = read_names(cells, mapping, origin)
     if not isinstance(measures, dict):
         yield measures

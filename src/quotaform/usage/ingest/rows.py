@@ -47,11 +47,11 @@ from quotaform.usage.format.table import (
     VALUE_FIELDS,
     Measures,
     TableMapping,
-    parse_rows,
     read_names,
+    read_row,
     read_times,
 )
-from quotaform.usage.format.text import HEAD_BYTES, LARGEST, TimeUnit, detect_format
+from quotaform.usage.format.text import HEAD_BYTES, LARGEST, TimeUnit, detect_format, spell_record
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Rejected, Sample, Series, reject
 from quotaform.usage.table.schema import QUARANTINE, SERIES, USAGE
@@ -328,19 +328,20 @@ class TableReader(Struct, frozen=True):
         known: dict[tuple[str | None, ...], Measures | DropReason | str] = {}
         for batch in batches:
             others = yield from self._plain(batch, known)
-            rows = others.to_pylist()
-            for item in parse_rows(rows, self.mapping, self.origin):
-                yield self._placed(item, rows[item.position - 1]) if isinstance(item, Rejected) else (self.name, item)
+            for row in others.to_pylist():
+                for result in read_row(row, self.mapping, self.origin):
+                    if isinstance(result, str):
+                        yield self._rejected(row, result)
+                    else:
+                        yield self.name, Dropped(result, 1) if isinstance(result, DropReason) else result
 
-    def _placed(self, item: Rejected, row: dict[str, Any]) -> tuple[str, Rejected]:
-        """Return a record with its file, and with its place in it."""
+    def _rejected(self, row: dict[str, Any], problem: str) -> tuple[str, Rejected]:
         # The source is called as it was given.
         path, source = (row[_FILE] or self.name).removeprefix("file:"), PurePosixPath(self.name).as_posix()
         file = self.name if path == source or path.endswith(f"/{source}") else path
-        position, reason = row[_POSITION], item.reason.partition(": ")[2]
-        if position is None:
-            return file, item._replace(position=0, reason=reason)
-        return file, item._replace(position=position, reason=f"{self.counted} {position}: {reason}")
+        position = row[_POSITION]
+        place = "" if position is None else f"{self.counted} {position}: "
+        return file, reject(position or 0, f"{place}{problem}", spell_record(row))
 
     def _plain(
         self, batch: pyarrow.RecordBatch, known: dict[tuple[str | None, ...], Measures | DropReason | str]

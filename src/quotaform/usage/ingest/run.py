@@ -112,13 +112,6 @@ class InputFile(NamedTuple):
     shown: str = ""  # What it is called in messages and in the quarantine; its name if it is empty
 
 
-class SourceTable(NamedTuple):
-    """A table whose rows are samples."""
-
-    name: str  # A path, or the name of a table of the catalog
-    kind: str | None  # The format of its files; `None` if it is one of the catalog
-
-
 def _csv_files(name: str) -> list[Path]:
     """Return the files of CSV that a name is of, compressed or not: it, or those in it."""
     path = Path(name)
@@ -129,31 +122,6 @@ def _csv_files(name: str) -> list[Path]:
 def _head(path: Path) -> bytes:
     with opened(RawRecording(str(path), 0.0, str(path))) as stream:
         return head_of(stream)
-
-
-def separator_of(name: str) -> str:
-    """Return what separates the cells of CSV: that of the first file, by its first line."""
-    path = next(iter(_csv_files(name)), None)
-    head = _head(path).lstrip() if path and path.is_file() else b""
-    line = _QUOTED.sub(b"", head.partition(b"\n")[0])
-    return max((b",", b";", b"\t"), key=line.count).decode()
-
-
-def require_sources(names: Sequence[str], tables: Sequence[SourceTable], session: SessionOptions) -> None:
-    """Make sure that there is something to read, as far as is known before Spark is started.
-
-    Raises `UsageError` if a source names no file; see `find_files`. Raises `InvalidFilesError` if a table cannot be
-    read. Raises `FileReadError` if a directory cannot be read.
-    """
-    for table in tables:
-        if table.kind != CSV:
-            require_table(table.name, session)
-        elif not (is_of_spark(table.name, session) or Path(table.name).exists()):
-            raise bad_table(table.name, f"cannot be read: {NO_PATH}")
-    for name in names:
-        is_table = any(table.name == name for table in tables)
-        if not (is_table or is_url(name)) and next(_local_files(name), None) is None:
-            raise _no_files(name)
 
 
 def find_files(spark: SparkSession, names: Sequence[str]) -> list[InputFile]:
@@ -242,25 +210,30 @@ def recordings(spark: SparkSession, files: Sequence[InputFile]) -> list[DataFram
 
 
 def read_parsed_table(
-    spark: SparkSession, source: SourceTable, mapping: TableMapping | None, origin: Origin
+    spark: SparkSession, name: str, kind: str | None, mapping: TableMapping | None, origin: Origin
 ) -> list[DataFrame]:
     """Return `PARSED` of the parts of a table.
 
-    `mapping`: what its columns are; `None` to go by their names. Raises `InvalidFilesError` if it cannot be read, lacks
-    columns, or nothing says what its columns are.
+    `kind`: the format of its files; `None` if it is one of the catalog. `mapping`: what its columns are; `None` to go
+    by their names.
     """
-    is_csv = source.kind == CSV
-    options: dict[str, Any] = {"header": True, "sep": separator_of(source.name), "escape": '"'} if is_csv else {}
-    table = read_table(spark, source.name, kind=source.kind, **options)
-    is_usage = not is_csv and {*USAGE.names} - {*table.columns} <= {"instance"}
+    options: dict[str, Any] = {}
+    if kind == CSV:
+        # What separates the cells of the first file, by its first line.
+        path = next(iter(_csv_files(name)), None)
+        head = _head(path).lstrip() if path and path.is_file() else b""
+        line = _QUOTED.sub(b"", head.partition(b"\n")[0])
+        options = {"header": True, "sep": max((b",", b";", b"\t"), key=line.count).decode(), "escape": '"'}
+    table = read_table(spark, name, kind=kind, **options)
+    is_usage = kind != CSV and {*USAGE.names} - {*table.columns} <= {"instance"}
     # Rows know their files no more once parts are brought together.
-    parts = read_parts(spark, source.name) if is_usage else [table]
+    parts = read_parts(spark, name) if is_usage else [table]
     chosen = guess_mapping(parts[0].columns) if mapping is None else mapping
     if isinstance(chosen, str):
-        raise bad_table(source.name, f"cannot be read: {chosen} ({option_of('mapping')} FILE)")
+        raise bad_table(name, f"cannot be read: {chosen} ({option_of('mapping')} FILE)")
     for part in parts:
-        require_columns(source.name, part, sorted(chosen.names))
-    return [parsed_table(part, source.name, source.kind, chosen, origin) for part in parts]
+        require_columns(name, part, sorted(chosen.names))
+    return [parsed_table(part, name, kind, chosen, origin) for part in parts]
 
 
 class IngestRequest(Struct, frozen=True, kw_only=True):
@@ -276,11 +249,14 @@ class IngestRequest(Struct, frozen=True, kw_only=True):
     shown: str | None = None
     """What stands for the sources in the names of their files, if they are copies of something else."""
 
-    def tables(self) -> list[SourceTable]:
-        """Return the sources that are tables: those of a format of tables, and CSV that JmxTool has not written."""
+    def tables(self) -> dict[str, str | None]:
+        """Return the sources that are tables: those of a format of tables, and CSV that JmxTool has not written.
+
+        Each has the format of its files; `None` if it is a table of the catalog.
+        """
+        found: dict[str, str | None] = {}
         if self.format_name not in (None, TABLE):
-            return []
-        found = []
+            return found
         has_tables = self.format_name == TABLE or self.mapping is not None
         for name in self.sources:
             path = Path(name)
@@ -290,19 +266,23 @@ class IngestRequest(Struct, frozen=True, kw_only=True):
                 files = (each for pattern in ("*", "*=*/*", "*=*/*=*/*") for each in path.glob(pattern))
                 is_table = (path / "_delta_log").is_dir() or any(each.suffix.lower() in _TABLES for each in files)
             if _csv_files(name) and (has_tables or (path.is_file() and detect_format(_head(path)) == TABLE)):
-                found.append(SourceTable(name, CSV))
+                found[name] = CSV
             elif is_table:
-                found.append(SourceTable(name, format_of(name)))
+                found[name] = format_of(name)
         return found
 
 
 def require_ingestible(request: IngestRequest, session: SessionOptions) -> None:
-    """Make sure that there is something to ingest and a place for it, as far as is known before Spark is started.
-
-    Raises `UsageError` if a source names no file, or a table is a file. Raises `InvalidFilesError` if there is another
-    table where rows are to be added, or a source that is none. Raises `FileReadError` if a directory cannot be read.
-    """
-    require_sources(request.sources, request.tables(), session)
+    """Make sure that there is something to ingest and a place for it, as far as is known before Spark is started."""
+    tables = request.tables()
+    for name, kind in tables.items():
+        if kind != CSV:
+            require_table(name, session)
+        elif not (is_of_spark(name, session) or Path(name).exists()):
+            raise bad_table(name, f"cannot be read: {NO_PATH}")
+    for name in request.sources:
+        if not (name in tables or is_url(name)) and next(_local_files(name), None) is None:
+            raise _no_files(name)
     require_free(request.usage, session)
     require_free(request.quarantine, session)
 
@@ -311,19 +291,19 @@ def ingest(spark: SparkSession, request: IngestRequest, *, progress: Progress = 
     """Add recordings to a table of usage.
 
     Raises `UsageError` if a source names no file, or a table is a file. Raises `InvalidFilesError` if there is another
-    table where rows are to be added. Raises `FileReadError` if a file cannot be read. Raises `EngineError` if rows were
-    written where this process does not see them; nothing was added.
+    table where rows are to be added. Raises `EngineError` if rows were written where this process does not see them;
+    nothing was added.
     """
     require_writable(spark, request.usage, USAGE)
     require_writable(spark, request.quarantine, QUARANTINE)
     progress("Looking for files", 0, 0)
     tables = request.tables()
-    others = [name for name in request.sources if name not in {table.name for table in tables}]
-    files = find_files(spark, others)
+    files = find_files(spark, [name for name in request.sources if name not in tables])
     if request.shown is not None:
         files = [file._replace(shown=f"{request.shown}/{Path(file.name).name}") for file in files]
-    read = [part for table in tables for part in read_parsed_table(spark, table, request.mapping, request.origin)]
-    read += [parsed(each, request.format_name, request.origin) for each in recordings(spark, files)]
+    mapping, origin = request.mapping, request.origin
+    read = [part for each in tables.items() for part in read_parsed_table(spark, *each, mapping, origin)]
+    read += [parsed(each, request.format_name, origin) for each in recordings(spark, files)]
     rows = merged(reduce(lambda one, other: one.unionAll(other), read))
     with repeated(progress, "Ingesting"), kept_rows(rows) as found:
         counts = counts_of(found)

@@ -31,23 +31,14 @@ _ESCAPE: Final = regex(r"\\(.)")
 
 
 def parse_object_name(text: str) -> tuple[str, dict[str, str]] | None:
-    r"""Return domain and properties of an object name, as they are written; `None` if the text is none.
-
-    >>> parse_object_name('kafka.server:type=Fetch,client-id="a,b=\\"c\\""')
-    ('kafka.server', {'type': 'Fetch', 'client-id': '"a,b=\\"c\\""'})
-    >>> parse_object_name("kafka.server")
-    """
+    """Return domain and properties of an object name, as they are written; `None` if the text is none."""
     domain, _, rest = text.partition(":")
     properties = parse_properties(rest)
     return None if properties is None else (domain.strip(), properties)
 
 
 def parse_properties(text: str) -> dict[str, str] | None:
-    """Return the properties of an object name, as they are written; `None` if the text is no list of properties.
-
-    >>> parse_properties("type=Produce, user=alice")
-    {'type': 'Produce', 'user': 'alice'}
-    """
+    """Return the properties of an object name, as they are written; `None` if the text is no list of properties."""
     if not _PROPERTIES(text):
         return None
     pairs = (each.partition("=") for each in _EACH(text))
@@ -151,11 +142,7 @@ def _hidden_name(user: str | None, client_id: str | None, labels: Mapping[str, s
 
 
 def may_name(kind: str, label: str) -> bool:
-    """Whether a label or a column that is not known may name users, or client-ids.
-
-    >>> may_name("user", "sasl_principal"), may_name("client_id", "clientName"), may_name("user", "listener")
-    (True, True, False)
-    """
+    """Whether a label or a column that is not known may name users, or client-ids: `sasl_principal`, `clientName`."""
     name, hints = fold(label), _NAME_HINTS[kind]
     return name not in _NO_NAMES and (name.startswith(hints) or name.endswith(hints))
 
@@ -208,8 +195,7 @@ def read_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Read:
     >>> read_metric("kafka_server_quota_byte_rate", labels, Origin("prod")).series[:5]
     ('prod', 'b1:7071', 'producer_byte_rate', 'CN=a', 'app')
 
-    `name`: the name of the metric, as Prometheus or OpenTelemetry has it. `origin`: what counts for a metric that has
-    no such label.
+    `name`: as Prometheus or OpenTelemetry has it. `origin`: what counts for a metric that has no such label.
     """
     return _read_metric(origin, name, *labels, *labels.values())
 
@@ -318,11 +304,7 @@ def check_series(series: Series) -> Series | DropReason | str:
 def read_object_name(object_name: str, attribute: str, origin: Origin, labels: Mapping[str, str] | None = None) -> Read:
     """Return what an attribute of an MBean measures, as `read_metric` does.
 
-    >>> read_object_name("kafka.server:type=Fetch,client-id=app", "byte-rate", Origin()).series.key
-    'consumer_byte_rate'
-
-    `origin`: what counts for an MBean without such labels. `labels`: labels in addition to the name, which may say
-    where it is from.
+    `labels`: labels in addition to the name, which may say where it is from.
     """
     parsed = parse_object_name(object_name)
     if parsed is None:

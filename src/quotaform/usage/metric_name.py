@@ -73,19 +73,12 @@ class Origin:
 
 
 def first_label(labels: Mapping[str, str], names: Iterable[str]) -> str | None:
-    """Return the value of the first of some labels that is there and not empty: to Prometheus an empty one is absent.
-
-    `labels`: values by folded name. `names`: folded names.
-    """
+    """Return the value of the first of some labels that is there and not empty, which to Prometheus is absent."""
     return next((value for name in names if (value := labels.get(name))), None)
 
 
 def type_pattern(kind: str) -> str:
-    """Return what fits all spellings of a type of quota in lower case, as a regular expression.
-
-    >>> type_pattern("ControllerMutation"), type_pattern("socket-server-metrics")
-    ('controller_?mutation', 'socket_?server_?metrics')
-    """
+    """Return what fits all spellings of a type of quota in lower case, as a regular expression."""
     return _CAPITAL.sub("_", kind).lower().replace("-", "_").replace("_", "_?")
 
 
@@ -245,15 +238,7 @@ def _read_metric_name(name: str) -> MetricName | None:
 
 
 def read_metric_name(name: str) -> MetricName | None:
-    """Return what the name of a metric says; `None` if it is not about client quotas.
-
-    >>> read_metric_name("kafka_server_Produce_throttle_time_seconds")[:3]
-    (('producer_byte_rate',), <Attribute.THROTTLE_TIME: 'throttle_time'>, 1000.0)
-    >>> read_metric_name("kafka_server_Fetch_queue_size").attribute, read_metric_name("jvm_threads_current")
-    (None, None)
-    >>> read_metric_name("kafka_server_produce").base, read_metric_name("kafka_producer_byte_rate").may_be_of_client
-    ('kafka_server_produce', True)
-    """
+    """Return what the name of a metric says; `None` if it is not about client quotas."""
     # A longer one is not of interest.
     return _read_metric_name(name) if len(name) <= 2048 else None
 
@@ -291,9 +276,5 @@ def _factor(measured: _Measured, unit: str | None) -> float | None:
 
 
 def key_of_type(text: str) -> str | None:
-    """Return the quota key of a type of quota.
-
-    >>> key_of_type("ControllerMutation"), key_of_type("raft-metrics")
-    ('controller_mutation_rate', None)
-    """
+    """Return the quota key of a type of quota, such as `ControllerMutation`."""
     return _TYPES.get(fold(text))

@@ -37,11 +37,7 @@ class Attribute(StrEnum):
 
 
 def broker_window_s(key: str) -> float:
-    """Return how many seconds a rate of a broker covers, about.
-
-    >>> broker_window_s("producer_byte_rate"), broker_window_s("controller_mutation_rate")
-    (11.5, 60.0)
-    """
+    """Return how many seconds a rate of a broker covers, about."""
     known = QUOTA_KEYS.get(key)
     return known.metrics.window_s if known and known.metrics else QUOTA_WINDOW_S
 
@@ -87,20 +83,12 @@ DroppedSamples: TypeAlias = Annotated[
 
 
 def by_reason(dropped: Mapping[DropReason, int]) -> dict[str, int]:
-    """Return numbers of samples as documents have them.
-
-    >>> by_reason({DropReason.NAN: 3})
-    {'nan': 3}
-    """
+    """Return numbers of samples as documents have them: by the name of the reason in lower case."""
     return {reason.name.lower(): count for reason, count in dropped.items()}
 
 
 def reason_text(name: str) -> str:
-    """Return a reason of `by_reason` as people read it.
-
-    >>> reason_text("nan")
-    'not a number'
-    """
+    """Return a reason of `by_reason` as people read it."""
     return DropReason[name.upper()].value
 
 

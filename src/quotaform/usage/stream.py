@@ -187,10 +187,6 @@ def unresolved(error: EngineError) -> EngineError:
 def client_options(servers: Sequence[str | Server], config: ClientConfig) -> dict[str, str]:
     """Return the options of the connector for a client; passwords and keys are among the values.
 
-    >>> from quotaform.cluster.client.config import ClientConfig
-    >>> client_options(["b1:9092"], ClientConfig())["kafka.bootstrap.servers"]
-    'b1:9092'
-
     Raises `ConnectError` if a server is not in `QUOTAFORM_ALLOWED_HOSTS`; Spark would send it the login.
     """
     given = parse_servers(servers)

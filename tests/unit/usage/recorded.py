@@ -8,7 +8,7 @@ from pathlib import Path
 
 from quotaform.usage.format.prometheus import parse_exposition
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.record.reader import Reader, origin_of
+from quotaform.usage.record.reader import Reader
 from quotaform.usage.sample import Attribute, Item, Rejected, Sample, Series
 
 DATA = Path(__file__).parents[2] / "data" / "usage"
@@ -32,7 +32,7 @@ class FakeReader(Reader):
         number, self.asked = self.asked, self.asked + 1
         try:
             body = self.reply(number)
-            return len(body), parse_exposition(body, origin_of("lab", "1"), at)
+            return len(body), parse_exposition(body, Origin("lab", "1"), at)
         finally:
             self._now -= 1
 

@@ -49,8 +49,6 @@ def parse_jmxtool(source: Source, origin: Origin, ts: float = 0.0) -> Iterator[I
 
     The last line may have no end: unless it is the only row, its last cell may be a part of a number then, and is
     rejected.
-
-    `origin`: what counts, as MBeans do not say where they are from. `ts`: not used: each line has its time.
     """
     yield from as_items(_results(source, origin))
 

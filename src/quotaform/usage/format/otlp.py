@@ -82,8 +82,8 @@ class _Document(Struct, rename="camel"):
 def parse_otlp(source: Source, origin: Origin, ts: float = 0.0) -> Iterator[Item]:
     """Yield what is in the documents; a position is the number of the data point in its document, from 1.
 
-    `source`: one document, or one in each line. `origin`: what counts for metrics that do not say where they are from.
-    `ts`: when they came, in seconds since the epoch, for points without a time.
+    `source`: one document, or one in each line. `ts`: when they came, in seconds since the epoch, for points without a
+    time.
     """
     for document in json_documents(source, _Document, _in_camel_case):
         if isinstance(document, Rejected):
@@ -94,11 +94,7 @@ def parse_otlp(source: Source, origin: Origin, ts: float = 0.0) -> Iterator[Item
 
 
 def _in_camel_case(document: bytes) -> bytes:
-    """Return a document with the names of fields as OTLP has them: some programs write them with underscores.
-
-    >>> _in_camel_case(b'{"resource_metrics": [{"key": "client_id"}]}')
-    b'{"resourceMetrics": [{"key": "client_id"}]}'
-    """
+    """Return a document with the names of fields as OTLP has them: some programs write them with underscores."""
     if b'"resource_metrics"' not in document:
         return document
     return _SNAKE.sub(lambda name: _HUMP.sub(lambda hump: hump[1].upper(), name[0]), document)

@@ -149,8 +149,7 @@ def parse_exposition(source: Source, origin: Origin, ts: float = 0.0) -> Iterato
     """Yield what is on a page of metrics; a position is the number of a line, from 1.
 
     `source`: a page, or a file of lines; the last line of a file may be cut if it has no end and is not the only one.
-    `origin`: what counts for metrics that do not say where they are from. `ts`: when it was read, in seconds since the
-    epoch, for the lines without a time.
+    `ts`: when it was read, in seconds since the epoch, for the lines without a time.
     """
     yield from as_items(_results(source, origin, ts))
 

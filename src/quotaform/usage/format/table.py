@@ -105,11 +105,7 @@ class TableMapping(Struct, frozen=True, kw_only=True):
 
 
 def mapping_problem(mapping: TableMapping) -> tuple[tuple[str, ...], str] | None:
-    """Return what is wrong with a mapping, and the path of the part of the file with it; `None` if it is right.
-
-    >>> mapping_problem(TableMapping(columns={"ts": "t", "key": "k", "value": "v"}))
-    (('columns', 'key'), 'key is no field of rows of metrics; remove it')
-    """
+    """Return what is wrong with a mapping, and the path of the part of the file with it; `None` if it is right."""
     columns, given = mapping.columns.keys(), mapping.columns.keys() | mapping.constants.keys()
     for name in sorted(columns & mapping.constants.keys()):
         return ("constants", name), f"{name} is a column and a constant; remove one of the two"
@@ -136,11 +132,7 @@ def mapping_problem(mapping: TableMapping) -> tuple[tuple[str, ...], str] | None
 
 
 def guess_mapping(columns: Iterable[str]) -> TableMapping | str:
-    """Return the mapping of a table whose columns have usual names, or what is missing for that.
-
-    >>> guess_mapping(["timestamp", "name", "labels", "value"]).columns
-    {'ts': 'timestamp', 'metric': 'name', 'value': 'value', 'labels': 'labels'}
-    """
+    """Return the mapping of a table whose columns have usual names, or what is missing for that."""
     by_fold: dict[str, str] = {}
     for column in columns:
         by_fold.setdefault(fold(column), column)
@@ -215,11 +207,7 @@ def read_row(cells: Cells, mapping: TableMapping, origin: Origin) -> Iterator[Pa
 
 
 def read_labels(cell: object) -> dict[str, str] | None:
-    """Return the labels in a cell: a map, JSON, or pairs; `None` if they can't be read.
-
-    >>> read_labels('{"user": "a"}'), read_labels([("user", "a")]), read_labels([{"value": "a", "name": "user"}])
-    ({'user': 'a'}, {'user': 'a'}, {'user': 'a'})
-    """
+    """Return the labels in a cell: a map, JSON, or pairs; `None` if they can't be read."""
     if isinstance(cell, str):
         try:
             cell = loads(cell)

@@ -152,12 +152,7 @@ _COLUMNS: Final = regex(rb'^\s*(?:"[^"\n]*"|[\w .-]+)(?:[,;\t](?:"[^"\n]*"|[\w .
 
 
 def detect_format(head: bytes) -> str | None:
-    r"""Return the name of the format of a recording; `None` if it is of none that is known.
-
-    >>> detect_format(b'{"status":"success","data":{"resultType":"matrix","result":[')
-    'prometheus'
-    >>> detect_format(b"# TYPE kafka_server_quota_byte_rate gauge\n"), detect_format(b"\x89PNG\r\n")
-    ('exposition', None)
+    """Return the name of the format of a recording; `None` if it is of none that is known.
 
     `head`: the first bytes, `HEAD_BYTES` at most, uncompressed.
     """
@@ -212,11 +207,7 @@ def read_number(raw: object) -> float | None:
 
 
 def quote_value(raw: object) -> str:
-    """Return a value of a document as messages show it; of a list or an object only what it is.
-
-    >>> quote_value("a"), quote_value(7), quote_value([[]])
-    ('"a"', '"7"', 'a list')
-    """
+    """Return a value of a document as messages show it; of a list or an object only what it is."""
     if isinstance(raw, list | dict):
         return "a list" if isinstance(raw, list) else "an object"
     return quote(str(raw))
@@ -242,10 +233,7 @@ def read_time(raw: object, unit: TimeUnit | None = None) -> float | str:
 
 
 def make_sample(measure: Read, ts: float | str, raw: object) -> Parsed:
-    """Return the sample of a value, or why there is none, or what is wrong: with its metric, its time or the value.
-
-    `ts`: the time, or what is wrong with it.
-    """
+    """Return the sample of a value, or why there is none, or what is wrong: with its metric, its time or the value."""
     if not isinstance(measure, Measure):
         return measure
     if isinstance(ts, str):

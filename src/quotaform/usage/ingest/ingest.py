@@ -31,15 +31,9 @@ class SampleCounts(Record):
 
     @property
     def text(self) -> str:
-        """The numbers, of which the first is the sum of the others.
-
-        >>> SampleCounts(read=1200, written=1200, dropped=0, quarantined=0).text
-        '1,200 read = 1,200 written + 0 dropped + 0 quarantined'
-        """
-        return (
-            f"{self.read:,} read = {self.written:,} written + {self.dropped:,} dropped + {self.quarantined:,} "
-            "quarantined"
-        )
+        """The numbers, of which the first is the sum of the others."""
+        added = f"{self.written:,} written + {self.dropped:,} dropped + {self.quarantined:,} quarantined"
+        return f"{self.read:,} read = {added}"
 
 
 class RejectedRecords(Record):
@@ -92,9 +86,10 @@ class Ingested(Record, document="usage-ingest"):
         found = f"the recordings have no samples for the table among the {self.summary.read:,} that were read"
         if self.summary.quarantined:
             return f"{found}; the quarantine table has the reasons"
-        options = f"{option_of('user_label')}, {option_of('client_id_label')} or {option_of('ip_label')}"
-        known = "docs/usage-recordings.md lists the metrics and labels that are known"
-        return f"{found}; {known}; for labels with other names, give {options}"
+        return (
+            f"{found}; docs/usage-recordings.md lists the metrics and labels that are known; for labels with other "
+            f"names, give {option_of('user_label')}, {option_of('client_id_label')} or {option_of('ip_label')}"
+        )
 
 
 class Streamed(Record, document="usage-stream"):
@@ -126,10 +121,7 @@ class Streamed(Record, document="usage-stream"):
         return cls(
             topic=topic,
             usage=usage,
-            batches=counts["batches"],
-            records=counts["records"],
-            duplicate_records=counts["duplicate_records"],
-            late_records=counts["late_records"],
+            **{name: counts[name] for name in ("batches", "records", "duplicate_records", "late_records")},
             behind=behind,
             summary=SampleCounts.of(counts["written"], sum(dropped.values()), counts["quarantined"]),
             dropped=by_reason(dropped),

@@ -89,10 +89,7 @@ _UNKNOWN: Final = (
 
 
 def items_of(recording: RawRecording, format_name: str | None, origin: Origin) -> Iterator[Item]:
-    """Yield what is in a recording; all that cannot be read is rejected.
-
-    `format_name`: its format; `None` to find out. Raises `FileReadError` if it is a file that cannot be opened.
-    """
+    """Yield what is in a recording; all that cannot be read is rejected, but for a file that cannot be opened."""
     offset = recording.offset
     if offset is None:
         yield from _items(recording, format_name, origin)
@@ -346,10 +343,7 @@ class TableReader(Struct, frozen=True):
     def _plain(
         self, batch: pyarrow.RecordBatch, known: dict[tuple[str | None, ...], Measures | DropReason | str]
     ) -> Generator[Any, None, pyarrow.RecordBatch]:
-        """Yield the samples of rows whose numbers are as they should be, and return the other rows.
-
-        `known`: what the numbers of rows are, by their names.
-        """
+        """Yield the samples of rows whose numbers are as they should be, and return the other rows."""
         fields = [name for name in VALUE_FIELDS if name in self.mapping.columns]
         cells = batch.select([self.mapping.columns[name] for name in (*fields, TS)])
         if not batch.num_rows or any(each.type == pyarrow.string() for each in cells.schema):

@@ -42,17 +42,12 @@ class Reader(ABC):
 
     @abstractmethod
     def ask(self, timeout: float, at: float) -> tuple[int, Iterable[Item]]:
-        """Return how many bytes an answer has, and what it holds.
-
-        `timeout`: seconds. `at`: the time, in seconds since the epoch. Raises `MetricsError` if there is no answer that
-        can be used.
-        """
+        """Return how many bytes an answer has, and what it holds; `at` is the time, in seconds since the epoch."""
 
     def read(self, timeout: float) -> Reading:
-        """Read it once.
+        """Read it once; `timeout` is in seconds, for the request and for reading the answer.
 
-        `timeout`: seconds for the request and for reading the answer. Raises `MetricsError` if it does not answer, or
-        with something that cannot be used.
+        Raises `MetricsError` if it does not answer, or with something that cannot be used.
         """
         at, started = time(), monotonic()
         size, found = self.ask(timeout, at)
@@ -75,11 +70,7 @@ class Reader(ABC):
 
 
 def problem_of(error: BaseException) -> str:
-    """Return what is wrong with a source, as the rest of a sentence about it, an internal error included.
-
-    >>> problem_of(MetricsError("http://b1", "cannot be reached")), problem_of(ValueError("3"))
-    ('cannot be reached', 'cannot be used because of an internal error: ValueError; please report it')
-    """
+    """Return what is wrong with a source, as the rest of a sentence about it, an internal error included."""
     if isinstance(error, MetricsError):
         return error.problem
     if isinstance(error, QuotaformError):
@@ -87,17 +78,13 @@ def problem_of(error: BaseException) -> str:
     return f"cannot be used because of an internal error: {type(error).__name__}; please report it"
 
 
-def origin_of(cluster: str, broker: str | None) -> Origin:
-    """Return the origin of what one broker offers: labels on its page say nothing about the cluster or the broker."""
-    return Origin(cluster, broker, {**LABELS, "cluster": (), "broker": ()})
-
-
 def open_reader(source: MetricsSource, cluster: str, jmx_command: Sequence[str] = ()) -> Reader:
     """Return what reads a source; nothing is sent yet.
 
     `jmx_command`: the command line of JmxTool, for JMX. Raises `UsageError` if it is an invalid URL.
     """
-    origin = origin_of(cluster, source.broker)
+    # Labels on the page of a broker say nothing about the cluster or the broker.
+    origin = Origin(cluster, source.broker, {**LABELS, "cluster": (), "broker": ()})
     if source.kind is SourceKind.JMX:
         return JmxReader(source.address, jmx_command, origin)
     try:
@@ -150,7 +137,7 @@ def readers_of(
     """Return the readers of where a cluster is measured, by their names in messages.
 
     That is at `sources` or a `prometheus` with `labels`, if they are given, else what quotaform.yaml names. Raises
-    `UsageError` if nothing says where it is, and `InvalidFilesError` if quotaform.yaml names a forbidden host.
+    errors as `broker_readers` does.
     """
     metrics = cluster.metrics
     if sources or (metrics.sources and not (prometheus or labels)):

@@ -357,8 +357,7 @@ class UsageDirectory:
     def __init__(self, path: Path) -> None:
         """Make sure that rows can be written to a directory, which is made if it is not there.
 
-        Raises `EngineError` if the extra is missing. Raises `UsageError` if it holds something else: rows of it and of
-        something else would be mixed. Raises `QuotaformError` if it cannot be made or read.
+        Raises `UsageError` if it holds something else: rows of it and of something else would be mixed.
         """
         if find_spec("pyarrow") is None:
             raise EngineError(f"Parquet files cannot be written without pyarrow: {missing_extra('usage')}.")
@@ -386,10 +385,7 @@ class UsageDirectory:
             raise ArgumentError("{usage} {} {}; give another directory", inert(str(path)), problem)
 
     def write(self, rows: Sequence[UsageRow]) -> list[Path]:
-        """Write rows to a new file for each day and cluster, and return the paths.
-
-        Raises `QuotaformError` if one cannot be written; then nothing of it is there.
-        """
+        """Write rows to a new file for each day and cluster, each as a whole or not at all, and return the paths."""
         from pyarrow import parquet
 
         by_folder: dict[Path, list[UsageRow]] = {}
@@ -422,11 +418,7 @@ _SIGNS: Final = regex(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 
 
 def _escaped(cluster: str | None) -> str:
-    """Return the name of a cluster as Spark has it in the name of a folder.
-
-    >>> _escaped("eu/1"), _escaped(None)
-    ('eu%2F1', '__HIVE_DEFAULT_PARTITION__')
-    """
+    """Return the name of a cluster as Spark has it in the name of a folder."""
     return _SIGNS.sub(lambda sign: f"%{ord(sign[0]):02X}", cluster or "") or "__HIVE_DEFAULT_PARTITION__"
 
 

@@ -129,11 +129,7 @@ def take_places(made: Path, folder: Path, prefix: str) -> list[Path]:
 
 
 def require_writable(spark: SparkSession, name: str, schema: StructType) -> None:
-    """Make sure that rows can be added, before any work is done.
-
-    Raises `InvalidFilesError` if there is a table of other rows, or files that are no table, and `UsageError` if there
-    is a file.
-    """
+    """Make sure that rows can be added, before any work is done: there is nothing yet, or a table of such rows."""
     path = Path(name)
     is_local = not (is_catalog_table(spark, name) or is_url(name))
     if is_local:

@@ -63,7 +63,7 @@ class Safeguards(Struct, frozen=True):
     def looser_than(self, base: Safeguards) -> Iterator[str]:
         """Yield in what way quotaform.yaml protects less than at the base.
 
-        >>> from quotaform.desired.config import Config
+        >>> from quotaform.desired.config import Config, PruneMode
         >>> list(Safeguards(Config(prune=PruneMode.REMOVED)).looser_than(Safeguards(Config())))
         ['prune is removed instead of report']
         """

@@ -39,8 +39,8 @@ clusters:
     cluster = load_config(tmp_path / "quotaform.yaml").clusters["a"]
     assert cluster.bootstrap_servers == ("${env:QUOTAFORM_SERVERS}", "${env:HOST}:9092", "x:1")
     assert cluster.command_config == tmp_path / "${env:HOST}.properties"
-    assert cluster.config_reference is not None
-    references = [cluster.config_reference, *cluster.server_references.values()]
+    assert cluster.written_config is not None
+    references = [cluster.written_config, *cluster.server_references.values()]
     assert [str(each.location).rpartition("/")[2] for each in references] == [
         "quotaform.yaml:4:21",
         "quotaform.yaml:3:25",

@@ -69,9 +69,8 @@ def test_of_many_entries_of_a_file_out_of_scope_a_few_are_named() -> None:
     many, few = found(200, 1)
     assert many == (
         "0.yaml:2:3: error: ip=10.0.0.0, ip=10.0.0.1, ip=10.0.0.2, ip=10.0.0.3, ip=10.0.0.4 and 195 more: declared "
-        "here, but outside of the scope in quotaform.yaml; remove it here, or change the scope, as in: add "
-        "{ip: 10.0.0.0} to scope.include "
-        "[out-of-scope]"
+        "here, but outside of the scope in quotaform.yaml, where * does not stand for <default>; remove it "
+        "here, or change the scope [out-of-scope]"
     )
     assert few.startswith("1.yaml:2:3: error: ip=10.1.0.0: declared here, but outside of the scope")
 

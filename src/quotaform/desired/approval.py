@@ -22,10 +22,7 @@ from quotaform.model.text import did_you_mean, quote
 
 
 def read_approvals(source: SourceFile, today: date) -> tuple[dict[Approval, Location], list[Finding]]:
-    """Return the approvals in a file with their places, and its problems.
-
-    `today`: the day (UTC) from which on an approval may be valid for `MOST_DAYS` at most.
-    """
+    """Return the approvals in a file with their places, and its problems; they are valid for `MOST_DAYS` at most."""
     text = decode(source)
     if isinstance(text, Finding):
         return {}, [text]
@@ -60,12 +57,11 @@ def _read_item(item: dict[str, Any], document: Document, today: date) -> Approva
             guess = did_you_mean(name, APPROVABLE) or "."
             rules = ", ".join(APPROVABLE)
             refuse("rule", f"{quote(name)} is not a rule that can be approved{guess} The rules are {rules}")
-        elif known.override is None:
-            remedy = f"{known.remedy[0].lower()}{known.remedy[1:].removesuffix('.')}"
-            refuse("rule", f"{name} cannot be approved: {remedy}")
         else:
-            text = f"{name} is not about one entity, so it cannot be approved here; plan with {known.override}"
-            refuse("rule", text)
+            remedy = f"{known.remedy[0].lower()}{known.remedy[1:].removesuffix('.')}"
+            refuse(
+                "rule", f"{name} cannot be approved here: {f'plan with {known.override}' if known.override else remedy}"
+            )
     entity = _read_entity(item, document)
     latest = today + timedelta(MOST_DAYS)
     expires = read_expires(item, document, str(latest))

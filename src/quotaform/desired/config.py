@@ -10,10 +10,9 @@ from pathlib import Path
 from re import compile as regex
 from typing import Any, Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from quotaform.desired.field import bare_keys, name_oddness, read_expires, read_pattern, read_values
+from quotaform.desired.field import bare_keys, key_problem, name_oddness, read_expires, read_pattern, read_values
 from quotaform.desired.schema import config as config_schema
 from quotaform.desired.shape import NodePath, require_shape
 from quotaform.desired.tree import SourceFile, decode
@@ -62,9 +61,9 @@ class Cluster:
     snapshot: Path | None = None  # the snapshot file that stands for the cluster
     # Those of `bootstrap_servers` that refer to environment variables, by their text. The variables are looked up when
     # the cluster is connected to; messages show the text.
-    server_references: Mapping[str, Referring] = field(default_factory=dict, compare=False)
-    config_reference: Referring | None = field(default=None, compare=False)  # the same for `command_config`
-    config_location: Location | None = field(default=None, compare=False)  # where quotaform.yaml has `command_config`
+    server_references: Mapping[str, WrittenText] = field(default_factory=dict, compare=False)
+    # `command_config` as quotaform.yaml has it, and where; `None` when the operator names the file
+    written_config: WrittenText | None = field(default=None, compare=False)
     # Where quotaform.yaml has `bootstrap_servers`; `None` when the operator names them
     servers_location: Location | None = field(default=None, compare=False)
     # The folder of the quotaform.yaml that names the files; `None` when the operator does
@@ -87,13 +86,42 @@ class Cluster:
         """What headings and errors call it: its name, or the servers that the command line gave instead."""
         return self.given_servers or self.name
 
+    @property
+    def shown_config(self) -> str | None:
+        """What messages call its client properties: the path, or the text with variables in it."""
+        if self.written_config is not None and self.written_config.has_variable:
+            return self.written_config.text
+        return None if self.command_config is None else str(self.command_config)
+
 
 @dataclass(frozen=True, slots=True)
-class ListedPath:
-    """A path that quotaform.yaml lists: of a policy, which may be a glob, or of another quota repository."""
+class WrittenText:
+    """A text of quotaform.yaml: a path or a glob, relative to its folder, or what may have `${env:NAME}` in it."""
 
-    text: str  # as it is written: relative to the folder of quotaform.yaml
+    text: str  # as it is written, which is also what messages show
     location: Location = field(compare=False)
+
+    @property
+    def has_variable(self) -> bool:
+        """Whether it refers to environment variables, if it is of a field where they are expanded."""
+        return PREFIX in self.text
+
+    def expand(self, environment: Mapping[str, str]) -> str:
+        """Return the text with its variables replaced, which is a secret.
+
+        Raises `InvalidFilesError` if a variable is not set or may not be read.
+        """
+        expansion = expand(self.text, environment)
+        rules = {
+            ReferenceProblem.NOT_ALLOWED: rule.FORBIDDEN_VARIABLE,
+            ReferenceProblem.UNSET: rule.UNSET_VARIABLE,
+        }
+        if problems := [
+            rules.get(problem, rule.BAD_VARIABLE).finding(problem_text(problem, name), location=self.location)
+            for problem, name in expansion.problems
+        ]:
+            raise InvalidFilesError(problems)
+        return expansion.text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +133,8 @@ class Config:
     scope: Scope = FULL_SCOPE  # the entities that the files manage
     prune: PruneMode = PruneMode.REPORT  # what happens to entities in scope that no file declares
     drift_ignore: tuple[Ignore, ...] = ()  # drift to ignore; it affects only `drift`
-    policies: tuple[ListedPath, ...] = ()  # where the policies are
-    roots: tuple[ListedPath, ...] = ()  # where other quota repositories are, whose entities these files do not declare
+    policies: tuple[WrittenText, ...] = ()  # where the policies are
+    roots: tuple[WrittenText, ...] = ()  # where other quota repositories are, whose entities these files do not declare
     # What is to be known about lints, and ignored
     lints: LintSettings = LintSettings()  # noqa: RUF009
     guard_limits: GuardLimits = DEFAULT_GUARD_LIMITS  # what guards go by: `guards` and `protect`
@@ -135,10 +163,9 @@ def prune_problem(mode: PruneMode, scope: Scope) -> str | None:
 
 
 def choose_cluster(config: Config, name: str | None) -> Cluster:
-    """Return the cluster of a name; with one cluster the name may be left out.
+    """Return the cluster of a name, or the only one.
 
-    Raises `UsageError` if there is no such cluster, or no name and no cluster, and `ClusterChoiceError` if there is no
-    name and there are several clusters.
+    Raises `UsageError` if there is none, and `ClusterChoiceError` if there is no name and there are several clusters.
     """
     if name is not None:
         if name not in config.clusters:
@@ -154,14 +181,10 @@ def choose_cluster(config: Config, name: str | None) -> Cluster:
 
 
 def choose_clusters(config: Config, patterns: Sequence[str], *, takes_all: bool = False) -> tuple[Cluster, ...]:
-    """Return the clusters that names and globs choose, each once, in the order of quotaform.yaml.
+    """Return the clusters that names and globs (case-sensitive) choose, each once, in the order of quotaform.yaml.
 
-    With one cluster nothing need be chosen.
-
-    `patterns`: names, or case-sensitive globs over names.
-
-    Raises `UsageError`: there is no such cluster, a glob matches none, or nothing is chosen and there is no cluster;
-    `ClusterChoiceError`: nothing is chosen and there are several.
+    With one cluster nothing need be chosen. Raises `UsageError` if there is no such cluster, or a glob matches none,
+    and `ClusterChoiceError` if nothing is chosen and there are several.
     """
     if takes_all and config.clusters:
         return tuple(config.clusters.values())
@@ -176,30 +199,6 @@ def choose_clusters(config: Config, patterns: Sequence[str], *, takes_all: bool 
         matching = {name for name in config.clusters if matches_glob(name, pattern)}
         chosen |= matching or {choose_cluster(config, pattern).name}
     return tuple(cluster for name, cluster in config.clusters.items() if name in chosen)
-
-
-class Referring(Struct, frozen=True):
-    """A text of quotaform.yaml with `${env:NAME}` in it."""
-
-    text: str  # as it is written, which is also what messages show
-    location: Location
-
-    def expand(self, environment: Mapping[str, str]) -> str:
-        """Return the text with its variables replaced, which is a secret.
-
-        Raises `InvalidFilesError` if a variable is not set or may not be read.
-        """
-        expansion = expand(self.text, environment)
-        rules = {
-            ReferenceProblem.NOT_ALLOWED: rule.FORBIDDEN_VARIABLE,
-            ReferenceProblem.UNSET: rule.UNSET_VARIABLE,
-        }
-        if problems := [
-            rules.get(problem, rule.BAD_VARIABLE).finding(problem_text(problem, name), location=self.location)
-            for problem, name in expansion.problems
-        ]:
-            raise InvalidFilesError(problems)
-        return expansion.text
 
 
 MOST_VALUES: Final = 500_000
@@ -316,7 +315,6 @@ def _check_clusters(document: Document) -> None:
 def _read_cluster(name: str, node: dict[str, Any], directory: Path, document: Document) -> Cluster:
     servers, server_references = _read_servers(node.get("bootstrap_servers", ()), document)
     file: str | None = node.get("command_config")
-    location = None if file is None else document.place(node, "command_config").value
     capacity = node.get("capacity", {})
     values = read_values(capacity, None, document)
     return Cluster(
@@ -327,8 +325,7 @@ def _read_cluster(name: str, node: dict[str, Any], directory: Path, document: Do
         confirm=node.get("confirm"),
         snapshot=directory / node["snapshot"] if "snapshot" in node else None,
         server_references=server_references,
-        config_reference=Referring(file, location) if file and location and PREFIX in file else None,
-        config_location=location,
+        written_config=None if file is None else WrittenText(file, document.place(node, "command_config").value),
         servers_location=document.place(node, "bootstrap_servers").value if servers else None,
         folder=directory,
         capacity=Capacity(values=values, places={key: document.place(capacity, key).key for key in values}),
@@ -336,14 +333,14 @@ def _read_cluster(name: str, node: dict[str, Any], directory: Path, document: Do
     )
 
 
-def _read_servers(listed: list[Any], document: Document) -> tuple[tuple[str, ...], dict[str, Referring]]:
+def _read_servers(listed: list[Any], document: Document) -> tuple[tuple[str, ...], dict[str, WrittenText]]:
     """Return the servers, and those of them that refer to variables; one text may hold several."""
     servers: list[str] = []
-    references: dict[str, Referring] = {}
+    references: dict[str, WrittenText] = {}
     for index, text in enumerate(listed):
         place = document.place(listed, index)
         parts = [part.strip() for part in text.split(",")]
-        references |= {part: Referring(part, place.value) for part in parts if PREFIX in part}
+        references |= {part: WrittenText(part, place.value) for part in parts if PREFIX in part}
         try:
             servers += [part if PREFIX in part else str(parse_server(part)) for part in parts]
         except ValueError:
@@ -389,8 +386,8 @@ def _read_patterns(patterns: Iterable[dict[str, Any]], document: Document) -> tu
     return tuple(read_pattern(pattern, document) for pattern in patterns)
 
 
-def _read_paths(paths: list[Any], document: Document) -> tuple[ListedPath, ...]:
-    return tuple(ListedPath(text, document.place(paths, index).value) for index, text in enumerate(paths))
+def _read_paths(paths: list[Any], document: Document) -> tuple[WrittenText, ...]:
+    return tuple(WrittenText(text, document.place(paths, index).value) for index, text in enumerate(paths))
 
 
 def _read_guard_limits(root: dict[str, Any], document: Document) -> GuardLimits:
@@ -438,22 +435,14 @@ def _read_sizing(node: dict[str, Any], document: Document) -> SizingSettings:
 def _read_ignores(items: list[Any], document: Document) -> tuple[Ignore, ...]:
     ignores: list[Ignore] = []
     for index, item in enumerate(items):
-        name, lints = item.get("rule"), ", ".join(rule.LINTS)
-        if name in rule.RULES and name not in rule.LINTS:
-            text = f"{name} is not a lint, and only lints can be ignored: {lints}"
-            document.add(rule.BAD_CHOICE, text, item, "rule")
-        elif name is not None and name not in rule.LINTS:
-            text = f"unknown lint {quote(name)}{did_you_mean(name, rule.LINTS) or '.'} The lints are {lints}"
-            document.add(rule.BAD_CHOICE, text, item, "rule")
         keys = item.get("keys", ())
         for place, key in enumerate(keys):
             if key not in QUOTA_KEYS:
-                guess = did_you_mean(key, QUOTA_KEYS) or f"; the keys are {', '.join(QUOTA_KEYS)}"
-                document.add(rule.UNKNOWN_KEY, f"unknown quota key {quote(key)}{guess}", keys, place)
+                document.add(*key_problem(key, None), keys, place)
         ignores.append(
             Ignore(
                 reason=item.get("reason", ""),
-                rule=name,
+                rule=item.get("rule"),
                 address=item.get("address"),
                 match=read_pattern(item["match"], document) if "match" in item else None,
                 keys=frozenset(keys),

@@ -31,7 +31,7 @@ from quotaform.model.entity import (
 from quotaform.model.quota_key import QUOTA_KEYS, keys_for
 from quotaform.model.rule import FindingRule
 from quotaform.model.scope import Pattern, pattern_problem
-from quotaform.model.text import did_you_mean, inert, quote
+from quotaform.model.text import did_you_mean, quote
 from quotaform.model.units import UNLIMITED, parse_value
 from quotaform.model.variable import PLACES, PREFIX
 
@@ -79,9 +79,8 @@ _PLAIN: Final = regex(r"(?!User:|(?i:default)$|(?:user|client-id|ip)=)[A-Za-z0-9
 def read_match(match: dict[str, Any], document: Document, room: int) -> list[Entity]:
     """Return the entities that a match selects; none if it is invalid.
 
-    `match`: entity type to name, list of names or `{name: ...}`. `room`: how many entities the file may still declare.
-
-    Raises `StopReadingError`: there are more problems than are shown, or more entities than a file may declare.
+    `room`: how many entities the file may still declare. Raises `StopReadingError` if there are more, or more problems
+    than are shown.
     """
     errors = document.errors
     columns = [_read_names(match, entity_type, document) for entity_type in ENTITY_TYPES if entity_type in match]
@@ -98,22 +97,15 @@ def read_match(match: dict[str, Any], document: Document, room: int) -> list[Ent
 
 def _report_types(match: dict[str, Any], document: Document) -> None:
     known = [entity_type for entity_type in match if entity_type in _KNOWN]
-    loose = [key for key, name in match.items() if key not in _KNOWN and name is None]
-    last = match[known[-1]] if known else None
-    if loose and len(known) + len(loose) == len(match) and isinstance(last, str):
-        # A name with commas that is not quoted, as {user: CN=a,OU=b}, which YAML takes for two keys.
-        names = [last, *loose]
-        text = f"{quote(loose[0])} is not an entity type; quote the name: {{{known[-1]}: {quote(','.join(names))}}}"
-        if not any("=" in name for name in names):
-            text += f", or write a list of names: {{{known[-1]}: [{', '.join(map(inert, names))}]}}"
-        document.add(rule.BAD_MATCH, text, match, loose[0], at_key=True)
-        return
-    for entity_type in match:
+    for entity_type, name in match.items():
         if entity_type not in _KNOWN:
             other = meant_type(entity_type)
             guess = f"; did you mean {other}?" if other else did_you_mean(entity_type, ENTITY_TYPES)
             if glued := glued_key(entity_type, ENTITY_TYPES):
                 guess = f"; write a space after the colon of {glued}."
+            elif name is None and known:
+                # YAML takes {user: CN=a,OU=b} for two keys.
+                guess = '; quote a name with commas, as in {user: "CN=a,OU=b"}, or list names: {user: [a, b]}.'
             text = f"unknown entity type {quote(entity_type)}{guess or '.'} The types are {', '.join(ENTITY_TYPES)}"
             document.add(rule.BAD_MATCH, text, match, entity_type, at_key=True)
     if not can_combine(known):
@@ -225,10 +217,7 @@ def read_values(node: dict[str, Any], entity: Entity | None, document: Document)
 
 
 def bare_keys(node: Mapping[str, Any], values: Mapping[str, float]) -> tuple[str, ...]:
-    """Return the keys whose values are small byte rates without a unit.
-
-    `node`: the values as they are written. `values`: the same as they were read.
-    """
+    """Return the keys whose values are small byte rates without a unit; `node` has the values as they are written."""
     small = [key for key, value in values.items() if value < SMALL_RATE and key in node]
     # Every unit ends in "/s".
     return tuple([key for key in small if QUOTA_KEYS[key].unit == "B/s" and not str(node[key]).endswith("s")])
@@ -273,10 +262,7 @@ _DAY: Final = regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
 
 
 def read_expires(item: dict[str, Any], document: Document, example: str = "2026-12-31") -> date | None:
-    """Return the day that an item names; `None` when it names none, of which the schema finds the wrong type.
-
-    `example`: how a day is written, for the message.
-    """
+    """Return the day that an item names; `None` when it names none, of which the schema finds the wrong type."""
     raw = item.get("expires")
     if not isinstance(raw, str):
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
+from itertools import product
 from threading import Lock
 from typing import Any, TypeAlias
 
@@ -28,17 +29,16 @@ from quotaform.desired.field import (
 from quotaform.desired.schema import quotas as quotas_schema
 from quotaform.desired.shape import check_shape
 from quotaform.desired.tree import Layout, SourceFile, decode
-from quotaform.desired.writer import spell_scalar
 from quotaform.desired.yaml.document import Document, StopReadingError, mark_position, spots_of, taken_for
 from quotaform.desired.yaml.reader import read_document
 from quotaform.model import rule
-from quotaform.model.entity import DEFAULT_WORD, Entity, EntityPart
+from quotaform.model.entity import DEFAULT_WORD, Entity
 from quotaform.model.errors import InvalidFilesError
 from quotaform.model.finding import Finding, Location, Position, Severity
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import STATE_ABSENT, Cause, Desired, Entry, LayerFile, ProfileUse, ValuePlace, Values
 from quotaform.model.rule import MAX_PROBLEMS, FindingList, first_findings
-from quotaform.model.scope import FULL_SCOPE, Scope, escape_glob
+from quotaform.model.scope import FULL_SCOPE, Scope
 from quotaform.model.text import did_you_mean, listed, quote
 
 Profiles = Mapping[str, Values]
@@ -62,10 +62,7 @@ ParsedFiles: TypeAlias = dict[str, tuple[SourceFile, LoadedFile]]
 
 
 def load_file(source: SourceFile, profiles: Profiles, known: KnownValues | None = None) -> LoadedFile:
-    """Read one file; never raises, whatever it contains.
-
-    `known`: the values that it shares with other files.
-    """
+    """Read one file; never raises, whatever it contains. `known`: the values that it shares with other files."""
     text = decode(source)
     if isinstance(text, Finding):
         return LoadedFile(source.name, source.layer, [], [text])
@@ -196,11 +193,8 @@ class _FileReader:
         """Return the keys that an item takes away from the common entry, and where it says so."""
         listed, own = item["unset"], item.get("values")
         if self.file.layer is None:
-            text = (
-                f"{of_entity(entity)}is declared in a common file, but unset removes keys of the common entry; "
-                "use it in the directory of a cluster, or remove it"
-            )
-            document.add(rule.BAD_UNSET, text, item, "unset", at_key=True)
+            text = "unset takes keys from the common entry; use it in the directory of a cluster, or remove it"
+            document.add(rule.BAD_UNSET, f"{of_entity(entity, ': ')}{text}", item, "unset", at_key=True)
             return None
         unset: dict[str, Position] = {}
         for index, key in enumerate(listed):
@@ -263,9 +257,10 @@ def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = FULL_SCOPE
             outside.setdefault(entry.file, []).append(entry)
     for entries in outside.values():
         first = min(entries, key=lambda entry: entry.position)
-        which, change = listed((entry.entity.address for entry in entries), 5), _into_scope(first.entity, scope)
-        text = f"{which}: declared here, but outside of the scope in quotaform.yaml; "
-        text += f"remove it here, or change the scope, as in: {change}"
+        text = (
+            f"{listed((entry.entity.address for entry in entries), 5)}: declared here, but outside of the scope in "
+            f"quotaform.yaml, where * does not stand for {DEFAULT_WORD}; remove it here, or change the scope"
+        )
         problems.add(rule.OUT_OF_SCOPE.finding(text, address=first.entity.address, location=first.location))
     return desired, first_findings([*(problem for file in files for problem in file.problems), *problems.all()])
 
@@ -313,19 +308,6 @@ def _unset_problems(entry: Entry, common: Entry | None) -> Iterator[Finding]:
         yield rule.NO_VALUES.finding(text, address=address, location=entry.location)
 
 
-def _into_scope(entity: Entity, scope: Scope) -> str:
-    for pattern in scope.exclude:
-        if Scope(include=(pattern,)).contains(entity):
-            return f"take {_spell_pattern(pattern.parts)} out of scope.exclude"
-    line = _spell_pattern((kind, None if name is None else escape_glob(name)) for kind, name in entity.parts)
-    is_default = any(name is None for _, name in entity.parts)
-    return f"add {line} to scope.include{', where * does not stand for a default' if is_default else ''}"
-
-
-def _spell_pattern(parts: Iterable[EntityPart]) -> str:
-    return f"{{{', '.join(f'{kind}: {spell_scalar(name or DEFAULT_WORD)}' for kind, name in parts)}}}"
-
-
 class LoadedFiles:
     """The files of a quotas directory, each parsed once for all clusters.
 
@@ -344,9 +326,8 @@ class LoadedFiles:
     ) -> None:
         """Take the files of a directory, with nothing parsed yet.
 
-        `profiles`: those of quotaform.yaml. `today`: the day (UTC) on which entries may have expired. `scope`: the
-        entities that the files may speak of. `similar`: the files of the directory in another state: what was parsed
-        for it and says the same here is not parsed again.
+        `today`: the day (UTC) on which entries may have expired. `similar`: the files of the directory in another
+        state: what was parsed for it and says the same here is not parsed again.
         """
         self.layout = layout  # the files as they were read
         self.profiles = profiles
@@ -379,22 +360,14 @@ class LoadedFiles:
             return common if cluster is None else common + self._layer(cluster, common)
 
     def check(self, cluster: str | None) -> tuple[Desired, list[Finding]]:
-        """Return the entries of a cluster and all problems, warnings and notes, sorted by location.
-
-        If there are problems, the result contains the valid entries. Files of other clusters are ignored.
-
-        `cluster`: its name; `None` is about the common files alone.
-        """
+        """Return the valid entries of a cluster, or of the common files alone, and all findings, sorted by location."""
         desired, findings = conclude(self.files(cluster), self._today, self._scope)
         return desired, first_findings([*self.layout.problems(cluster), *findings])
 
     def desired(self, cluster: str | None, others: Sequence[Finding] = ()) -> Desired:
-        """Return the entries of a cluster.
+        """Return the entries of a cluster, or of the common files alone.
 
-        `cluster`: its name; `None` is about the common files alone. `others`: what is wrong with other files of the
-        repository.
-
-        Raises `InvalidFilesError`: there are problems in the files; it contains all of them.
+        Raises `InvalidFilesError` with all problems of the files, and `others`: those of other files of the repository.
         """
         desired, findings = self.check(cluster)
         if others:
@@ -430,11 +403,8 @@ class LoadedFiles:
             room -= len(file.entries)
             found = file.problems
             if room < 0:
-                text = (
-                    f"the files up to this one declare more than {MAX_ENTITIES:,} entities, the limit for one cluster"
-                )
-                location = Location(file.name)
-                found = [*found, rule.TOO_MANY_ENTITIES.finding(f"{text}; remove some", location=location)]
+                text = f"the files up to this one declare more than {MAX_ENTITIES:,} entities; remove some"
+                found = [*found, rule.TOO_MANY_ENTITIES.finding(text, location=Location(file.name))]
             # No more are kept than are shown, of however many files.
             kept = [problem for problem in found if problems.add(problem)]
             layer.append(replace(file, problems=[*kept, *problems.marks()] if len(kept) < len(found) else found))
@@ -472,16 +442,15 @@ def check_claims(own: Iterable[Claim], others: Sequence[Claim]) -> list[Finding]
     `own` is what the repository declares.
     """
     conflicts = FindingList()
-    for claim in own:
-        for other in others:
-            if not other.is_of(claim.cluster, claim.cluster_id):
-                continue
-            cluster = f" ({claim.cluster})" if claim.cluster else ""
-            for entity in (each for each in claim.desired if not conflicts.is_full and each in other.desired):
-                text = (
-                    f"{entity.address} is declared here and in another quota repository, at "
-                    f"{other.desired[entity].location}, for the same cluster{cluster}; declare it in one of them"
-                )
-                location = claim.desired[entity].location
-                conflicts.add(rule.CLAIMED_TWICE.finding(text, address=entity.address, location=location))
+    for claim, other in product(own, others):
+        if not other.is_of(claim.cluster, claim.cluster_id):
+            continue
+        cluster = f" ({claim.cluster})" if claim.cluster else ""
+        for entity in (each for each in claim.desired if not conflicts.is_full and each in other.desired):
+            text = (
+                f"{entity.address} is declared here and in another quota repository, at "
+                f"{other.desired[entity].location}, for the same cluster{cluster}; declare it in one of them"
+            )
+            location = claim.desired[entity].location
+            conflicts.add(rule.CLAIMED_TWICE.finding(text, address=entity.address, location=location))
     return conflicts.all()

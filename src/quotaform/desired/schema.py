@@ -315,7 +315,7 @@ def _lint_ignore() -> Node:
     return closed(
         "Findings of a lint that are not shown: all of them, or those about one entity or about entities that match.",
         {
-            "rule": in_code(choice("The lint.", LINTS), {"type": "string"}),
+            "rule": choice("The lint.", LINTS),
             "address": filled("The address of the entity, as shown in findings.", "client-id=etl"),
             "match": ref("pattern"),
             "reason": filled("Why it is accepted.", "agreed with team-etl until the migration"),

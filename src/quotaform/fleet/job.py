@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections import UserDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from functools import partial
 from hashlib import sha256
@@ -63,7 +63,6 @@ class Bundle:
     """The archive."""
 
     def __init__(self, path: Path, *, is_new: bool = False) -> None:
-        """Open it."""
         self.path = path
         self._archive = ZipFile(path, "w" if is_new else "r", ZIP_DEFLATED, compresslevel=1)
 
@@ -94,7 +93,6 @@ class Bundle:
         return unpickler.load()
 
     def close(self) -> None:
-        """Close the archive."""
         self._archive.close()
 
 
@@ -151,7 +149,6 @@ class Spool:
         finalize(self, self._file.close)
 
     def keep(self, value: T) -> Kept[T]:
-        """Put a result on disk."""
         return self.add(getattr(value, "digest", None), packed(value))
 
     def add(self, digest: object, content: bytes) -> Kept[Any]:
@@ -190,12 +187,9 @@ def table_rows(rows: DataFrame) -> Iterator[DataFrame]:
 
 
 def in_few_tasks(rows: DataFrame, number: int) -> DataFrame:
-    """Return rows in as many tasks as their number is worth, but no more than they are in already.
+    """Return rows in as many tasks as their number (at most) is worth, but no more than they are in already.
 
-    After a shuffle they are in `spark.sql.shuffle.partitions`, 200 unless the session says otherwise, and Spark does
-    not reduce that for rows that are persisted.
-
-    `number`: How many there are, or what is made of them, at most.
+    After a shuffle they are in 200 unless the session says otherwise, and Spark reduces that for none that persist.
     """
     return rows.coalesce(max(1, ceil(number / _ROWS_IN_TASK)))
 
@@ -216,34 +210,29 @@ class ShippedJob(Struct, frozen=True):
 
 
 def ship_job(
-    spark: SparkSession, bundle: Bundle, work: Callable[[Cluster], Any], clusters: Iterable[Cluster]
+    spark: SparkSession, bundle: Bundle, work: Callable[[Cluster], Any], clusters: Sequence[Cluster]
 ) -> ShippedJob:
     """Put work on clusters into a bundle, together with its files, and make it available to the executors.
 
     `work` is what is done on one cluster: it is pickled, and must not need anything of the driver's process.
     """
-    chosen = tuple(clusters)
-    bundle.finish((work, chosen))
-    names = [cluster.name for cluster in chosen]
+    bundle.finish((work, tuple(clusters)))
+    names = [cluster.name for cluster in clusters]
     return ShippedJob(ship(spark, bundle.path), names, DriverContext.current(str(Path.cwd())))
 
 
 def run_job(
-    spark: SparkSession,
-    job: ShippedJob,
-    what: str,
-    progress: Progress,
-    places: Sequence[int],
+    spark: SparkSession, job: ShippedJob, what: str, progress: Progress, places: Sequence[int]
 ) -> Iterator[ClusterOutcome[Kept[Any]]]:
-    """Do work on clusters, one in each task, and yield one outcome per cluster, in the order in which the tasks end.
+    """Do work on the clusters at places of a job, one in each task; yield one outcome each, as soon as its task ends.
 
-    `places`: The places of the clusters in the job.
+    A task has one cluster, unless tasks would take longer than small clusters.
     """
-    parts = [places[begin : begin + _MOST_IN_JOB] for begin in range(0, len(places), _MOST_IN_JOB)]
-    tables = (
-        spark.range(0, len(part), 1, task_count(len(part))).mapInArrow(partial(_work, job, part), OUTCOMES)
-        for part in parts
-    )
+    tables = []
+    for begin in range(0, len(places), _MOST_IN_JOB):
+        part = places[begin : begin + _MOST_IN_JOB]
+        tasks = max(min(len(part), _FEW_TASKS), ceil(len(part) / _MOST_IN_TASK))
+        tables.append(spark.range(0, len(part), 1, tasks).mapInArrow(partial(_work, job, part), OUTCOMES))
     spool = Spool()
     with repeated(progress, what, len(places)) as steps:
         for done, (place, digest, value) in enumerate(chain.from_iterable(map(arriving, tables)), 1):
@@ -294,15 +283,6 @@ def arriving(rows: Any) -> Iterator[tuple[Any, ...]]:
         server.getResult()
 
 
-def task_count(clusters: int) -> int:
-    """Return in how many tasks clusters are worked on: one each, unless tasks would take longer than small clusters.
-
-    >>> task_count(3), task_count(1_000), task_count(10_000)
-    (3, 250, 1250)
-    """
-    return max(min(clusters, _FEW_TASKS), ceil(clusters / _MOST_IN_TASK))
-
-
 @contextmanager
 def opened_bundle(session: SessionOptions, progress: Progress) -> Iterator[tuple[SparkSession, Bundle]]:
     """Yield a session, and an empty bundle of a name that no other has."""
@@ -350,16 +330,11 @@ class ShippedFile(Struct, frozen=True):
 
     def here(self) -> Path:
         """Return where it is for this process, which is a worker of an executor."""
-        if not self.is_copied:
-            return Path(self.path)
-        return Path(SparkFiles.get(Path(self.path).name))
+        return Path(SparkFiles.get(Path(self.path).name) if self.is_copied else self.path)
 
 
 def ship(spark: SparkSession, path: Path) -> ShippedFile:
-    """Make a file available to the executors.
-
-    `path`: The file; no other file of its name may have been shipped in the session.
-    """
+    """Make a file available to the executors, as the only one of its name in the session."""
     if is_connect(spark):
         spark.addArtifacts(str(path), file=True)
         return ShippedFile(str(path), is_copied=True)

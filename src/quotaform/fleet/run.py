@@ -44,7 +44,7 @@ from quotaform.fleet.table import located
 from quotaform.model.errors import ApplyLostError, ClusterError, EngineError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, loaded, no_progress
 from quotaform.model.quotas import Snapshot
-from quotaform.plan.blast_radius import BlastRadius, RadiusTally, changed_values
+from quotaform.plan.blast_radius import RadiusTally, changed_values
 from quotaform.plan.digest import FleetStatus
 from quotaform.plan.plan import Plan
 from quotaform.plan.principals import PrincipalList
@@ -63,27 +63,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from quotaform.desired.config import Cluster
-
-
-class PlanWork(Struct, frozen=True, kw_only=True):
-    """Plans a cluster, or compares it, as `make` says."""
-
-    request: PlanRequest
-    files: LoadedFiles
-    source: Source  # Where they came from, and what the base declares
-    clock: Clock
-    make: Callable[..., Any]
-
-    def __call__(self, cluster: Cluster) -> Any:
-        """Return what is made of a cluster, and release the files that only it has."""
-        try:
-            desired = self.files.desired(cluster.name, self.request.policies.problems)
-            with open_gateway(cluster) as gateway:
-                return self.make(self.request, cluster, gateway, desired, self.source, clock=self.clock)
-        finally:
-            self.files.release(cluster.name)
-            if self.source.bases is not None:
-                self.source.bases.release(cluster.name)
 
 
 def plan(
@@ -105,7 +84,7 @@ def plan(
         repository = structs.replace(request.repository, keep=partial(BundledFiles, bundle))
         files = repository.load(request.config, today(clock), may_be_empty=request.is_guarded)
         source = read_plan_source(structs.replace(request, repository=repository), files, clock)
-        work = PlanWork(request=request, files=files, source=source, clock=clock, make=make)
+        work = partial(_made, request=request, files=files, source=source, clock=clock, make=make)
         listed, read = request.principals, None
         if listed is not None and listed.table is not None:
             progress("Reading principals", 0, 0)
@@ -119,11 +98,30 @@ def plan(
         return list(with_same_clusters(outcomes)) if request.is_guarded else outcomes
 
 
+def _made(
+    cluster: Cluster,
+    *,
+    request: PlanRequest,
+    files: LoadedFiles,
+    source: Source,
+    clock: Clock,
+    make: Callable[..., Any],
+) -> Any:
+    """Return what is made of a cluster, and release the files that only it has."""
+    try:
+        desired = files.desired(cluster.name, request.policies.problems)
+        with open_gateway(cluster) as gateway:
+            return make(request, cluster, gateway, desired, source, clock=clock)
+    finally:
+        files.release(cluster.name)
+        if source.bases is not None:
+            source.bases.release(cluster.name)
+
+
 def _with_radii(
     outcomes: Sequence[ClusterOutcome[Kept[Plan]]], listed: PrincipalList, read: DataFrame, count: int
 ) -> list[ClusterOutcome[Kept[Plan]]]:
     """Return plans with whose limits they change, of a table of principals of which no process has all rows."""
-    names = [outcome.cluster for outcome in outcomes]
     # One plan at a time is in memory.
     changed: dict[str | None, bytes] = {}
     for outcome in outcomes:
@@ -134,22 +132,20 @@ def _with_radii(
     with kept_rows(distinct) as principals:
         if listed.folder is not None:
             blast_radius(principals, changed).write.parquet(located(listed.folder))
-        found, totals = tallies(principals, changed), dict.fromkeys(names, 0)
+        found = tallies(principals, changed)
         if CLUSTER in principals.columns:
-            totals |= {row[CLUSTER]: row["count"] for row in principals.groupBy(CLUSTER).count().collect()}
+            totals = {row[CLUSTER]: row["count"] for row in principals.groupBy(CLUSTER).count().collect()}
         else:
-            totals = dict.fromkeys(names, principals.count())
-    radii = {
-        name: found.get(name, RadiusTally()).radius(listed.table or "", totals[name], listed.folder) for name in names
-    }
-    return [outcome.map(partial(_with_radius, radii[outcome.cluster])) for outcome in outcomes]
+            totals = dict.fromkeys((outcome.cluster for outcome in outcomes), principals.count())
 
+    def with_radius(name: str, made: Kept[Plan]) -> Kept[Plan]:
+        """Add what was found to a plan, and its counts to the numbers of it."""
+        radius = found.get(name, RadiusTally()).radius(listed.table or "", totals.get(name, 0), listed.folder)
+        row = structs.replace(made.digest.row, blast_radius=radius.without_changes())
+        digest = structs.replace(made.digest, row=row)
+        return Kept(digest, lambda: replace(made.load(), actual=None, blast_radius=radius))
 
-def _with_radius(radius: BlastRadius, made: Kept[Plan]) -> Kept[Plan]:
-    """Add what was found to a plan, and its counts to the numbers of it."""
-    row = structs.replace(made.digest.row, blast_radius=radius.without_changes())
-    digest = structs.replace(made.digest, row=row)
-    return Kept(digest, lambda: replace(made.load(), actual=None, blast_radius=radius))
+    return [outcome.map(partial(with_radius, outcome.cluster)) for outcome in outcomes]
 
 
 def take_snapshots(
@@ -159,10 +155,7 @@ def take_snapshots(
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
 ) -> list[ClusterOutcome[Kept[Snapshot]]]:
-    """Read everything that clusters hold on Spark; see `quotaform.api.snapshot`.
-
-    Raises `EngineError` if Spark is missing, does not start or failed.
-    """
+    """Read everything that clusters hold on Spark; see `quotaform.api.snapshot`. Raises `EngineError`."""
     with opened_bundle(session, progress) as (spark, bundle):
         return work_on(spark, bundle, partial(_snapshot, clock), clusters, "Reading", progress)
 

@@ -41,13 +41,8 @@ def connection_of(
     allowed = {server.key for server in parse_servers(config.bootstrap_servers)} if config.bootstrap_servers else None
     problems = [f"{server} {problem}" for server in named if (problem := server.problem(environment))]
     if not problems and allowed is not None:
-        file = cluster.config_reference.text if cluster.config_reference else cluster.command_config
-        problems = [
-            f"{server} is not one of the bootstrap.servers in {file}, so nothing is sent to it; correct it, or add it "
-            "there"
-            for server in named
-            if server.key not in allowed
-        ]
+        text = f"is not one of the bootstrap.servers in {cluster.shown_config}, so nothing is sent to it; correct it"
+        problems = [f"{server} {text}, or add it there" for server in named if server.key not in allowed]
     _refuse(problems, cluster.servers_location)
     return servers, config
 
@@ -102,15 +97,15 @@ def _client_config(cluster: Cluster, environment: Mapping[str, str]) -> ClientCo
         return ClientConfig()
     from quotaform.cluster.client.reader import load_client_config
 
-    path, name, named_at = cluster.command_config, str(cluster.command_config), None
-    if referring := cluster.config_reference:
-        given = referring.expand(environment)
-        if not given.strip():  # It would be the folder of quotaform.yaml.
-            text = f"{referring.text} is empty; set the environment variable to the path of a client properties file"
-            raise InvalidFilesError([rule.UNSET_VARIABLE.finding(text, location=referring.location)])
-        path, name = (cluster.folder or Path()) / given, referring.text
-    if cluster.config_location is not None:
-        named_at = f"cluster {quote(cluster.name)}: command_config", cluster.config_location
+    path, name, named_at = cluster.command_config, str(cluster.shown_config), None
+    if written := cluster.written_config:
+        named_at = f"cluster {quote(cluster.name)}: command_config", written.location
+        if written.has_variable:
+            given = written.expand(environment)
+            if not given.strip():  # It would be the folder of quotaform.yaml.
+                text = f"{written.text} is empty; set the environment variable to the path of a client properties file"
+                raise InvalidFilesError([rule.UNSET_VARIABLE.finding(text, location=written.location)])
+            path = (cluster.folder or Path()) / given
     return load_client_config(path, name=name, environ=environment, repository=cluster.folder, named_at=named_at)
 
 

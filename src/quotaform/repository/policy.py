@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
-from quotaform.desired.config import Config, ListedPath
+from quotaform.desired.config import Config, WrittenText
 from quotaform.desired.tree import SourceFile, shown_path
 from quotaform.model import rule
 from quotaform.model.errors import FileReadError
@@ -36,7 +36,7 @@ class _NoFilesError(Exception):
     """A path or a glob stands for nothing that can be read."""
 
 
-def list_policies(folder: Folder, paths: Sequence[ListedPath], problems: list[Finding]) -> Iterator[str]:
+def list_policies(folder: Folder, paths: Sequence[WrittenText], problems: list[Finding]) -> Iterator[str]:
     """Yield the files that paths and globs stand for, each once.
 
     `folder`: the folder of quotaform.yaml. `paths`: what quotaform.yaml lists. `problems`: takes what is wrong with it.
@@ -64,7 +64,7 @@ def policy_digest(content: bytes) -> str:
     return sha256(content.replace(b"\r\n", b"\n")).hexdigest()
 
 
-def policy_digests(folder: Folder, paths: Sequence[ListedPath]) -> Mapping[str, str]:
+def policy_digests(folder: Folder, paths: Sequence[WrittenText]) -> Mapping[str, str]:
     """Return the digests of policy files by path; that of one which cannot be read is that of no file."""
     found: dict[str, str] = {}
     for path in list_policies(folder, paths, []):

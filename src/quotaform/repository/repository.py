@@ -22,7 +22,7 @@ from quotaform.desired.approval import read_approvals
 from quotaform.desired.config import (
     Cluster,
     Config,
-    ListedPath,
+    WrittenText,
     choose_cluster,
     choose_clusters,
     prune_problem,
@@ -258,21 +258,17 @@ class Repository(Struct, frozen=True, kw_only=True):
         servers = tuple(server.strip() for server in (target.bootstrap_servers or "").split(",") if server.strip())
         if name is None and (not config.clusters or (len(config.clusters) > 1 and not target.needs_name)):
             return Cluster(name=",".join(servers), bootstrap_servers=servers, command_config=target.command_config)
-        named = choose_cluster(config, name)
-        given = ",".join(servers) if name is None else None
         named = replace(
-            named,
+            choose_cluster(config, name),
             bootstrap_servers=servers,
             server_references={},
             servers_location=None,
             snapshot=None,
-            given_servers=given,
+            given_servers=",".join(servers) if name is None else None,
         )
         if target.command_config is None:
             return named
-        return replace(
-            named, command_config=target.command_config, config_reference=None, config_location=None, folder=None
-        )
+        return replace(named, command_config=target.command_config, written_config=None, folder=None)
 
 
 def _invalid(broken: FindingRule, text: str, path: Path) -> InvalidFilesError:
@@ -316,7 +312,7 @@ def root_trees(repository: Repository, config: Config) -> tuple[Tree, ...]:
     return tuple(trees)
 
 
-def _root(repository: Repository, path: ListedPath) -> Repository:
+def _root(repository: Repository, path: WrittenText) -> Repository:
     """Return another repository.
 
     Raises `InvalidFilesError` if it is not there, is this one, or is somewhere else than other repositories may be.
@@ -339,5 +335,5 @@ def _root(repository: Repository, path: ListedPath) -> Repository:
     return root
 
 
-def _problem(path: ListedPath, text: str) -> Finding:
+def _problem(path: WrittenText, text: str) -> Finding:
     return rule.BAD_ROOT.finding(text, location=path.location)

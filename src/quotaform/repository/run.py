@@ -56,8 +56,7 @@ def check_cluster(cluster: Cluster, *, clock: Clock = SYSTEM_CLOCK, progress: Pr
         servers = parse_servers(given or config.bootstrap_servers)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    file = cluster.config_reference.text if cluster.config_reference else cluster.command_config
-    facts = {"file": str(file or "none"), "security_protocol": config.security_protocol}
+    facts = {"file": cluster.shown_config or "none", "security_protocol": config.security_protocol}
     if config.credentials is not None:
         facts["mechanism"] = config.credentials.mechanism
     steps = [CheckedStep(step=Step.PROPERTIES, facts=facts)]

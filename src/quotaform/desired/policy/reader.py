@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from enum import Enum
 from itertools import chain
 from json import JSONDecodeError, dumps, loads
 from math import isfinite
 from re import compile as regex
 from time import thread_time
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from quotaform.desired.policy.policy import SlowPolicyError, Violation
 from quotaform.desired.schema import ENTITY, VALUES, entry
@@ -38,51 +37,32 @@ MESSAGE: Final = "x-message"
 """The message for a violation of a schema or a subschema."""
 
 
-class Draft(Enum):
-    """A version of JSON Schema."""
-
-    DRAFT_7 = "draft-07"
-    DRAFT_2020 = "draft 2020-12"
-
-
+_OLD: Final = "draft-07"
+_NEW: Final = "draft 2020-12"
+_BOTH: Final = (_OLD, _NEW)
 DRAFTS: Final = {
-    "http://json-schema.org/draft-07/schema": Draft.DRAFT_7,
-    "https://json-schema.org/draft/2020-12/schema": Draft.DRAFT_2020,
+    "http://json-schema.org/draft-07/schema": _OLD,
+    "https://json-schema.org/draft/2020-12/schema": _NEW,
 }
-"""What `$schema` may say, with or without `#` behind it."""
+"""What `$schema` may say, with or without `#` behind it, and what messages call it."""
 
-
-class Holds(Enum):
-    """What the value of a keyword is, as far as schemas and fields are in it."""
-
-    NOTHING = "neither, or schemas that count where they are referred to"
-    SAME = "a schema for the same value, or a list of some"
-    PART = "a schema for parts of the value, or a list of some"
-    SAME_BY_FIELD = "a schema for the same value, or a list of fields, per field"
-    PART_BY_FIELD = "a schema per field, for that field"
-    PART_BY_PATTERN = "a schema per pattern, for the fields that match it"
-    FIELDS = "a list of fields"
-
-
-_BOTH: Final = frozenset(Draft)
-_OLD: Final = frozenset({Draft.DRAFT_7})
-_NEW: Final = frozenset({Draft.DRAFT_2020})
-
+# What the value of a keyword holds, as far as schemas and fields are in it: nothing (or schemas that count where they
+# are referred to), a list of fields, or schemas, of the `same` value or of a `part`, alone or by field or pattern.
 _ROWS: Final = (
-    (Holds.NOTHING, _BOTH, "$ref $comment title description default examples deprecated readOnly writeOnly"),
-    (Holds.NOTHING, _BOTH, "type enum const format minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"),
-    (Holds.NOTHING, _BOTH, "minLength maxLength pattern minItems maxItems uniqueItems minProperties maxProperties"),
-    (Holds.NOTHING, _BOTH, f"$defs definitions {MESSAGE}"),
-    (Holds.NOTHING, _NEW, "minContains maxContains"),
-    (Holds.SAME, _BOTH, "not if then else allOf anyOf oneOf"),
-    (Holds.SAME_BY_FIELD, _OLD, "dependencies"),
-    (Holds.SAME_BY_FIELD, _NEW, "dependentSchemas dependentRequired"),
-    (Holds.FIELDS, _BOTH, "required"),
-    (Holds.PART_BY_FIELD, _BOTH, "properties"),
-    (Holds.PART, _BOTH, "additionalProperties propertyNames contains items"),
-    (Holds.PART, _NEW, "unevaluatedProperties unevaluatedItems prefixItems"),
-    (Holds.PART, _OLD, "additionalItems"),
-    (Holds.PART_BY_PATTERN, _BOTH, "patternProperties"),
+    ("nothing", _BOTH, "$ref $comment title description default examples deprecated readOnly writeOnly"),
+    ("nothing", _BOTH, "type enum const format minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"),
+    ("nothing", _BOTH, "minLength maxLength pattern minItems maxItems uniqueItems minProperties maxProperties"),
+    ("nothing", _BOTH, f"$defs definitions {MESSAGE}"),
+    ("nothing", (_NEW,), "minContains maxContains"),
+    ("same", _BOTH, "not if then else allOf anyOf oneOf"),
+    ("same by field", (_OLD,), "dependencies"),
+    ("same by field", (_NEW,), "dependentSchemas dependentRequired"),
+    ("fields", _BOTH, "required"),
+    ("part by field", _BOTH, "properties"),
+    ("part", _BOTH, "additionalProperties propertyNames contains items"),
+    ("part", (_NEW,), "unevaluatedProperties unevaluatedItems prefixItems"),
+    ("part", (_OLD,), "additionalItems"),
+    ("part by pattern", _BOTH, "patternProperties"),
 )
 
 KEYWORDS: Final = {name: (holds, drafts) for holds, drafts, names in _ROWS for name in names.split()}
@@ -114,11 +94,8 @@ class _ManyProblemsError(Exception):
     """There are more problems than are shown."""
 
 
-class ShapeProblem(NamedTuple):
-    """What is wrong with a policy, and where."""
-
-    path: JsonPath
-    text: str
+ShapeProblem: TypeAlias = tuple[JsonPath, str]
+"""Where something is wrong with a policy, and what."""
 
 
 class _Subject(NamedTuple):
@@ -135,7 +112,7 @@ _ANY: Final = _Subject()
 class ShapeCheck:
     """Traverses a policy as a validator does, following references."""
 
-    def __init__(self, root: Any, draft: Draft) -> None:
+    def __init__(self, root: Any, draft: str) -> None:
         self._root = root
         self._draft = draft
         self._known: dict[tuple[int, str], int] = {}
@@ -168,7 +145,7 @@ class ShapeCheck:
     def _keyword(self, node: dict[str, Any], name: str, path: JsonPath, subject: _Subject, depth: int) -> int:
         """Check the value of a keyword, and return how many schemas and listed values there are in it."""
         here, value, depth = (*path, name), node[name], depth + 1
-        holds, drafts = KEYWORDS.get(name, (Holds.NOTHING, frozenset()))
+        holds, drafts = KEYWORDS.get(name, ("nothing", ()))
         if self._draft not in drafts:
             if path or name not in ROOT_KEYWORDS:
                 self._report(here, self._unknown_text(name, is_root=not path))
@@ -179,19 +156,19 @@ class ShapeCheck:
             return _PATTERN_STEPS
         steps = _count_values(value) if name in _COMPARED else 0
         match holds, value:
-            case Holds.FIELDS, list():
+            case "fields", list():
                 self._fields(dict(enumerate(value)), here, subject)
-            case ((Holds.SAME | Holds.PART), _):
-                about = subject if holds is Holds.SAME else _ANY
+            case (("same" | "part"), _):
+                about = subject if holds == "same" else _ANY
                 for step, each in enumerate(value) if isinstance(value, list) else [(None, value)]:
                     steps += self._walk(each, here if step is None else (*here, step), about, depth)
-            case Holds.PART_BY_PATTERN, dict():
+            case "part by pattern", dict():
                 steps += _PATTERN_STEPS * len(value)
                 steps += sum(self._walk(each, (*here, pattern), _ANY, depth) for pattern, each in value.items())
-            case ((Holds.SAME_BY_FIELD | Holds.PART_BY_FIELD), dict()):
+            case (("same by field" | "part by field"), dict()):
                 self._fields({field: field for field in value}, here, subject)
                 for field, each in value.items():
-                    about = subject if holds is Holds.SAME_BY_FIELD else subject.inner.get(field, _ANY)
+                    about = subject if holds == "same by field" else subject.inner.get(field, _ANY)
                     if about is subject and isinstance(each, list):
                         self._fields(dict(enumerate(each)), (*here, field), subject)
                     steps += self._walk(each, (*here, field), about, depth)
@@ -199,7 +176,7 @@ class ShapeCheck:
 
     def _reference(self, node: dict[str, Any], value: Any, path: JsonPath, subject: _Subject, depth: int) -> int:
         ignored = node.keys() - _ANNOTATIONS - ROOT_KEYWORDS - {"$ref", MESSAGE}
-        if self._draft is Draft.DRAFT_7 and ignored:
+        if self._draft == _OLD and ignored:
             self._report(path, f"draft-07 ignores {min(ignored)} next to $ref; put both in an allOf")
         if not isinstance(value, str):
             return 0
@@ -223,8 +200,7 @@ class ShapeCheck:
         if name in ROOT_KEYWORDS:
             return f"{name} is allowed only at the root of a policy"
         if name in KEYWORDS:
-            other = next(iter(KEYWORDS[name][1])).value
-            return f"{name} has no effect in {self._draft.value}, it is a keyword of {other}"
+            return f"{name} has no effect in {self._draft}, it is a keyword of {KEYWORDS[name][1][0]}"
         known = [each for each, (_, drafts) in KEYWORDS.items() if self._draft in drafts]
         guess = did_you_mean(name, [*known, *ROOT_KEYWORDS] if is_root else known)
         return f"unknown keyword {quote(name)}{guess or '; JSON Schema would ignore it'}"
@@ -232,7 +208,7 @@ class ShapeCheck:
     def _report(self, path: JsonPath, text: str) -> None:
         if path not in self._reported:
             self._reported.add(path)
-            self.problems.append(ShapeProblem(path, text))
+            self.problems.append((path, text))
         if len(self.problems) > MAX_PROBLEMS:
             raise _ManyProblemsError
 
@@ -366,11 +342,9 @@ class Policy:
 
 
 def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | None, list[Finding], int]:
-    """Read a policy; never raises, whatever it contains.
+    """Return a policy, unless anything is wrong; what is wrong; how many schemas and listed values it asks of an entry.
 
-    `room`: how many schemas and listed values the policies of the repository may still ask of an entry.
-
-    Returns the policy, unless anything is wrong; what is wrong; how many schemas and values it asks of an entry.
+    `room`: how many of these the policies of the repository may still ask. It never raises, whatever a file contains.
     """
     text = decode(source)
     if isinstance(text, Finding):
@@ -401,7 +375,7 @@ def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | No
     if policy is not None:
         return policy, [], steps
     places = read_document(source.name, text)  # JSON is YAML
-    shown = [(each.text, places.locate(each.path).key) for each in problems[: MAX_PROBLEMS + 1]]
+    shown = [(text, places.locate(path).key) for path, text in problems[: MAX_PROBLEMS + 1]]
     return None, [rule.BAD_POLICY.finding(problem, location=place) for problem, place in shown], 0
 
 
@@ -414,25 +388,25 @@ def _float(text: str) -> float:
 
 def _check(name: str, schema: Any, room: int) -> tuple[Policy | None, list[ShapeProblem], int]:
     if not isinstance(schema, dict):
-        return None, [ShapeProblem((), "a policy must be a JSON Schema object: {...}")], 0
+        return None, [((), "a policy must be a JSON Schema object: {...}")], 0
     named = schema.get("$schema", "https://json-schema.org/draft/2020-12/schema")
     draft = DRAFTS.get(named.rstrip("#")) if isinstance(named, str) else None
     if draft is None:
         shown = quote(named) if isinstance(named, str) else "this"
         text = f"{shown} is not a supported version of JSON Schema; write {' or '.join(map(quote, DRAFTS))}"
-        return None, [ShapeProblem(("$schema",), text)], 0
+        return None, [(("$schema",), text)], 0
     checked = ShapeCheck(schema, draft)
     scope, problems = _read_match(schema)
     problems += checked.problems
     if not problems and checked.steps > room:
         text = f"the policies ask for more than {MOST_STEPS:,} subschemas and listed values per entry; simplify them"
-        problems = [ShapeProblem((), text)]
+        problems = [((), text)]
     if problems:
         return None, problems, 0
     try:
-        return Policy(name, schema, scope, make_policy_gate(schema, is_old=draft is Draft.DRAFT_7)), [], checked.steps
+        return Policy(name, schema, scope, make_policy_gate(schema, is_old=draft == _OLD)), [], checked.steps
     except PolicySchemaError as error:
-        return None, [ShapeProblem(tuple(error.path), _schema_text(error.path, error.reason))], 0
+        return None, [(tuple(error.path), _schema_text(error.path, error.reason))], 0
 
 
 def _read_match(schema: dict[str, Any]) -> tuple[Scope, list[ShapeProblem]]:
@@ -440,15 +414,15 @@ def _read_match(schema: dict[str, Any]) -> tuple[Scope, list[ShapeProblem]]:
         return FULL_SCOPE, []
     is_list = isinstance(schema[MATCH], list)
     listed = schema[MATCH] if is_list else [schema[MATCH]]
+    text = f'{MATCH} must hold a pattern, as in {{"user": "svc-*"}}, or up to {MOST_PATTERNS:,}'
     problems: list[ShapeProblem] = []
     patterns: list[Pattern] = []
     if not listed or len(listed) > MOST_PATTERNS:
-        text = f'{MATCH} must hold a pattern, as in {{"user": "svc-*"}}, or up to {MOST_PATTERNS:,}'
-        return Scope(), [ShapeProblem((MATCH,), text)]
+        return Scope(), [((MATCH,), text)]
     for index, node in enumerate(listed):
         path: JsonPath = (MATCH, index) if is_list else (MATCH,)
         if not isinstance(node, dict) or not node:
-            problems.append(ShapeProblem(path, f'{MATCH} must hold patterns, as in {{"user": "svc-*"}}'))
+            problems.append((path, text))
             continue
         for entity_type, name in node.items():
             problem = None
@@ -460,7 +434,7 @@ def _read_match(schema: dict[str, Any]) -> tuple[Scope, list[ShapeProblem]]:
             elif name is not None and (problem := pattern_problem(name)):
                 problem += "; shorten it"
             if problem:
-                problems.append(ShapeProblem((*path, entity_type), problem))
+                problems.append(((*path, entity_type), problem))
         parts = [(each, None if node[each] == DEFAULT_WORD else node[each]) for each in ENTITY_TYPES if each in node]
         patterns.append(Pattern(tuple(parts)))
     return (Scope() if problems else Scope(include=tuple(patterns))), problems

@@ -38,7 +38,7 @@ from quotaform.desired.tree import Layout, SourceFile
 from quotaform.desired.writer import check_writable, render_quotas, spell_scalar, writable_values
 from quotaform.desired.yaml.document import is_text
 from quotaform.desired.yaml.reader import read_document
-from quotaform.model import errors
+from quotaform.model import errors, rule
 from quotaform.model.alteration import AlterResult, AlterRow, Outcome
 from quotaform.model.entity import Entity, canonical_ip, desanitize, ip_problem, parse_address, sanitize
 from quotaform.model.errors import InvalidFilesError, QuotaformError
@@ -460,7 +460,7 @@ FINDING = Finding(rule="cluster-id", message="No.", blocking=True)
 
 def test_each_error_says_and_carries_this_and_comes_whole_from_another_process(golden: Golden) -> None:
     names = {**vars(errors), "timedelta": timedelta, "Finding": Finding, "check_pinned_id": check_pinned_id}
-    names |= {"ALICE": ALICE, "FINDING": FINDING}
+    names |= {"ALICE": ALICE, "FINDING": FINDING, "DELETE": rule.DELETE}
     kinds: set[type] = set()
 
     def of_error(text: str) -> Iterator[str]:

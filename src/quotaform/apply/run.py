@@ -52,6 +52,7 @@ from quotaform.model.text import listed, quote, require_items
 from quotaform.plan.plan import EntityChange, Plan
 from quotaform.plan.receipt import EntityResult, Receipt, Result
 from quotaform.plan.receipt_file import load_plan_file
+from quotaform.report.finding import FEW, render_findings
 from quotaform.repository.cluster_work import Connect
 from quotaform.repository.gateway import open_gateway, require_pinned
 from quotaform.repository.repository import Repository
@@ -423,7 +424,7 @@ def require_applyable(plan: Plan) -> None:
     """Raise `PlanBlockedError` if something blocks a plan."""
     blocking = [finding for finding in plan.findings if finding.blocking]
     if blocking:
-        raise PlanBlockedError(blocking, approvable=rule.APPROVABLE)
+        raise PlanBlockedError(blocking, list(render_findings(blocking, most=FEW))[1:])
 
 
 def _read_fresh(changes: tuple[EntityChange, ...], gateway: Gateway, clock: Clock) -> Freshness:

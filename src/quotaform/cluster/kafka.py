@@ -206,13 +206,14 @@ class KafkaGateway(BrokerGateway, Gateway):
         What a broker can evaluate is sent as it is; PREFIX, NOT and a type that is asked twice are evaluated
         here, over what the rest of the filter selects. A lost connection is no failure: reading again is harmless.
         """
-        if self.release.has_zookeeper and any(each.match == "" for each in entity_filter.for_brokers().components):
+        asked = entity_filter.for_brokers()
+        if self.release.has_zookeeper and any(each.match == "" for each in asked.components):
             # No entity has an empty name there, and the broker answers code -1.
             return {}
         subject, seconds = f"the client quotas of {self.name}", self._api_timeout if timeout is None else timeout
-        answer = self._read(DescribeClientQuotas(entity_filter.for_brokers()), seconds, subject=subject)
+        answer = self._read(DescribeClientQuotas(asked), seconds, subject=subject)
         require_success(answer, subject=subject, right="DESCRIBE_CONFIGS", hint=self.service_hint)
-        return answer.found if entity_filter.is_answered_by_brokers else select(answer.found, entity_filter)
+        return answer.found if asked == entity_filter else select(answer.found, entity_filter)
 
     def describe_entities(self, entities: Collection[Entity], *, timeout: float | None = None) -> Quotas:
         if len(entities) > FEW_ENTITIES:

@@ -23,7 +23,6 @@ from quotaform.model.records.document import (
     MOST_VALUES,
     SNAPSHOT,
     KindError,
-    VersionError,
     document_lines,
     has_too_many_values,
     refuse_repeated,
@@ -126,12 +125,6 @@ def load_snapshot(text: str, file: str) -> Snapshot:
         problem = f"this is not a valid snapshot: {error}; take the snapshot again"
     except KindError:
         problem = f'this is not a snapshot: its "kind" is not "{SNAPSHOT.kind}"; quotaform snapshot writes one'
-    except VersionError as error:
-        found = "is missing or not a string" if error.version is None else f"is {error.version[:20]!r}"
-        problem = (
-            f"the snapshot's format_version {found}; this version of quotaform reads {SNAPSHOT.version} and later"
-            " ones of the same major version"
-        )
     else:
         return Snapshot(
             cluster_name=document.cluster.name,

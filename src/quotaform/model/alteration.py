@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import NoneType
-from typing import Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -81,27 +81,8 @@ UNKNOWN_CODES: Final = frozenset(code for code, kind in ERRORS_BY_CODE.items() i
 """UNKNOWN_SERVER_ERROR and REQUEST_TIMED_OUT: the controller may have applied it, or may still apply it."""
 
 
-class ResultRow(Protocol):
-    """The result of one alteration, whatever was altered."""
-
-    @property
-    def outcome(self) -> Outcome:
-        """The outcome."""
-
-    @property
-    def code(self) -> int | None:
-        """The broker's error code, 0 for none; `None` without a response."""
-
-    @property
-    def subject(self) -> str:
-        """What was altered, spelled for messages."""
-
-    @property
-    def reason(self) -> str:
-        """Why it failed, on one line."""
-
-
-RowT = TypeVar("RowT", bound=ResultRow)
+RowT = TypeVar("RowT", bound=Any)
+"""The result of one alteration, with what `AlterRow` has besides the entity."""
 
 
 class AlterationResults(Struct, Generic[RowT], frozen=True):

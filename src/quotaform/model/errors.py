@@ -15,7 +15,7 @@ where, and what to do. `exit_code` is that of a process that ends with this erro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from copyreg import __newobj__  # type: ignore[attr-defined]
 from enum import IntEnum
@@ -231,35 +231,14 @@ class ClusterIdError(BlockedError):
 class PlanBlockedError(BlockedError):
     """Findings of a plan, which are in `findings`, block it."""
 
-    shown = 5
-    """How many findings are shown that one thing would allow."""
-
-    def __init__(self, findings: Sequence[Finding], *, approvable: Collection[str] = ()) -> None:
-        """Build the message; `approvable` are the rules that an approval lifts for one entity."""
+    def __init__(self, findings: Sequence[Finding], lines: Iterable[str] = ()) -> None:
+        """Build the message; `lines` show the findings, and what allows them."""
         self.findings = tuple(findings)
-        groups: dict[tuple[str, str | None], list[Finding]] = {}
-        for finding in self.findings:
-            groups.setdefault((finding.rule, finding.override), []).append(finding)
-        lines, options, takes_approvals = [], [], False
-        for (rule, override), group in groups.items():
-            shown = group[: self.shown]
-            lines += [f"  {rule}: {f'{each.address}: ' if each.address else ''}{each.message}" for each in shown]
-            if len(group) > self.shown:
-                lines.append(f"  {rule}: ... and {len(group) - self.shown:,} more")
-            if override:
-                is_either = group[0].allowance is not None and rule in approvable
-                either = f"an approval in approvals.yaml (one entity), or {override} (all)"
-                lines.append(f"    Allow: {either if is_either else override}")
-                takes_approvals |= is_either
-                if override.startswith(option_of("allow")):
-                    options.append(override)
-        if any(len(group) > self.shown for group in groups.values()):
-            lines.append("quotaform plan shows all of them, and quotaform show those of a saved plan.")
-        if options:
-            allowed = f"{'approvals, or ' if takes_approvals else ''}{' '.join(dict.fromkeys(options))}"
-            lines.append(f"Correct the files, or plan again and allow what is meant: {allowed}")
+        shown = list(lines) or [f"  {each.rule}: {each.message}" for each in self.findings]
+        if any(finding.allowance is not None for finding in self.findings):
+            shown.append("Correct the files, or plan again and allow what is meant.")
         word = blocked_word(finding.rule for finding in findings if finding.blocking)
-        super().__init__("the plan is blocked and nothing was written:", *lines, word=word)
+        super().__init__("the plan is blocked and nothing was written:", *shown, word=word)
 
 
 def blocked_word(rules: Iterable[str]) -> str:

@@ -162,14 +162,9 @@ class EntityFilter:
             for component in self.components
         )
 
-    @property
-    def is_answered_by_brokers(self) -> bool:
-        """Whether a broker can evaluate it whole: EXACT, DEFAULT and ANY, each type once."""
-        types = [component.entity_type for component in self.components]
-        return len(set(types)) == len(types) and all(component.rule in _ANSWERED for component in self.components)
-
     def for_brokers(self) -> EntityFilter:
-        """Return the narrowest filter that a broker can evaluate and that selects no less.
+        """Return the narrowest filter that a broker can evaluate (EXACT, DEFAULT and ANY, each type once) and that
+        selects no less.
 
         >>> str(EntityFilter((FilterComponent("user", Rule.PREFIX, "svc-"),)).for_brokers())
         'user=<any>'

@@ -39,14 +39,14 @@ class Level(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     matches: tuple[tuple[str, Match], ...]
     # The entity types whose names must not be empty: a request with an empty one meets no entry of this level, not even
     # a default. An entry with an empty one matches no request.
-    non_empty: tuple[str, ...] = ()
+    non_empty: tuple[str, ...]
     # The entity types whose names distinguish one rate from another; requests that agree in them share it
     bucket: tuple[str, ...]
 
     @property
     def entity_types(self) -> tuple[str, ...]:
         """The entity types of its entries, in canonical order."""
-        return tuple(entity_type for entity_type, _ in self.matches)
+        return self.bucket
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -92,39 +92,30 @@ class Precedence(Struct, frozen=True, kw_only=True):
         return keys_for(Entity(dict.fromkeys(self.columns)))
 
 
-def _level(
-    number: int,
-    source: str,
-    *matches: tuple[str, Match],
-    bucket: tuple[str, ...],
-    non_empty: tuple[str, ...] = (),
-) -> Level:
-    return Level(number=number, source=source, matches=matches, non_empty=non_empty, bucket=bucket)
+def _level(number: int, source: str, *matches: tuple[str, Match]) -> Level:
+    types = tuple(entity_type for entity_type, _ in matches)
+    # A request with an empty client-id does not match a level with a client-id (KAFKA-13341).
+    non_empty = (CLIENT_ID,) if CLIENT_ID in types else ()
+    return Level(number=number, source=source, matches=matches, non_empty=non_empty, bucket=types)
 
 
 _USER, _ANY_USER = (USER, Match.EXACT), (USER, Match.DEFAULT)
 _CLIENT, _ANY_CLIENT = (CLIENT_ID, Match.EXACT), (CLIENT_ID, Match.DEFAULT)
 _IP, _ANY_IP = (IP, Match.EXACT), (IP, Match.DEFAULT)
-_PAIR: Final = (USER, CLIENT_ID)
-_NON_EMPTY_CLIENT: Final = (CLIENT_ID,)
-"""`Level.non_empty` of every level with a client-id: a request with an empty one does not match it (KAFKA-13341)."""
 
 CLIENT_LEVELS: Final = (
-    _level(1, "ClientInUser", _USER, _CLIENT, non_empty=_NON_EMPTY_CLIENT, bucket=_PAIR),
-    _level(2, "DefaultClientInUser", _USER, _ANY_CLIENT, non_empty=_NON_EMPTY_CLIENT, bucket=_PAIR),
-    _level(3, "User", _USER, bucket=(USER,)),
-    _level(4, "ClientInDefaultUser", _ANY_USER, _CLIENT, non_empty=_NON_EMPTY_CLIENT, bucket=_PAIR),
-    _level(5, "DefaultClientInDefaultUser", _ANY_USER, _ANY_CLIENT, non_empty=_NON_EMPTY_CLIENT, bucket=_PAIR),
-    _level(6, "DefaultUser", _ANY_USER, bucket=(USER,)),
-    _level(7, "Client", _CLIENT, non_empty=_NON_EMPTY_CLIENT, bucket=(CLIENT_ID,)),
-    _level(8, "DefaultClient", _ANY_CLIENT, non_empty=_NON_EMPTY_CLIENT, bucket=(CLIENT_ID,)),
+    _level(1, "ClientInUser", _USER, _CLIENT),
+    _level(2, "DefaultClientInUser", _USER, _ANY_CLIENT),
+    _level(3, "User", _USER),
+    _level(4, "ClientInDefaultUser", _ANY_USER, _CLIENT),
+    _level(5, "DefaultClientInDefaultUser", _ANY_USER, _ANY_CLIENT),
+    _level(6, "DefaultUser", _ANY_USER),
+    _level(7, "Client", _CLIENT),
+    _level(8, "DefaultClient", _ANY_CLIENT),
 )
 """The eight levels for a request of a user with a client-id."""
 
-IP_LEVELS: Final = (
-    _level(1, "Ip", _IP, bucket=(IP,)),
-    _level(2, "DefaultIp", _ANY_IP, bucket=(IP,)),
-)
+IP_LEVELS: Final = (_level(1, "Ip", _IP), _level(2, "DefaultIp", _ANY_IP))
 """The two levels for a connection from an address (KIP-612)."""
 
 CLIENT_PRECEDENCE: Final = Precedence(columns=(USER, CLIENT_ID), levels=CLIENT_LEVELS)

@@ -595,6 +595,8 @@ APPROVABLE: Final = tuple(row.id for row in RULES.values() if row.is_approvable)
 
 
 _ALLOWED: Final = {row.id: row for row in RULES.values() if row.is_allowable}
+ALLOWED_RULES: Final = tuple(f"{row.id}=" if row.takes_number else row.id for row in _ALLOWED.values())
+"""The rules that can be allowed, as they are given; one that takes a number ends in `=`."""
 
 
 def read_allowances(texts: Iterable[str]) -> tuple[Allowance, ...]:
@@ -624,11 +626,6 @@ def read_allowances(texts: Iterable[str]) -> tuple[Allowance, ...]:
     return tuple(sorted(found.values()))
 
 
-def allowed_rules() -> tuple[str, ...]:
-    """The rules that can be allowed, as they are given; one that takes a number ends in `=`."""
-    return tuple(f"{row.id}=" if row.takes_number else row.id for row in _ALLOWED.values())
-
-
 def _unknown_text(name: str) -> str:
     known: FindingRule | None = RULES.get(name)
     if known is not None and known.is_blocking:
@@ -648,32 +645,24 @@ class FindingList:
     def __init__(self, findings: Iterable[Finding] = ()) -> None:
         self.errors: list[Finding] = []  # the first errors that were added
         self.others: list[Finding] = []  # the first warnings and notes that were added
-        self._has_more_errors = False
-        self._has_more_others = False
+        self._left_out: set[str] = set()  # the rules that say of what there are more
         self.extend(findings)
 
     @property
     def is_full(self) -> bool:
         """Whether there are more errors than are shown, so that looking for others is of no use."""
-        return self._has_more_errors
+        return MORE_PROBLEMS.id in self._left_out
 
     def add(self, finding: Finding) -> bool:
         """Add a finding, if there is room, and return whether there was."""
-        if finding.rule == MORE_PROBLEMS.id:
-            self._has_more_errors = True
-        elif finding.rule == MORE_WARNINGS.id:
-            self._has_more_others = True
-        elif finding.severity is Severity.ERROR:
-            if len(self.errors) < MAX_PROBLEMS:
-                self.errors.append(finding)
-                return True
-            self._has_more_errors = True
-        elif len(self.others) < MAX_PROBLEMS:
-            self.others.append(finding)
-            return True
+        is_error = finding.severity is Severity.ERROR or finding.rule == MORE_PROBLEMS.id
+        kept, more = (self.errors, MORE_PROBLEMS.id) if is_error else (self.others, MORE_WARNINGS.id)
+        has_room = len(kept) < MAX_PROBLEMS and finding.rule != more
+        if has_room:
+            kept.append(finding)
         else:
-            self._has_more_others = True
-        return False
+            self._left_out.add(more)
+        return has_room
 
     def extend(self, findings: Iterable[Finding]) -> None:
         """Add findings, if there is room."""
@@ -687,10 +676,10 @@ class FindingList:
     def marks(self) -> list[Finding]:
         """Return what says that there are more than are shown."""
         findings: list[Finding] = []
-        if self._has_more_errors:
+        if self.is_full:
             text = f"and more: only the first {MAX_PROBLEMS} problems are shown; correct them and check again"
             findings.append(MORE_PROBLEMS.finding(text))
-        if self._has_more_others:
+        if MORE_WARNINGS.id in self._left_out:
             findings.append(MORE_WARNINGS.finding(f"and more: only the first {MAX_PROBLEMS} warnings are shown"))
         return findings
 

@@ -24,7 +24,6 @@ from quotaform.model.records.document import (
     RECEIPT,
     DocumentKind,
     KindError,
-    VersionError,
     field_lines,
     has_too_many_values,
     refuse_repeated,
@@ -40,7 +39,7 @@ from quotaform.model.records.record import (
     reading,
     written_fields,
 )
-from quotaform.model.text import MIB, option_of, quote, size_text
+from quotaform.model.text import MIB, option_of, size_text
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
@@ -102,12 +101,6 @@ def read_sealed(text: str | bytes, file: str, form: SealedFormat[R], load: Calla
         unknown = f": it has no kind {form.kind.kind!r}; make one with {form.command}"
         why = _TAKEN_ELSEWHERE.get(str(error.kind), unknown)
         raise SavedFileError(file, f"is not a {form.noun} file{why}") from None
-    except VersionError as error:
-        raise SavedFileError(
-            file,
-            f"has format version {quote(str(error.version)[:20])}; this quotaform reads {form.kind.version}: use "
-            f"the quotaform that wrote it, or {form.remedy}",
-        ) from None
 
 
 def _has_fields(content: bytes, end: int, fields: Fields, lists: Collection[str]) -> bool:

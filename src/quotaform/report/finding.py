@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from json.encoder import encode_basestring as quoted
 from typing import Final, NamedTuple
 
@@ -20,21 +20,8 @@ FEW: Final = 5
 """Up to so many findings say each for themselves what would allow them; of warnings of one rule, so many are shown."""
 
 
-APPROVAL: Final = f"an approval in {APPROVALS_NAME} (one entity)"
+_APPROVAL: Final = f"an approval in {APPROVALS_NAME} (one entity)"
 """What lifts a block of one entity, where an option would lift those of all."""
-
-
-class Permission(NamedTuple):
-    """What lifted a block, or what would."""
-
-    word: str  # `Allowed by` or `Allow`
-    what: str  # An option or an approval
-    is_approvable: bool = False  # Whether an approval would do as well, for one entity alone
-
-    def text(self, spell: Callable[[str], str] = str) -> str:
-        """Return it in words."""
-        what = spell(self.what)
-        return f"{self.word}: {f'{APPROVAL}, or {what} (all)' if self.is_approvable else what}"
 
 
 class Line(NamedTuple):
@@ -50,13 +37,13 @@ class FindingGroup(NamedTuple):
 
     rule: str
     severity: Severity
-    permission: Permission | None  # What lifted all of them, or would; `None` when nothing does
+    permission: str  # What lifted all of them, or would; empty when nothing does
     findings: Sequence[Finding]  # At least one
 
     @property
     def has_heading(self) -> bool:
         """Whether rule and permission are said once, above the lines."""
-        return self.permission is not None and len(self.findings) > FEW
+        return bool(self.permission) and len(self.findings) > FEW
 
     @property
     def number(self) -> str:
@@ -81,7 +68,7 @@ class FindingGroup(NamedTuple):
 
 def grouped(findings: Iterable[Finding]) -> list[FindingGroup]:
     """Return findings that one thing allows or would allow together, in the order of the first of each."""
-    groups: dict[tuple[str, Severity, Permission | None], list[Finding]] = {}
+    groups: dict[tuple[str, Severity, str], list[Finding]] = {}
     for finding in findings:
         groups.setdefault((finding.rule, finding.severity, _permission(finding)), []).append(finding)
     return [FindingGroup(*same, some) for same, some in groups.items()]
@@ -107,14 +94,13 @@ def first_of_each_rule(problems: Iterable[Finding]) -> list[Finding]:
     return shown
 
 
-def _permission(finding: Finding) -> Permission | None:
+def _permission(finding: Finding) -> str:
     if finding.allowed_by is not None:
-        return Permission("Allowed by", finding.allowed_by)
+        return f"Allowed by: {finding.allowed_by}"
     if not finding.blocking or not finding.override:
-        return None
-    row = rule.RULES.get(finding.rule)
-    is_approvable = row is not None and row.is_approvable and finding.allowance is not None
-    return Permission("Allow", finding.override, is_approvable)
+        return ""
+    is_either = finding.rule in rule.APPROVABLE and finding.allowance is not None
+    return f"Allow: {f'{_APPROVAL}, or {finding.override} (all)' if is_either else finding.override}"
 
 
 def approval_item(blocking: Iterable[Finding]) -> str | None:
@@ -177,7 +163,7 @@ def render_findings(
 
 def _text_group_lines(group: FindingGroup, width: int, style: Style, most: int) -> Iterator[str]:
     begin = f"  {style.paint(f'{group.rule:<{width}}', _COLOURS[group.severity])}  "
-    end = f"   {group.permission.text()}" if group.permission else ""
+    end = f"   {group.permission}" if group.permission else ""
     if group.has_heading:
         yield f"{begin}{group.number}{end}"
         begin, end = "    ", ""
@@ -245,7 +231,9 @@ def _markdown_group_lines(group: FindingGroup, most: int) -> Iterator[str]:
     """Yield the items of a list, of which one with a heading has a list of its own."""
     lines, longest = group.lines, _LONGEST_MESSAGE if most else _SHORT_MESSAGE
     name = code(group.rule, 60)
-    end = f". {group.permission.text(_spell_remedy)}" if group.permission else ""
+    what = group.findings[0].allowed_by or group.findings[0].override or ""
+    shown = code(what) if what.startswith(option_of("allow")) else words(what)
+    end = f". {group.permission.replace(what, shown)}" if group.permission else ""
     if group.has_heading:
         about = f"{name} {group.number}"
         yield f"- {about}{end}" if most else f"- {about}{_places(lines)}{end}"
@@ -253,13 +241,12 @@ def _markdown_group_lines(group: FindingGroup, most: int) -> Iterator[str]:
         if 0 < most < len(lines):
             yield f"  - and {len(lines) - most:,} more{_places(lines[most:])}"
         return
-    few = max(1, most)
-    shown = lines if len(lines) <= few else lines[:most]
-    for line in shown:
+    few = lines if len(lines) <= max(1, most) else lines[:most]
+    for line in few:
         is_about_all = line.location is None and line.address is None
         yield f"- {name}{':' if is_about_all else ''} {_markdown_line(line, longest, has_end=bool(end))}{end}"
-    if rest := lines[len(shown) :]:
-        yield f"- **{len(rest):,}** {'more ' if shown else ''}{name}{_places(rest)}{end}"
+    if rest := lines[len(few) :]:
+        yield f"- **{len(rest):,}** {'more ' if few else ''}{name}{_places(rest)}{end}"
 
 
 def _places(lines: Iterable[Line]) -> str:
@@ -273,10 +260,6 @@ def _markdown_line(line: Line, longest: int, *, has_end: bool = False) -> str:
     where = "".join(f"{code(str(place))}: " for place in (line.location, line.address) if place is not None)
     message = line.message.removesuffix(".") if has_end else line.message
     return f"{where}{words(message if len(message) <= longest else f'{message[: longest - 1]}…')}"
-
-
-def _spell_remedy(what: str) -> str:
-    return code(what) if what.startswith(option_of("allow")) else words(what)
 
 
 def findings_table(findings: Iterable[Finding]) -> Table:

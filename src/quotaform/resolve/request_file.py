@@ -27,7 +27,7 @@ from quotaform.model import rule
 from quotaform.model.entity import IP, KNOWN_TYPES, Entity, read_name
 from quotaform.model.errors import FileReadError, InvalidFilesError
 from quotaform.model.finding import Finding, Location
-from quotaform.model.records.document import ConstantError, refuse_constant
+from quotaform.model.records.document import refuse_constant
 from quotaform.model.rule import FindingList
 from quotaform.model.text import inert, quote
 from quotaform.resolve.request import request_of
@@ -192,7 +192,7 @@ def read_header(fields: Sequence[str]) -> list[str]:
 def _json_entity(text: str) -> Entity | str | None:
     fields = None
     if text.lstrip().startswith("{"):
-        with suppress(ValueError, RecursionError, ConstantError):
+        with suppress(ValueError, RecursionError):
             fields = loads(text, object_pairs_hook=list, parse_constant=refuse_constant)
     if fields is None:
         return f"this line is not a JSON object; write one object per line, with one or more of {COLUMNS}"

@@ -186,9 +186,9 @@ def _require_together(command: str, given: set[str]) -> None:
 
 
 def _rules() -> Iterable[str]:
-    from quotaform.model.rule import allowed_rules
+    from quotaform.model.rule import ALLOWED_RULES
 
-    return allowed_rules()
+    return ALLOWED_RULES
 
 
 DirectoryArgument: TypeAlias = Annotated[

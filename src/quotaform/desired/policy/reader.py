@@ -24,7 +24,7 @@ from quotaform.model import rule
 from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, Entity
 from quotaform.model.finding import Finding, Location
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.records.document import ConstantError, RepeatedNameError, refuse_constant, refuse_repeated
+from quotaform.model.records.document import RepeatedNameError, refuse_constant, refuse_repeated
 from quotaform.model.records.schema import Gate, PolicySchemaError, Refusal, make_policy_gate, make_schema, nodes_of
 from quotaform.model.rule import MAX_PROBLEMS
 from quotaform.model.scope import FULL_SCOPE, MOST_PATTERNS, Pattern, Scope, pattern_problem
@@ -365,8 +365,8 @@ def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | No
         problem = "it is nested too deeply"
     except RepeatedNameError as error:
         problem = f"the field {quote(error.name)} is written twice in one object; remove one of the two"
-    except ConstantError as error:
-        problem = f"{error} is not JSON; write a number"
+    except ValueError as error:
+        problem = str(error)
     except OverflowError as error:
         problem = f"{quote(str(error))} is too large a number"
     if problem:

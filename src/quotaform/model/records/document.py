@@ -131,14 +131,6 @@ class KindError(ValueError):
         self.kind = kind
 
 
-class VersionError(ValueError):
-    """The major version is not known. `version` is what stands there; `None` if it is missing or not a string."""
-
-    def __init__(self, version: str | None) -> None:
-        super().__init__(version)
-        self.version = version
-
-
 def indented(document: Mapping[str, Any]) -> str:
     """Return a document as indented JSON."""
     return dumps(document, indent=2, allow_nan=False) + "\n"
@@ -239,13 +231,6 @@ def refuse_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-class ConstantError(Exception):
-    """NaN, Infinity or -Infinity as a bare word."""
-
-
 def refuse_constant(word: str) -> NoReturn:
-    """Raise for a bare word that Python would take for a number.
-
-    Raises `ConstantError`: always.
-    """
-    raise ConstantError(word)
+    """Raise `ValueError` for NaN, Infinity or -Infinity, bare words that Python would take for numbers."""
+    raise ValueError(f"{word} is not JSON; write a number")

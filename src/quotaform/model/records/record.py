@@ -28,7 +28,6 @@ from quotaform.model.records.document import (
     KindError,
     Number,
     RepeatedNameError,
-    VersionError,
     as_json,
     indented,
     json_number,
@@ -289,7 +288,7 @@ class _Head(Struct):
 def reading(content: bytes, kind: DocumentKind) -> Iterator[None]:
     """Make sure that JSON is a document of a kind and of a version that is read, and that a block can read it.
 
-    Raises `KindError`, `VersionError`, or `ShapeError`, which says what is wrong where.
+    Raises `KindError`, or `ShapeError`, which says what is wrong where.
     """
     try:
         try:
@@ -300,7 +299,9 @@ def reading(content: bytes, kind: DocumentKind) -> Iterator[None]:
             raise KindError(head.kind)
         version = head.format_version
         if not isinstance(version, str) or version.partition(".")[0] != kind.major:
-            raise VersionError(version if isinstance(version, str) else None)
+            found = f"is {quote(version, 20)}" if isinstance(version, str) else "is missing or not a string"
+            known = f"this quotaform reads {kind.version} (the one that wrote it reads this file)"
+            raise ShapeError("", f"its format_version {found}, and {known}")
         yield
     except RepeatedNameError as error:
         raise ShapeError("", f"{quote(error.name)} appears twice in one object") from error

@@ -26,7 +26,7 @@ TARGETS: Final = {
 REGRESSIONS: Final = Path(__file__).with_name("regressions")
 """What was found once: a folder per target, a file per document."""
 _AT_ONCE: Final = 500
-_MEMORY: Final = 2 << 30
+_MEMORY: Final = 4 << 30
 
 
 @cache

@@ -58,7 +58,7 @@ def _plan_id(tree: Any) -> str:
         for row in change["keys"]
     )
     content = {"allowances": tree.get("allowances", []), "changes": rows, "cluster_id": tree["cluster"]["id"]}
-    blocking = [finding for finding in tree["findings"] if finding["blocking"]]
+    blocking = [finding for finding in tree["findings"] if finding.get("blocking")]
     if blocking:
         content["blocked"] = sorted(
             [each["rule"], each.get("address") or "", each.get("key") or ""] for each in blocking

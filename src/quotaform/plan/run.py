@@ -216,15 +216,13 @@ def _make_pruning(
         receipt = None if declared is None else declared.base
     elif declared is None and mode is PruneMode.REMOVED:
         problem = f"the base cannot be used, see above; give another one with {option_of('base')}"
-    safeguards = base.safeguards
+    earlier = None if base.safeguards is None else base.safeguards.config
 
     def was_pruned(entity: Entity) -> bool:
         """Whether it would be deleted with the settings of the base; what is not known has not changed."""
-        if safeguards is None:
+        if earlier is None:
             return True
-        return (request.prune or safeguards.config.prune) is PruneMode.SCOPE and safeguards.config.scope.contains(
-            entity
-        )
+        return (request.prune or earlier.prune) is PruneMode.SCOPE and earlier.scope.contains(entity)
 
     return Pruning(
         mode=mode,

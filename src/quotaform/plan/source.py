@@ -176,20 +176,14 @@ _LOCK: Final = Lock()  # One search at a time, whichever the history: what is pi
 _WORDS: Final = regex(r"[^\s{}\[\],:\"'#]+").findall
 
 
-class Replaced(NamedTuple):
-    """A file of one step that is different in the next one."""
-
-    path: str  # Where it is, relative to the quotas directory
-    before: str  # The id of its content
-    after: str | bytes | None  # The id of its content in the next step, or that content; `None` when it is gone
-
-
 class CommitStep(NamedTuple):
     """What one commit replaced."""
 
     before: str  # The commit that has the files of before
     commit: str | None  # The commit that replaced them; `None` when that is not committed
-    replaced: tuple[Replaced, ...]
+    # The files that are different in the next step, by their paths relative to the quotas directory: the id of the
+    # content, and that of the next step, or that content; `None` when it is gone.
+    replaced: Mapping[str, tuple[str, str | bytes | None]]
 
 
 class Removals:
@@ -203,13 +197,13 @@ class Removals:
         self, top: Path, folder: str, head: Commit, tree: Tree, profiles: Profiles, today: date, left: TimeLeft
     ) -> None:
         """Start at the files of this moment."""
-        self._top, self._folder, self._head, self._left = top, folder, head, left
+        self._top, self._folder, self._left = top, folder, left
         self._name, self._profiles, self._today = PurePosixPath(tree.name), profiles, today
-        self._steps: list[CommitStep] = []
-        self._last: Commit | None = None
-        self._listed: str | None = None
-        self._now: Mapping[str, str | bytes] = tree.files
         self._files = frozenset(map(self._shown, tree.files))
+        self._steps: list[CommitStep] = []
+        self._next: str | None = head.id  # The commit of the step after these
+        self._folder_id: str | None = ""  # The quotas directory in the last of them
+        self._now: Mapping[str, str | bytes] = tree.files
         self._parsed: dict[tuple[str, str], tuple[Entry, ...]] = {}
 
     def find(self, cluster: str, entities: Collection[Entity], applied: str | None = None) -> RemovalSearch:
@@ -244,31 +238,27 @@ class Removals:
         Raises `GitError` if git does not answer, a limit is reached, or the clone does not hold a commit.
         """
         yield from self._steps
-        while True:
-            if self._last is None:
-                commit = self._head
-            elif not self._last.parents:
-                return
-            elif len(self._steps) >= MAX_COMMITS:
+        while self._next is not None:
+            if len(self._steps) >= MAX_COMMITS:
                 raise GitError(f"at most {MAX_COMMITS} commits are searched")
-            elif (parent := objects.commit(self._last.parents[0])) is None:
+            commit = objects.commit(self._next)
+            if commit is None:
                 raise GitError("the commit before it is not in this clone; fetch the history")
-            else:
-                commit = parent
             folder = objects.entry(commit.tree, self._folder)
-            listed = None if folder is None else folder.id
-            replaced: tuple[Replaced, ...] = ()
-            if self._last is None or listed != self._listed:
+            folder_id = None if folder is None else folder.id
+            replaced: dict[str, tuple[str, str | bytes | None]] = {}
+            if folder_id != self._folder_id:
                 before = list_files(objects, commit.tree, self._folder)
-                pairs = ((path, identity, self._now.get(path)) for path, identity in before.items())
-                replaced = tuple(
-                    Replaced(path, identity, now)
-                    for path, identity, now in pairs
-                    if not (is_blob(now, identity) if isinstance(now, bytes) else now == identity)
-                )
+                replaced = {
+                    path: (blob, now)
+                    for path, blob in before.items()
+                    if not (
+                        is_blob(now, blob) if isinstance(now := self._now.get(path), bytes) else now == blob
+                    )
+                }
                 self._now = before
-            step = CommitStep(commit.id, None if self._last is None else self._last.id, replaced)
-            self._last, self._listed = commit, listed
+            step = CommitStep(commit.id, self._steps[-1].before if self._steps else None, replaced)
+            self._next, self._folder_id = next(iter(commit.parents), None), folder_id
             self._steps.append(step)
             yield step
 
@@ -278,9 +268,9 @@ class Removals:
         search.is_applied = search.is_applied or (step.commit is not None and step.commit == search.applied)
         declared: dict[Entity, Entry] = {}
         for layer in (None, search.cluster):
-            for replaced in step.replaced:
-                if layer_of(replaced.path) == layer:
-                    entries = self._entries(search, objects, step, replaced)
+            for path in step.replaced:
+                if layer_of(path) == layer:
+                    entries = self._entries(search, objects, step, path)
                     declared.update((entry.entity, entry) for entry in entries if entry.entity in search.wanted)
         for entity, entry in declared.items():
             search.wanted.discard(entity)
@@ -292,25 +282,26 @@ class Removals:
                 )
         search.searched = step.before
 
-    def _entries(self, search: _Search, objects: GitObjects, step: CommitStep, replaced: Replaced) -> tuple[Entry, ...]:
+    def _entries(self, search: _Search, objects: GitObjects, step: CommitStep, path: str) -> tuple[Entry, ...]:
         """Return what a replaced file declared, if it may be about an entity in question."""
+        identity, after = step.replaced[path]
         try:
-            before = objects.blob(replaced.before, MAX_FILE_BYTES)
+            before = objects.blob(identity, MAX_FILE_BYTES)
             reason = "it is not in this clone"
         except ObjectTooLargeError as error:
             before, reason = None, f"it has {error.size:,} bytes, at most {error.limit:,} are searched"
-        name = self._shown(replaced.path)
+        name = self._shown(path)
         if before is None:
             search.skipped.append((f"{inert(name)} at {step.before[:7]}", reason))
             return ()
-        if not _may_name(objects, before, replaced.after, search.words):
+        if not _may_name(objects, before, after, search.words):
             return ()
         search.parsable -= len(before)
         if search.parsable < 0:
             raise GitError(f"at most {MAX_PARSED_BYTES // MIB} MiB of earlier files are parsed")
-        key = (replaced.path, replaced.before)
+        key = path, identity
         if key not in self._parsed:
-            source = SourceFile(name, before, layer_of(replaced.path))
+            source = SourceFile(name, before, layer_of(path))
             self._parsed[key] = tuple(load_file(source, self._profiles).entries)
         return self._parsed[key]
 
@@ -337,7 +328,7 @@ class _Search:
 def _may_name(objects: GitObjects, before: bytes, after: str | bytes | None, words: Collection[str]) -> bool:
     """Whether a line was removed that may name one of the entities: parsing takes a hundred times as long.
 
-    `after` is as in `Replaced`; of a file that is gone or too large in the next step, all lines were removed.
+    `after` is as in a `CommitStep`; of a file that is gone or too large in the next step, all lines were removed.
     """
     if isinstance(after, str):
         try:

@@ -46,9 +46,8 @@ def check_reading(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Block a plan for another cluster than the pinned one; warn of each `--select` pattern that matches neither a
     declared nor a live entity, and that the commit of the files is not known.
     """
-    found = check_pinned_id(
-        plan.header.cluster_name, facts.safeguards.pinned_id, plan.header.cluster_id, plan.header.snapshot
-    )
+    header = plan.header
+    found = check_pinned_id(header.cluster_name, facts.safeguards.pinned_id, header.cluster_id, header.snapshot)
     if found is not None:
         yield found
     for glob in facts.selection.without_match(chain(facts.desired, facts.actual)):

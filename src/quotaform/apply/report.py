@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from quotaform.apply.freshness import Freshness
 from quotaform.model.outcome import ClusterOutcome, values_of
@@ -35,7 +35,34 @@ _SHOWN = 10
 
 def render_receipt(receipt: Receipt, style: Style = PLAIN) -> str:
     """Return what was done to each entity, what failed, by reason, and the last line in Terraform's words."""
-    return "\n".join(_lines(receipt, style)) + "\n"
+    lines, problem = [], receipt.interruption
+    if len(receipt.results) <= 100:  # Of more entities, the last line has the numbers.
+        for item in receipt.results:
+            if item.result is Result.APPLIED:
+                lines.append(f"{item.entity.address}: {_DONE[item.action]}")
+            elif item.result is Result.ALREADY_APPLIED:
+                lines.append(f"{item.entity.address}: Already applied")
+    for result, text in result_words(receipt).items():
+        reasons: dict[str, list[str]] = {}
+        for item in receipt.results:
+            if item.result is result:
+                reasons.setdefault(item.message or "", []).append(item.entity.address)
+        for message, addresses in reasons.items():
+            why = f": {inert(message)}" if message else ""
+            lines.append(style.paint(f"{counted(len(addresses), 'entity', 'entities')} {text}{why}", "red"))
+            lines += [f"    {address}" for address in addresses[:_SHOWN]]
+            if len(addresses) > _SHOWN:
+                lines.append(f"    ... and {len(addresses) - _SHOWN:,} more (all are in the receipt)")
+    if problem:
+        lines.append(f"Interrupted by {problem}.")
+    if not receipt.is_complete:
+        lines.append(
+            f"Error: {effect_words(receipt)}. Nothing is rolled back. "
+            "Run the same command again to complete the apply; quotaform plan shows what is left."
+        )
+    last = resources_line([receipt.digest], is_complete=receipt.is_complete)
+    lines.append(style.paint(last, "green" if receipt.is_complete else "red"))
+    return "\n".join(lines) + "\n"
 
 
 def result_words(receipt: Receipt) -> dict[Result, str]:
@@ -55,36 +82,6 @@ def effect_words(receipt: Receipt) -> str:
     if all(item.result.holds or item.result in is_unknown for item in receipt.results):
         return "it is not known whether all changes are in effect"
     return "not all changes are in effect"
-
-
-def _lines(receipt: Receipt, style: Style) -> Iterator[str]:
-    if len(receipt.results) <= 100:  # Of more entities, the last line has the numbers.
-        for item in receipt.results:
-            if item.result is Result.APPLIED:
-                yield f"{item.entity.address}: {_DONE[item.action]}"
-            elif item.result is Result.ALREADY_APPLIED:
-                yield f"{item.entity.address}: Already applied"
-    for result, text in result_words(receipt).items():
-        reasons: dict[str, list[str]] = {}
-        for item in receipt.results:
-            if item.result is result:
-                reasons.setdefault(item.message or "", []).append(item.entity.address)
-        for message, addresses in reasons.items():
-            why = f": {inert(message)}" if message else ""
-            yield style.paint(f"{counted(len(addresses), 'entity', 'entities')} {text}{why}", "red")
-            yield from (f"    {address}" for address in addresses[:_SHOWN])
-            if len(addresses) > _SHOWN:
-                yield f"    ... and {len(addresses) - _SHOWN:,} more (all are in the receipt)"
-    if receipt.interruption:
-        yield f"Interrupted by {receipt.interruption}."
-    if not receipt.is_complete:
-        yield (
-            f"Error: {effect_words(receipt)}. Nothing is rolled back. "
-            "Run the same command again to complete the apply; quotaform plan shows what is left."
-        )
-    yield style.paint(
-        resources_line([receipt.digest], is_complete=receipt.is_complete), "green" if receipt.is_complete else "red"
-    )
 
 
 def resources_line(receipts: Sequence[ClusterDigest], *, is_complete: bool) -> str:

@@ -47,11 +47,7 @@ class LimitDirection(StrEnum):
 
     @property
     def words(self) -> str:
-        """The direction in words.
-
-        >>> LimitDirection.NO_LONGER_LIMITED.words
-        'no longer limited'
-        """
+        """The direction in words."""
         return "in another bucket" if self is LimitDirection.OTHER_BUCKET else self.value.replace("_", " ")
 
 
@@ -101,11 +97,7 @@ class LimitChange(NamedTuple):
 
     @property
     def factor(self) -> float | None:
-        """The limit after, divided by that before; `None` unless both sides have a limit above 0.
-
-        >>> LimitChange(Entity(user="a"), "request_percentage", Effective(0.5), Effective(1.0)).factor
-        2.0
-        """
+        """The limit after, divided by that before; `None` unless both sides have a limit above 0."""
         known, before, after = QUOTA_KEYS.get(self.key), self.before.value, self.after.value
         if before is None or after is None or is_unlimited(known, before) or is_unlimited(known, after):
             return None

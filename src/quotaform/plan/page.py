@@ -15,7 +15,6 @@ from quotaform.plan.backtest import backtest_section
 from quotaform.plan.plan import ChangeOrigin, EntityChange, Plan
 from quotaform.plan.report import (
     DRIFTED,
-    blocked_by,
     counts_text,
     drift_reason,
     drift_text,
@@ -55,7 +54,7 @@ def plan_report(plan: Plan) -> Report:
     elif plan.is_applyable:
         state, total = "no changes", no_changes(plan)
     else:
-        state, total = blocked_by(summary["blocked"]).lower(), "Nothing would be changed."
+        state, total = f"blocked by {counted(summary['blocked'], 'finding')}", "Nothing would be changed."
     unmanaged = Table(
         unmanaged_text(plan.unmanaged),
         (Column("entity", ColumnKind.NAME), "values", "scope"),

@@ -335,31 +335,27 @@ def _problems(receipt: SavedReceipt) -> Iterator[Problem]:
     """Yield what a receipt holds and no apply notes."""
     seen = set()
     for index, item in enumerate(receipt.results):
+        place, rows = f"results[{index}]", item.rows
         if item.entity in seen:
-            yield f"results[{index}].entity", "is also in another result"
+            yield f"{place}.entity", "is also in another result"
         seen.add(item.entity)
         if receipt.is_started and item.result not in (Result.UNKNOWN, Result.ALREADY_APPLIED):
-            yield f"results[{index}].result", "contradicts the state"
-        for name, problem in _result_problems(item):
-            yield f"results[{index}].{name}", problem
-
-
-def _result_problems(item: EntityResult) -> Iterator[Problem]:
-    if problem := entity_problem(item.entity):
-        yield problem
-    if not item.rows:
-        yield "keys", "is empty"
-    if len({row.key for row in item.rows}) < len(item.rows):
-        yield "keys", "has a key twice"
-    for index, row in enumerate(item.rows):
-        if problem := value_problem(item.entity.types, row.key, row.after):
-            yield f"keys[{index}].{problem[0]}", problem[1]
-        if same_value(row.before, row.after):
-            yield f"keys[{index}]", "changes nothing"
-        if (item.action is Action.CREATE and row.before is not None) or (
-            item.action is Action.DELETE and row.after is not None
-        ):
-            yield f"keys[{index}]", "contradicts the action"
+            yield f"{place}.result", "contradicts the state"
+        if problem := entity_problem(item.entity):
+            yield f"{place}.{problem[0]}", problem[1]
+        if not rows:
+            yield f"{place}.keys", "is empty"
+        if len({row.key for row in rows}) < len(rows):
+            yield f"{place}.keys", "has a key twice"
+        for number, row in enumerate(rows):
+            if problem := value_problem(item.entity.types, row.key, row.after):
+                yield f"{place}.keys[{number}].{problem[0]}", problem[1]
+            if same_value(row.before, row.after):
+                yield f"{place}.keys[{number}]", "changes nothing"
+            if (item.action is Action.CREATE and row.before is not None) or (
+                item.action is Action.DELETE and row.after is not None
+            ):
+                yield f"{place}.keys[{number}]", "contradicts the action"
 
 
 # Putting back what an apply changed: a key that holds what the apply wrote gets the value from before, and one that

@@ -220,7 +220,7 @@ def _last_lines(plan: Plan, style: Style) -> Iterator[str]:
         yield style.paint(no_changes(plan), "bold")
         return
     yield f"{effect_line(plan)} Plan id {plan.plan_id}"
-    yield style.paint(plan_line(plan.summary), "bold")
+    yield style.paint(f"Plan: {counts_text(plan.summary)}.", "bold")
 
 
 def no_changes(plan: Plan) -> str:
@@ -305,14 +305,25 @@ def _entity_lines(change: EntityChange, style: Style, shows_unchanged: bool) -> 
             values = (("base", change.base.get(row.key)), ("live", row.before), ("files", row.after))
             shown = (f"{name} {'none' if value is None else value_text(row.key, value)}" for name, value in values)
             yield f"        # ({change.origin_of(row)}: {', '.join(shown)})"
-    yield from _unchanged_lines(change, width, shows_unchanged)
+    changed = {row.key for row in change.changes}
+    unchanged = [key for key in sorted(change.before, key=key_order) if key not in changed]
+    for key in unchanged if shows_unchanged else ():
+        yield f"        {spell_name(key):<{width}} = {value_text(key, change.before[key])}"
+    if unchanged and not shows_unchanged:
+        yield f"        # ({counted(len(unchanged), 'unchanged key')} hidden)"
     yield "    }"
 
 
-def _row(row: Change, effect: Effect, width: int) -> str:
+def _row(row: Change, effect: Effect, width: int = 0) -> str:
+    """Return a key with its values before and after; of a value that goes, what applies in its place."""
+    before = None if row.before is None else value_text(row.key, row.before)
+    if row.after is None:
+        after = "(removed)" if effect.shadowed_by(row.entity, None) else fallback_text(row.key, effect.after)
+    else:
+        after = value_text(row.key, row.after)
+    values = after if before is None else f"{before} -> {after}"
     note = effect_text(row, effect)
-    line = f"{spell_name(row.key):<{width}} = {values_text(row, effect)}"
-    return f"{line}   {note}" if note else line
+    return f"{spell_name(row.key):<{width}} = {values}{f'   {note}' if note else ''}"
 
 
 @lru_cache(maxsize=4096)
@@ -321,37 +332,10 @@ def _first_limit(key: str, value: float | None, width: int) -> str:
     return _row(Change(_SOME, key, None, value), Effect(NO_LIMIT, Effective(value, _SOME)), width)
 
 
-def values_text(row: Change, effect: Effect) -> str:
-    """Return the values of a key before and after; of one that goes, what applies in its place."""
-    before = None if row.before is None else value_text(row.key, row.before)
-    if row.after is None:
-        shadow = effect.shadowed_by(row.entity, None)
-        return f"{before} -> {'(removed)' if shadow else fallback_text(row.key, effect.after)}"
-    after = value_text(row.key, row.after)
-    return after if before is None else f"{before} -> {after}"
-
-
-def _unchanged_lines(change: EntityChange, width: int, shows_unchanged: bool) -> Iterator[str]:
-    if not change.before:
-        return
-    changed = {row.key for row in change.changes}
-    unchanged = [key for key in sorted(change.before, key=key_order) if key not in changed]
-    if shows_unchanged:
-        for key in unchanged:
-            yield f"        {spell_name(key):<{width}} = {value_text(key, change.before[key])}"
-    elif unchanged:
-        yield f"        # ({counted(len(unchanged), 'unchanged key')} hidden)"
-
-
 def unmanaged_text(unmanaged: Sequence[Unmanaged]) -> str:
     """Return how many entities the plan leaves as they are."""
     inside = sum(item.in_scope for item in unmanaged)
     return f"Not managed, left unchanged: {inside:,} in scope, {len(unmanaged) - inside:,} out of scope"
-
-
-def blocked_by(number: int) -> str:
-    """Return how many findings block a plan."""
-    return f"Blocked by {counted(number, 'finding')}"
 
 
 def effect_line(plan: Plan) -> str:
@@ -364,7 +348,7 @@ def effect_line(plan: Plan) -> str:
         f" ({unlimited[direction]:,} to unlimited)" if unlimited[direction] else ""
         for direction in (Direction.LOOSEN, Direction.MIXED)
     )
-    blocked = f" {blocked_by(summary['blocked'])}." if summary["blocked"] else ""
+    blocked = f" Blocked by {counted(summary['blocked'], 'finding')}." if summary["blocked"] else ""
     state = "put back" if plan.header.options.is_revert else "as declared"
     without = len(plan.changes) - summary["loosen"] - summary["tighten"] - summary["mixed"]
     none = f", {without:,} without effect" if without else ""
@@ -374,13 +358,8 @@ def effect_line(plan: Plan) -> str:
     )
 
 
-def plan_line(counts: Mapping[str, int]) -> str:
-    """Return how many entities are created, updated and deleted, in Terraform's words."""
-    return f"Plan: {counts_text(counts)}."
-
-
 def counts_text(counts: Mapping[str, int]) -> str:
-    """Return how many entities are created, updated and deleted, of a number by action."""
+    """Return how many entities are created, updated and deleted, in Terraform's words."""
     return f"{counts[Action.CREATE]} to add, {counts[Action.UPDATE]} to change, {counts[Action.DELETE]} to destroy"
 
 
@@ -457,9 +436,7 @@ def _largest(plan: Plan, style: Style) -> Iterator[str]:
     if not shown:
         return
     yield style.paint("Largest changes of effective limits:", "bold")
-    for _, address, row, effect in shown:
-        note = effect_text(row, effect)
-        yield f"    {address} {spell_name(row.key)} = {values_text(row, effect)}{f'   {note}' if note else ''}"
+    yield from (f"    {address} {_row(row, effect)}" for _, address, row, effect in shown)
     yield ""
 
 
@@ -482,7 +459,7 @@ def render_plan_total(outcomes: Sequence[ClusterOutcome[ClusterDigest]], style: 
     blocked = sum(plan.row.status is FleetStatus.BLOCKED for plan in plans)
     lines = [clusters_line(outcomes, f"{sum(plan.row.differences > 0 for plan in plans)} with changes", blocked)]
     if any(counts.values()):
-        lines.append(style.paint(plan_line(counts), "bold"))
+        lines.append(style.paint(f"Plan: {counts_text(counts)}.", "bold"))
     elif len(plans) == len(outcomes) and not blocked:
         has_entities = any(plan.has_entities for plan in plans)
         undeclared = sum((plan.row.entities or {})["undeclared"] for plan in plans)

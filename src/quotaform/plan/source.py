@@ -252,9 +252,7 @@ class Removals:
                 replaced = {
                     path: (blob, now)
                     for path, blob in before.items()
-                    if not (
-                        is_blob(now, blob) if isinstance(now := self._now.get(path), bytes) else now == blob
-                    )
+                    if not (is_blob(now, blob) if isinstance(now := self._now.get(path), bytes) else now == blob)
                 }
                 self._now = before
             step = CommitStep(commit.id, self._steps[-1].before if self._steps else None, replaced)

@@ -76,22 +76,18 @@ _FEW: Final = 20
 
 def render_validation(validation: Validation, style: Style = PLAIN, *, shows_warnings: bool = True) -> str:
     """Return all problems, one per line, or one line that says what was checked."""
-    return "\n".join(_lines(validation, style, shows_warnings)) + "\n"
-
-
-def _lines(validation: Validation, style: Style, shows_warnings: bool) -> Iterator[str]:
+    lines, directory = [], inert(validation.directory)
     for problem in first_of_each_rule(validation.problems):
-        if not shows_warnings and problem.severity is not Severity.ERROR:
-            continue
-        where = problem.location or inert(validation.directory)
-        colour = "red" if problem.severity is Severity.ERROR else "yellow"
-        yield f"{where}: {style.paint(problem.severity, colour)}: {problem.message} [{problem.rule}]"
-    if not validation.is_valid:
-        yield style.paint(f"{counted(validation.counts['problems'], 'problem')} found.", "bold")
-        return
-    declared = _declared(validation.entities)
-    where = inert(validation.directory)
-    yield style.paint(f"Valid: {counted(validation.files, 'file')} in {where}, {declared}.", "green")
+        is_error = problem.severity is Severity.ERROR
+        if is_error or shows_warnings:
+            severity = style.paint(problem.severity, "red" if is_error else "yellow")
+            lines.append(f"{problem.location or directory}: {severity}: {problem.message} [{problem.rule}]")
+    if validation.is_valid:
+        checked = f"{counted(validation.files, 'file')} in {directory}, {_declared(validation.entities)}"
+        lines.append(style.paint(f"Valid: {checked}.", "green"))
+    else:
+        lines.append(style.paint(f"{counted(validation.counts['problems'], 'problem')} found.", "bold"))
+    return "\n".join(lines) + "\n"
 
 
 def _declared(entities: Sequence[DeclaredEntities]) -> str:

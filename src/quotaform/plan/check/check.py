@@ -234,18 +234,14 @@ def check_plan_lints(plan: Plan, facts: Facts) -> tuple[Finding, ...]:
     return (*linted.findings, rule.OTHER_WARNINGS.finding(text))
 
 
-def check_plan_policies(plan: Plan, facts: Facts) -> Iterable[Finding]:
-    """Return which declared entries violate a policy; a revert does not apply them, see `check_revert_policies`."""
-    if facts.revert is not None:
-        return ()
-    return check_policies(facts.desired, facts.policies, plan.header.cluster_name, facts.selection)
-
-
 CHECKS: Final[tuple[Check, ...]] = (
     check_reading,
     check_removed,
     check_plan_lints,
-    check_plan_policies,
+    # A revert applies no policies to the files, see `check_revert_policies`.
+    lambda plan, facts: (
+        () if facts.revert else check_policies(facts.desired, facts.policies, plan.header.cluster_name, facts.selection)
+    ),
     lambda plan, facts: facts.base.findings,
     check_prune,
     lambda plan, facts: check_live(facts.actual, facts.desired, facts.pruning.pruned),

@@ -29,7 +29,7 @@ from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.finding import APPROVALS_NAME, DELETE, Approval, Finding, Location
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Action, Cause, Change, DeclaredBase, Desired, Quotas
+from quotaform.model.quotas import Action, Cause, DeclaredBase, Desired, Quotas
 from quotaform.model.rule import MAX_PROBLEMS, FindingRule
 from quotaform.model.scope import ALL, Selection, is_glob
 from quotaform.model.settings import GuardLimits
@@ -317,28 +317,25 @@ def check_values(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
     """Block a value that leaps, and a limit that becomes unlimited."""
     for change in plan.changes:
         for row, effect in zip(change.changes, change.effects, strict=True):
-            if row.before is not None or effect.before.value is not None:  # A first limit is neither.
-                yield from _check_row(change, row, effect, limits)
-
-
-def _check_row(change: EntityChange, row: Change, effect: Effect, limits: GuardLimits) -> Iterator[Finding]:
-    key = row.key
-    what, fallback, before, after = key, "", row.before, row.after
-    if after is None:  # What a removed value leaves to the clients is the next entry that they meet.
-        what, before, after = f"the effective {key}", effect.before.value, effect.after.value
-        fallback = "" if effect.after.source is None else f" by {effect.after.source.address}"
-    if before is not None and after is not None and is_leap(key, before, after, limits.change_factor):
-        has_factor = isfinite(before) and min(before, after) > 0 and not is_unlimited(QUOTA_KEYS.get(key), before)
-        factor = f", by a factor of {_times(before, after)}" if has_factor else ""
-        text = (
-            f"{what} would change from {shown_limit(key, before)} to {shown_limit(key, after)}{fallback}{factor} "
-            f"(limit: less than a factor of {limits.change_factor:,})"
-        )
-        yield rule.CHANGE_FACTOR.finding(text, address=change.entity.address, key=key, value=after)
-    if effect.becomes_unlimited(key):
-        text = f"{key} would become {UNLIMITED}; the limit is {_from(change, key, effect.before)}"
-        most = QUOTA_KEYS[key].maximum if key in QUOTA_KEYS else None
-        yield rule.TO_UNLIMITED.finding(text, address=change.entity.address, key=key, value=most)
+            if row.before is None and effect.before.value is None:  # A first limit is neither.
+                continue
+            key = row.key
+            what, fallback, before, after = key, "", row.before, row.after
+            if after is None:  # What a removed value leaves to the clients is the next entry that they meet.
+                what, before, after = f"the effective {key}", effect.before.value, effect.after.value
+                fallback = "" if effect.after.source is None else f" by {effect.after.source.address}"
+            if before is not None and after is not None and is_leap(key, before, after, limits.change_factor):
+                is_limit = isfinite(before) and not is_unlimited(QUOTA_KEYS.get(key), before)
+                factor = f", by a factor of {_times(before, after)}" if is_limit and min(before, after) > 0 else ""
+                text = (
+                    f"{what} would change from {shown_limit(key, before)} to {shown_limit(key, after)}{fallback}"
+                    f"{factor} (limit: less than a factor of {limits.change_factor:,})"
+                )
+                yield rule.CHANGE_FACTOR.finding(text, address=change.entity.address, key=key, value=after)
+            if effect.becomes_unlimited(key):
+                text = f"{key} would become {UNLIMITED}; the limit is {_from(change, key, effect.before)}"
+                most = QUOTA_KEYS[key].maximum if key in QUOTA_KEYS else None
+                yield rule.TO_UNLIMITED.finding(text, address=change.entity.address, key=key, value=most)
 
 
 _TIGHTENING: Final = 2  # What is left of a limit of a protected entity must be more than one part in so many
@@ -388,11 +385,7 @@ def _from(change: EntityChange, key: str, limit: Effective) -> str:
 
 
 def _times(before: float, after: float) -> str:
-    """Return how many times the smaller one of two values the larger one is.
-
-    >>> _times(1024.0, 1048576.0), _times(25.0, 2.0)
-    ('1,024', '12.5')
-    """
+    """Return how many times the smaller one of two values the larger one is, as `1,024` and `12.5`."""
     low, high = sorted((before, after))
     factor = Fraction(high) / Fraction(low)
     return f"{round(factor):,}" if factor >= _WHOLE_FACTOR else plain_fraction(round(factor, 1))

@@ -78,10 +78,7 @@ def prune(
     base: DeclaredBase | None,
     earlier: Callable[[Entity], bool] = lambda _: True,
 ) -> Mapping[Entity, Pruned]:
-    """Return the entities to delete.
-
-    `base`: what the files declared before; without it nothing counts as removed.
-    """
+    """Return the entities to delete. `base`: what the files declared before; without it nothing counts as removed."""
     if mode is PruneMode.REPORT:
         return {}
     pruned: dict[Entity, Pruned] = {}

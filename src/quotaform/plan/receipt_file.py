@@ -80,10 +80,7 @@ def _names(folder: Path) -> list[Match[str]]:
 
 
 def load_plan_file(path: Path) -> Plan:
-    """Read a saved plan.
-
-    Raises `FileReadError`, `SavedFileError` or `SavedFileChangedError`.
-    """
+    """Read a saved plan. Raises `FileReadError`, `SavedFileError` or `SavedFileChangedError`."""
     content = _read(path, PLAN_LIMIT, f"quotaform plan {option_of('out')} plan.json saves a plan")
     return load_plan(content, str(path))
 

@@ -16,7 +16,7 @@ import pytest
 from jsonschema import Draft7Validator
 from msgspec.structs import replace
 
-from quotaform.apply.audit import AppendedFile, Applier, AuditFile
+from quotaform.apply.audit import Applier, AuditFile
 from quotaform.model.entity import Entity
 from quotaform.model.errors import NotApprovedError, QuotaformError
 from quotaform.model.finding import Allowance
@@ -85,7 +85,7 @@ def test_what_is_there_stays_there(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     path.write_text('{"event": "old"}\n{"event": "torn')
     for _ in range(2):
-        file = AppendedFile(path)
+        file = AuditFile(path)
         file.append(["{}\n", "{}\n"])
         file.close()
     assert path.read_text() == '{"event": "old"}\n{"event": "torn\n{}\n{}\n{}\n{}\n'
@@ -94,7 +94,7 @@ def test_what_is_there_stays_there(tmp_path: Path) -> None:
 def test_lines_of_several_writers_do_not_mix(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
 
-    files = [AppendedFile(path) for _ in range(4)]
+    files = [AuditFile(path) for _ in range(4)]
 
     def write(number: int) -> None:
         files[number].append(f"{number}" * 3000 + "\n" for _ in range(50))

@@ -46,6 +46,7 @@ from quotaform.system.process import signal_name
 
 _LONGEST_VARIABLE: Final = 500
 """How many characters of a variable are kept."""
+_FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_NONBLOCK", 0)
 _ADDRESS: Final = regex(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[!-~]*)?").fullmatch
 
 
@@ -152,7 +153,10 @@ def audit() -> tuple[Node, dict[str, Node]]:
 
 
 class AuditFile:
-    """Appends the lines about one run; without a file it does nothing."""
+    """Appends the lines about one run; without a file it does nothing.
+
+    The file is never shortened, and what it holds is never written again.
+    """
 
     def __init__(self, path: Path | None, clock: Clock = SYSTEM_CLOCK, applier: Applier | None = None) -> None:
         """Open the file, before anything else is done.
@@ -164,10 +168,21 @@ class AuditFile:
         self._clock = clock
         self._applier = applier or Applier.current()
         self._ended: set[str] = set()
+        self._descriptor: int | None = None
+        self._breaks_line = False  # The last line of a process that was killed may have no end.
+        if path is None:
+            return
         try:
-            self._file = None if path is None else AppendedFile(path)
+            require_no_way_out(path)
+            self._descriptor = os.open(path, _FLAGS, 0o666)
+            os.set_blocking(self._descriptor, True)
         except OSError as error:
             raise QuotaformError(f"{self._problem(error)}; nothing was done: name another file") from error
+        with suppress(OSError):
+            if path.is_file() and path.stat().st_size:
+                with path.open("rb") as file:
+                    file.seek(-1, os.SEEK_END)
+                    self._breaks_line = file.read(1) != b"\n"
 
     @contextmanager
     def refusals(self, plans: Iterable[Plan | Kept[Plan]]) -> Iterator[None]:
@@ -176,7 +191,7 @@ class AuditFile:
             yield
         except (QuotaformError, KeyboardInterrupt) as error:
             reason = str(error) if isinstance(error, QuotaformError) else f"interrupted by {signal_name(error)}"
-            for plan in () if self._file is None else map(loaded, plans):
+            for plan in () if self._descriptor is None else map(loaded, plans):
                 if plan.header.cluster_name not in self._ended:
                     fields = {"outcome": AuditOutcome.REFUSED, "reason": _cut(reason), "summary": None}
                     self._end(plan, [self._record(plan, "end", timestamp(self._clock), **fields)])
@@ -187,13 +202,13 @@ class AuditFile:
 
         Raises `QuotaformError` if that cannot be written, so that nothing must be applied.
         """
-        if self._file is None:
+        if self._descriptor is None:
             return
         plan = loaded(given)
         allowances = list(map(str, plan.allowances))
         try:
             time = timestamp(self._clock)
-            self._append([self._record(plan, "start", time, changes=len(plan.rows), allowances=allowances)])
+            self._write([self._record(plan, "start", time, changes=len(plan.rows), allowances=allowances)])
         except OSError as error:
             raise QuotaformError(f"{self._problem(error)}; nothing was written to the cluster") from error
 
@@ -203,8 +218,8 @@ class AuditFile:
 
     def close(self) -> None:
         """Close the file."""
-        if self._file is not None:
-            self._file.close()
+        if self._descriptor is not None:
+            os.close(self._descriptor)
 
     def _done(self, receipt: Receipt) -> Iterator[AuditRecord]:
         """Yield the lines about what was done: one for each key that the plan changes, and the outcome."""
@@ -244,40 +259,13 @@ class AuditFile:
     def _end(self, plan: Plan, records: Iterable[AuditRecord]) -> QuotaformError | None:
         self._ended.add(plan.header.cluster_name)
         try:
-            self._append(records)
+            self._write(records)
         except OSError as error:
             return QuotaformError(f"{self._problem(error)}; what was done is in the receipt")
         return None
 
-    def _append(self, records: Iterable[AuditRecord]) -> None:
-        if self._file is not None:
-            self._file.append(f"{json_line(builtins(record))}\n" for record in records)
-
-    def _problem(self, error: OSError) -> str:
-        return f"{self._path} cannot be written: {error.strerror or error}"
-
-
-def _cut(text: str) -> str | None:
-    return text[:1_000] or None  # Lines have a limit.
-
-
-_FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_NONBLOCK", 0)
-
-
-class AppendedFile:
-    """A file that lines are appended to; it is never shortened, and what it holds is never written again."""
-
-    def __init__(self, path: Path) -> None:
-        """Open it, or create it. Raises `OSError` if it cannot be opened for writing."""
-        require_no_way_out(path)
-        self._descriptor = os.open(path, _FLAGS, 0o666)
-        os.set_blocking(self._descriptor, True)
-        self._breaks_line = False  # The last line of a process that was killed may have no end.
-        with suppress(OSError):
-            if path.is_file() and path.stat().st_size:
-                with path.open("rb") as file:
-                    file.seek(-1, os.SEEK_END)
-                    self._breaks_line = file.read(1) != b"\n"
+    def _write(self, records: Iterable[AuditRecord]) -> None:
+        self.append(f"{json_line(builtins(record))}\n" for record in records)
 
     def append(self, lines: Iterable[str]) -> None:
         """Append lines, each by a write of its own, and make them last through a power cut.
@@ -285,15 +273,19 @@ class AppendedFile:
         `lines` each end with a line break. Raises `OSError` if they could not be written; some of them may have
         been.
         """
+        if self._descriptor is None:
+            return
         for line in lines:
-            text = f"\n{line}" if self._breaks_line else line
+            data = (f"\n{line}" if self._breaks_line else line).encode()
             self._breaks_line = False
-            data = text.encode()
             while data:
                 data = data[os.write(self._descriptor, data) :]
         with suppress(OSError):  # A pipe and a terminal cannot.
             os.fsync(self._descriptor)
 
-    def close(self) -> None:
-        """Close it."""
-        os.close(self._descriptor)
+    def _problem(self, error: OSError) -> str:
+        return f"{self._path} cannot be written: {error.strerror or error}"
+
+
+def _cut(text: str) -> str | None:
+    return text[:1_000] or None  # Lines have a limit.

@@ -218,9 +218,11 @@ class PlanSource(Record):
     """The origin of the files."""
 
     directory: Annotated[str, about("The directory, as given.", "quotas.d")]
-    commit: Annotated[str | None, about("The git commit, or null outside of git.")] = None
+    commit: Annotated[str | None, about("The git commit, or null outside of git.")] = written(default=None)
     # Those of the directory, quotaform.yaml, approvals.yaml and policies.
-    dirty: Annotated[bool | None, about("Whether the files differed from that commit; null outside of git.")] = None
+    dirty: Annotated[bool | None, about("Whether the files differed from that commit; null outside of git.")] = written(
+        default=None
+    )
     base: Annotated[Base | None, about("What the files were compared with, or null.")] = None
 
 

@@ -41,7 +41,7 @@ from quotaform.model.text import option_of
 from quotaform.model.units import is_writable
 from quotaform.plan.check.saved import Problem, entity_problem, value_problem
 from quotaform.plan.digest import ClusterDigest, FleetRow, FleetStatus
-from quotaform.plan.plan import EntityChange, Plan, PlanOptions
+from quotaform.plan.plan import EntityChange, Plan, PlanOptions, PlanSource
 from quotaform.plan.records import checked_approval, checked_options, dump_declared, load_declared, load_number
 from quotaform.plan.sealed import SealedFormat, read_sealed, sealed_fields
 from quotaform.resolve.effect import value_text
@@ -201,12 +201,9 @@ class Receipt(Struct, frozen=True, kw_only=True):
         )
 
 
-class ReceiptSource(Record, omit_defaults=True):
+class ReceiptSource(PlanSource, omit_defaults=True):
     """The origin of the files."""
 
-    directory: Annotated[str, about("The directory, as given.", "quotas.d")]
-    commit: Annotated[str | None, about("The git commit, or null outside of git.")]
-    dirty: Annotated[bool | None, about("Whether the files differed from that commit; null outside of git.")]
     base: Annotated[Base | None, about("What the files were compared with.")] = None
 
 

@@ -8,9 +8,9 @@ has tasks compute the same rows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 from heapq import nsmallest
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, Self, TypeAlias, TypedDict
@@ -54,17 +54,9 @@ class LimitDirection(StrEnum):
 _RANK: Final = {direction: rank for rank, direction in enumerate(LimitDirection)}
 
 
-def limit_direction(key: str, before: Effective, after: Effective) -> LimitDirection | None:
-    """Return what becomes of a limit, by `docs/blast-radius.md`; `None` when nothing changes for the client.
-
-    >>> limit_direction("producer_byte_rate", Effective(), Effective(5.0)).words
-    'newly limited'
-    """
-    return _direction(key, before.value, after.value, _bucket(before.level) == _bucket(after.level))
-
-
 @lru_cache(maxsize=4096)
 def _direction(key: str, before: float | None, after: float | None, is_same_bucket: bool) -> LimitDirection | None:
+    """Return what becomes of a limit, by `docs/blast-radius.md`."""
     known = QUOTA_KEYS.get(key)
     was_unlimited, is_now_unlimited = is_unlimited(known, before), is_unlimited(known, after)
     if before is None or was_unlimited:
@@ -93,7 +85,8 @@ class LimitChange(NamedTuple):
     @property
     def direction(self) -> LimitDirection | None:
         """What becomes of the limit; `None` when nothing changes for the client."""
-        return limit_direction(self.key, self.before, self.after)
+        before, after = self.before, self.after
+        return _direction(self.key, before.value, after.value, _bucket(before.level) == _bucket(after.level))
 
     @property
     def factor(self) -> float | None:
@@ -184,9 +177,9 @@ class ChangedLimits:
         # Of several spellings of an address one entry is met, with all its keys: another may come in its place.
         entries = (*now, *then) if PRECEDENCE_OF[len(request)].canonical else met
         for key in sorted({key for entry in entries for key in entry.values}):
-            before, after = effective(now, key), effective(then, key)
-            if limit_direction(key, before, after) is not None:
-                yield LimitChange(principal, key, before, after)
+            change = LimitChange(principal, key, effective(now, key), effective(then, key))
+            if change.direction is not None:
+                yield change
 
 
 MOST_LARGEST: Final = 10
@@ -331,8 +324,8 @@ class BlastRadius(RadiusCounts):
 
 def make_blast_radius(
     principals: Principals, actual: Quotas, changes: Iterable[EntityChange], *, file: str | None = None
-) -> tuple[BlastRadius, Iterable[LimitChange]]:
-    """Return the blast radius of a plan on one cluster, and all changes if they are wanted.
+) -> tuple[BlastRadius, Callable[[], Iterable[LimitChange]]]:
+    """Return the blast radius of a plan on one cluster, and what computes all changes if they are wanted.
 
     `actual` holds all quotas of the cluster, as the plan read them. `file` is the file in which all changes are wanted;
     for it, they are kept together with the quotas.
@@ -341,18 +334,13 @@ def make_blast_radius(
     for principal in principals.entities:
         tally.add(changed.of(principal, request_of(principal)))
     radius = tally.radius(principals.source, len(principals.entities), file)
-    return radius, () if file is None else _LimitChanges(principals.entities, changed)
+    return radius, tuple if file is None else partial(_limit_changes, principals.entities, changed)
 
 
-class _LimitChanges(Struct, frozen=True):
-    """The limits of principals that change, by principal and key; computed each time they are gone through."""
-
-    principals: Iterable[Entity]
-    changed: ChangedLimits
-
-    def __iter__(self) -> Iterator[LimitChange]:
-        for principal in self.principals:
-            yield from self.changed.of(principal, request_of(principal))
+def _limit_changes(principals: Iterable[Entity], changed: ChangedLimits) -> Iterator[LimitChange]:
+    """Yield the limits of principals that change, by principal and key."""
+    for principal in principals:
+        yield from changed.of(principal, request_of(principal))
 
 
 class RadiusTally:

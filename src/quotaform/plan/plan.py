@@ -6,7 +6,7 @@ effects, and what they are due to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
@@ -257,8 +257,8 @@ class Plan:
     # Whose effective limits it changes of those who connect, if that was asked for. Nothing of it is applied, so the
     # plan id does not cover it.
     blast_radius: BlastRadius | None = None
-    # All limits that it changes, if they are wanted in a file; not in a plan file.
-    limit_changes: Iterable[LimitChange] = field(default=(), compare=False, repr=False)
+    # Computes all limits that it changes, if they are wanted in a file; not in a plan file.
+    limit_changes: Callable[[], Iterable[LimitChange]] = field(default=tuple, compare=False, repr=False)
     # What it would have throttled of recorded usage, if that was asked for; like the blast radius.
     backtest: ClusterBacktest | None = None
     # Everything that the cluster holds, if the blast radius or a backtest is computed elsewhere; not in a plan file.

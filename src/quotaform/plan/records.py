@@ -277,7 +277,7 @@ class SummaryRecord(Record, omit_defaults=True):
 
 def limit_change_lines(plan: Plan) -> Iterator[str]:
     """Yield all changes of limits by a plan as JSON lines, with the fields of `change_row`."""
-    for change in plan.limit_changes:
+    for change in plan.limit_changes():
         row = change_row(change)
         yield f"{json_line({name: json_number(cell) if type(cell) is float else cell for name, cell in row.items()})}\n"
 

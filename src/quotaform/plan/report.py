@@ -50,12 +50,6 @@ from quotaform.resolve.request import NO_LIMIT, Effective
 TITLE: Final = "Blast radius"
 
 
-def _described_lines(plan: Plan, style: Style) -> Iterator[str]:
-    """Yield what is said of the plan in sections: the blast radius and the backtest."""
-    for section in (*radius_section(plan.blast_radius), *backtest_section(plan.backtest)):
-        yield from section_lines(section, style)
-
-
 _RADIUS_COLUMNS: Final = (
     Column("principal", ColumnKind.NAME), Column("key", ColumnKind.NAME), "limit now", "limit after", "change",
 )  # fmt: skip
@@ -118,7 +112,7 @@ def render_limit_changes_csv(plan: Plan) -> Iterator[str]:
 
     A name that the principal leaves out is an empty field, and an empty client-id is `""`.
     """
-    return csv_lines(CHANGE_COLUMNS, (change_row(change).values() for change in plan.limit_changes))
+    return csv_lines(CHANGE_COLUMNS, (change_row(change).values() for change in plan.limit_changes()))
 
 
 DRIFTED: Final = (ChangeOrigin.DRIFT, ChangeOrigin.BOTH)
@@ -128,17 +122,11 @@ _MOST_ADDRESSES: Final = 20
 
 def origin_text(change: EntityChange) -> str | None:
     """Return what the changes of an entity are due to; `None` without a base, and when its reason says it."""
-    match change.origin:
-        case ChangeOrigin.CONFIG if change.cause is Cause.UNDECLARED:
-            return None
-        case ChangeOrigin.CONFIG:
-            return "origin: config"
-        case ChangeOrigin.DRIFT:
-            return f"origin: drift, not in this change: {drift_reason(change)}"
-        case ChangeOrigin.BOTH:
-            return "origin: both, the files and the cluster differ from the base"
-        case None:
-            return None
+    if change.origin is ChangeOrigin.DRIFT:
+        return f"origin: drift, not in this change: {drift_reason(change)}"
+    if change.origin is ChangeOrigin.BOTH:
+        return "origin: both, the files and the cluster differ from the base"
+    return None if change.origin is None or change.cause is Cause.UNDECLARED else "origin: config"
 
 
 def drift_reason(change: EntityChange) -> str:
@@ -207,7 +195,8 @@ def _plan_lines(plan: Plan, style: Style, shows_unchanged: bool, shows_unmanaged
             )
             yield f"    {item.entity.address}: {values}{'' if item.in_scope else '   (out of scope)'}"
         yield ""
-    yield from _described_lines(plan, style)
+    for section in (*radius_section(plan.blast_radius), *backtest_section(plan.backtest)):
+        yield from section_lines(section, style)
     if findings := list(render_findings(plan.findings, style, most_others=FEW)):
         yield from findings
         yield ""
@@ -388,7 +377,8 @@ def _lines(plan: Plan, style: Style) -> Iterator[str]:
             yield f"  # and {len(deleted) - MOST_DELETES:,} more entities (list: without {option_of('summary')})"
         if deleted:
             yield ""
-    yield from _described_lines(plan, style)
+    for section in (*radius_section(plan.blast_radius), *backtest_section(plan.backtest)):
+        yield from section_lines(section, style)
     shown = [
         each
         for each in plan.findings

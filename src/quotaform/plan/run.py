@@ -61,15 +61,6 @@ class PlanRequest(Struct, frozen=True, kw_only=True):
     principals: PrincipalList | None = None  # Whose effective limits are compared before and after, if any
     keeps_actual: bool = False  # Whether the plans keep everything that the clusters hold, for a backtest
 
-    @property
-    def prune_mode(self) -> PruneMode:
-        """What happens to entities that no file declares."""
-        return self.prune or self.config.prune
-
-    def principals_of(self, cluster: Cluster) -> Principals | None:
-        """Return who connects to a cluster, if the plan is to say whose limits change."""
-        return None if self.principals is None else self.principals.of_cluster(cluster)
-
     def can_apply(self, cluster: Cluster, plan: ClusterDigest) -> bool:
         """Whether a plan has something to apply and a running cluster, even if a snapshot of it was read instead."""
         known = self.config.clusters.get(cluster.name)
@@ -161,7 +152,7 @@ def _claimed(claims: Iterable[Claim], cluster: Cluster, cluster_id: str) -> froz
 def _options(request: PlanRequest, cluster: Cluster, revert: Revert | None) -> PlanOptions:
     return PlanOptions.of(
         request.config.guard_limits if request.is_guarded else DEFAULT_GUARD_LIMITS,
-        prune=request.prune_mode,
+        prune=request.prune or request.config.prune,
         select=tuple(request.selection.select),
         exclude=tuple(request.selection.exclude),
         bootstrap_server=cluster.given_servers or None,
@@ -199,7 +190,7 @@ def _make_pruning(
     clock: Clock,
 ) -> Pruning:
     """Return what to delete of the entities that no file declares; what other quota repositories claim stays."""
-    mode = request.prune_mode
+    mode = request.prune or request.config.prune
     if mode is PruneMode.REPORT:
         return Pruning()
     candidates = list(removable_entities(desired, reading.quotas, request.config.scope, claimed))
@@ -246,7 +237,7 @@ def plan_cluster(
 ) -> Plan:
     """Plan one cluster of what the files declare for it. Raises `ClusterError` if it could not be read."""
     cluster_id = gateway.cluster_id()
-    principals = request.principals_of(cluster)
+    principals = None if request.principals is None else request.principals.of_cluster(cluster)
 
     def make(actual: Quotas) -> Plan:
         reading = ActualState(cluster_id, actual, gateway.snapshot, principals)
@@ -388,10 +379,11 @@ def plan_revert(
             progress=progress,
         )
         require_revertible(revert)
+        principals = None if request.principals is None else request.principals.of_cluster(cluster)
         return make_cluster_plan(
             request,
             cluster,
-            ActualState(cluster_id, actual, gateway.snapshot, request.principals_of(cluster)),
+            ActualState(cluster_id, actual, gateway.snapshot, principals),
             revert.rows,
             desired,
             source=source,

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from quotaform.model import rule
 from quotaform.model.alteration import apply_ops
 from quotaform.model.entity import ENTITY_TYPES, Entity, can_combine, is_sendable
-from quotaform.model.finding import MOST_APPROVALS, Approval, Finding
+from quotaform.model.finding import MOST_APPROVALS, Finding
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, Cause, same_value, same_values
 from quotaform.model.rule import APPROVABLE, RULES
@@ -74,9 +74,11 @@ def _approval_problems(plan: Plan) -> Iterator[Problem]:
     if len(plan.approvals) > MOST_APPROVALS:  # Each is compared with each finding.
         yield "approvals", f"has more than {MOST_APPROVALS:,} items"
     lifted = {(each.rule, each.address): each for each in plan.findings if each.allowed_by is not None}
+    deleted = plan.deleted
     for index, approval in enumerate(plan.approvals):
         is_used = (approval.rule, approval.address) in lifted or (
-            is_pattern(approval) and any(_is_approved(each, plan, approval) for each in lifted.values())
+            is_pattern(approval)
+            and any(is_about(approval, each, is_deleted=each.address in deleted) for each in lifted.values())
         )
         if approval.rule not in APPROVABLE or not is_used:
             yield f"approvals[{index}]", "lifts nothing"
@@ -161,7 +163,8 @@ def _is_blocking_right(finding: Finding, plan: Plan) -> bool:
         return not finding.blocking
     if finding.blocking or finding.allowed_by is None:
         return finding.blocking
-    if any(_is_approved(finding, plan, each) for each in plan.approvals):
+    is_deleted = finding.address in plan.deleted
+    if any(is_about(each, finding, is_deleted=is_deleted) for each in plan.approvals):
         return True
     if follows_deletion(finding, plan.deleted) and any(each.rule == rule.DELETE.id for each in plan.allowances):
         return True
@@ -169,7 +172,3 @@ def _is_blocking_right(finding: Finding, plan: Plan) -> bool:
     if needed is None or needed.rule != finding.rule or not known.is_allowable:
         return False
     return any(each.covers(needed) for each in plan.allowances)
-
-
-def _is_approved(finding: Finding, plan: Plan, approval: Approval) -> bool:
-    return is_about(approval, finding, is_deleted=finding.address in plan.deleted)

@@ -304,7 +304,7 @@ def of_principal(text: Text) -> Lines:
     case = Case.read(text)
     principals = Principals.of("list", case.principals)
     _, changes = make_blast_radius(principals, case.live, plan_for(case, ()).changes, file="all.csv")
-    for row in sorted(changes, key=size_order):
+    for row in sorted(changes(), key=size_order):
         buckets = " -> ".join(",".join(each.level.bucket) for each in (row.before, row.after) if each.level)
         factor = "" if row.factor is None else f" by {row.factor:g}"
         yield f"{row.principal.address} {row.key}: {row.direction}{factor} ({buckets})"

@@ -76,7 +76,7 @@ def test_the_rows_the_counts_and_the_largest_are_those_of_the_local_engine(spark
     rows: list[Row] = []
     for name, quotas in actual.items():
         radius, changes = make_blast_radius(listed, quotas, plans[name].changes, file="all.csv")
-        rows += [(name, *change_row(change).values()) for change in changes]
+        rows += [(name, *change_row(change).values()) for change in changes()]
         # NaN equals nothing, and reads as it does.
         assert repr(found[name].radius("list", len(PEOPLE), "all.csv")) == repr(radius)
     assert {row[5] for row in rows} == set(LimitDirection)

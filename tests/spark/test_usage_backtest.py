@@ -134,7 +134,7 @@ def test_the_command_says_who_would_have_been_throttled_when_and_for_how_long(
     ):
         assert text in done.out
     found = json.loads(repository.read("found.json"))
-    assert not gate(schema_builder("usage-backtest")).refusals(found)
+    assert gate(schema_builder("usage-backtest")).is_valid(found)
     assert found["not_tested"] == ["prod"]
     [tested] = found["clusters"]
     assert [tested[kind]["affected"] for kind in ("changed", "unchanged")] == [1, 1]
@@ -152,7 +152,7 @@ def test_a_plan_has_its_backtest_and_keeps_its_id(repository: Repository) -> Non
     assert "Backtest: 1 bucket with changed limits: 1 would have been throttled" in done.out
     assert "\nBacktest: 1 bucket with changed limits:" in repository.read("plan.md")
     saved = json.loads(repository.read("plan.json"))
-    assert not gate(schema_builder("plan")).refusals(saved)
+    assert gate(schema_builder("plan")).is_valid(saved)
     assert saved["plan_id"] == json.loads(repository.read("plain.json"))["plan_id"]
     [row] = saved["backtest"]["changed"]["rows"]
     assert row["bucket"] == "user=alice"

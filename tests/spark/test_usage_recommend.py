@@ -161,7 +161,7 @@ def test_the_command_writes_what_is_proposed_and_a_plan_shows_just_that(
         assert text in done.out, done.out
     found = json.loads(repository.read("found.json"))
     assert found["backtest"] is None
-    assert not gate(schema_builder("usage-recommend")).refusals(found)
+    assert gate(schema_builder("usage-recommend")).is_valid(found)
     rows = spark.read.parquet(str(repository.path / "rows")).collect()
     assert len(rows) == sum(found["summary"].values()) == len(found["proposals"]) + len(found["others"])
     markdown = repository.read("found.md")
@@ -227,7 +227,7 @@ def test_the_backtest_beside_the_proposals_is_that_of_the_written_files(reposito
     shown = repository(*options, "--write", "--format", "json")
     assert shown.code == 0, shown.err
     found = json.loads(shown.out)
-    assert not gate(schema_builder("usage-recommend")).refusals(found)
+    assert gate(schema_builder("usage-recommend")).is_valid(found)
     (beside,) = found["backtest"]["clusters"]
     # One sample is far above the median; it covers a window of some ten seconds.
     throttled = {row["bucket"]: row["throttled_s"]["estimate"] for row in beside["changed"]["rows"]}

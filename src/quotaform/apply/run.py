@@ -461,7 +461,6 @@ def _require_accepted(changes: tuple[EntityChange, ...], gateway: Gateway, progr
         raise BlockedError(
             f"the broker would reject {len(refused):,} of {len(changes):,} entities, so nothing was written:",
             *first_lines([f"{row.entity.address}: {row.reason}" for row in refused]),
-            word="refused",
         )
     unanswered = [row for row in result if row.outcome is not Outcome.OK]
     if unanswered:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from quotaform import __version__
-from quotaform.model.errors import ExitCode
+from quotaform.model.errors import BlockedError, ExitCode
 from quotaform.model.outcome import ClusterOutcome, digest_of
 from quotaform.report.format import REPORTED, render, render_failed
 from quotaform.system.files import append_to_regular_file
@@ -140,10 +140,10 @@ def end_step(code: int) -> str | None:
     noted = _NOTED.get()
     _NOTED.set(())
     reason = _REASONS.get(ExitCode(code), ExitCode(code).name.lower())
-    blocked = {word for each in noted if (word := getattr(each, "word", None))}
-    if code == ExitCode.BLOCKED and blocked:
-        rules = sorted({rule for word in blocked for rule in word.partition(":")[2].split(",") if rule})
-        reason = f"blocked:{','.join(rules)}" if rules else min(blocked)
+    if code == ExitCode.BLOCKED:
+        rules = sorted({rule for each in noted for rule in getattr(each, "rules", ())})
+        refusals = [each.reason for each in noted if isinstance(each, BlockedError)]
+        reason = f"blocked:{','.join(rules)}" if rules else min(refusals, default=reason)
     totals: Counter[str] = Counter()
     for each in noted:
         totals.update(getattr(each, "counts", {}))

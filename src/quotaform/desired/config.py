@@ -20,7 +20,7 @@ from quotaform.desired.yaml.document import Document, StopReadingError, taken_fo
 from quotaform.desired.yaml.reader import read_document
 from quotaform.model import rule
 from quotaform.model.entity import USER, spell_name
-from quotaform.model.errors import ArgumentError, ClusterChoiceError, InvalidFilesError, UsageError
+from quotaform.model.errors import ArgumentError, InvalidFilesError, UsageError
 from quotaform.model.finding import Finding, Location
 from quotaform.model.moment import parse_duration
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -165,7 +165,7 @@ def prune_problem(mode: PruneMode, scope: Scope) -> str | None:
 def choose_cluster(config: Config, name: str | None) -> Cluster:
     """Return the cluster of a name, or the only one.
 
-    Raises `UsageError` if there is none, and `ClusterChoiceError` if there is no name and there are several clusters.
+    Raises `UsageError` if there is none, or no name and several.
     """
     if name is not None:
         if name not in config.clusters:
@@ -176,15 +176,20 @@ def choose_cluster(config: Config, name: str | None) -> Cluster:
     if not config.clusters:
         raise UsageError("quotaform.yaml defines no cluster; add one")
     if len(config.clusters) > 1:
-        raise ClusterChoiceError(list(config.clusters))
+        raise several_clusters(config.clusters)
     return next(iter(config.clusters.values()))
+
+
+def several_clusters(names: Iterable[str]) -> ArgumentError:
+    """Return the error of a choice among several clusters that nothing makes."""
+    return ArgumentError("quotaform.yaml names several clusters ({}); choose with {cluster}", listed(names))
 
 
 def choose_clusters(config: Config, patterns: Sequence[str], *, takes_all: bool = False) -> tuple[Cluster, ...]:
     """Return the clusters that names and globs (case-sensitive) choose, each once, in the order of quotaform.yaml.
 
-    With one cluster nothing need be chosen. Raises `UsageError` if there is no such cluster, or a glob matches none,
-    and `ClusterChoiceError` if nothing is chosen and there are several.
+    With one cluster nothing need be chosen. Raises `UsageError` if there is no such cluster, a glob matches none, or
+    nothing is chosen and there are several.
     """
     if takes_all and config.clusters:
         return tuple(config.clusters.values())

@@ -13,7 +13,7 @@ from quotaform.desired.yaml.document import Document, glued_key, taken_for
 from quotaform.model import rule
 from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.records.schema import Builder, Refusal, gate, make_schema, nodes_of
+from quotaform.model.records.schema import Builder, Refusal, gate, make_schema, nodes_of, refusals
 from quotaform.model.rule import FindingRule
 from quotaform.model.server import spell_server
 from quotaform.model.text import did_you_mean, quote
@@ -44,8 +44,8 @@ def check_shape(build: Builder, document: Document) -> set[NodePath]:
         return set()
     found: set[tuple[NodePath, str]] = set()
     # The validator takes the fields of a mapping in any order.
-    refusals = [(document.locate(tuple(refusal.path)).key, refusal) for refusal in shape.refusals(document.root)]
-    for _, refusal in sorted(refusals, key=lambda found: (found[0].line, found[0].column)):
+    placed = [(document.locate(tuple(refusal.path)).key, refusal) for refusal in refusals(shape, document.root)]
+    for _, refusal in sorted(placed, key=lambda found: (found[0].line, found[0].column)):
         for path, finding in _explain(build, refusal, document):
             if (path, finding.rule) not in found:
                 found.add((path, finding.rule))

@@ -6,7 +6,6 @@ import hmac
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
-from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
@@ -46,20 +45,14 @@ from quotaform.system.files import read_text, update_lock, write_text_atomically
 
 SIGNATURE_HEADER: Final = "X-Quotaform-Signature"
 _TOTAL: Final = 30.0
-
-
-class MessageFormat(StrEnum):
-    """What a receiver takes."""
-
-    GENERIC = "generic"
-    SLACK = "slack"
+_FORMATS: Final = ("generic", "slack")
 
 
 class Receiver(Struct, frozen=True):
     """Who receives notifications. It prints without its path, which may hold a token."""
 
     url: Url
-    format: MessageFormat = MessageFormat.GENERIC
+    format: str = "generic"  # What it takes: one of `_FORMATS`
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -70,10 +63,9 @@ class Receiver(Struct, frozen=True):
         name, separator, url = text.partition("=")
         if not separator or ":" in name:
             return cls(Url.parse(text))
-        if name not in set(MessageFormat):
-            known = " or ".join(f"{each.value}=" for each in MessageFormat)
-            raise ValueError(f"it must be a URL, alone or after {known}")
-        return cls(Url.parse(url), MessageFormat(name))
+        if name not in _FORMATS:
+            raise ValueError("it must be a URL, alone or after generic= or slack=")
+        return cls(Url.parse(url), name)
 
     @property
     def id(self) -> str:
@@ -236,7 +228,7 @@ class DriftReporter(Struct, kw_only=True):
         failed_at = self._failing.get(receiver.id)
         if failed_at is not None and self.clock.monotonic() - failed_at < _PAUSE:
             return False
-        render = render_slack if receiver.format is MessageFormat.SLACK else json_line
+        render = render_slack if receiver.format == "slack" else json_line
         try:
             post(receiver, render(notification).encode(), key=self.key, clock=self.clock)
         except HttpError as error:

@@ -17,7 +17,7 @@ from msgspec import field
 from msgspec.structs import asdict, replace
 
 from quotaform.model.entity import spell_name
-from quotaform.model.errors import ClusterIdError, NotReadError, PlanBlockedError, QuotaformError
+from quotaform.model.errors import BlockedError, NotReadError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.records.document import document_lines
 from quotaform.model.records.record import Count, Record, about, builtins, written
@@ -175,11 +175,7 @@ def _row_of(outcome: ClusterOutcome[ClusterDigest]) -> FleetRow:
     if error is None:
         # Saved plans and the command line may call a cluster differently.
         return replace(outcome.require().row, cluster=outcome.cluster)
-    rules: tuple[str, ...] = ()
-    if isinstance(error, PlanBlockedError):
-        rules = tuple(sorted({finding.rule for finding in error.findings if finding.blocking}))
-    elif isinstance(error, ClusterIdError):
-        rules = (error.finding.rule,)
+    rules = error.rules if isinstance(error, BlockedError) else ()
     status = FleetStatus.BLOCKED if rules else FleetStatus.FAILED
     return FleetRow(
         cluster=outcome.cluster,

@@ -22,7 +22,7 @@ from enum import IntEnum
 from re import compile as regex
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
-from quotaform.model.text import listed, option_of, printable
+from quotaform.model.text import option_of, printable
 
 if TYPE_CHECKING:
     from quotaform.model.entity import Entity
@@ -143,21 +143,6 @@ class ArgumentError(UsageError):
 _IN_BRACES: Final = regex(r"{(\w*)}")
 
 
-class ClusterChoiceError(UsageError):
-    """quotaform.yaml names several clusters, which are in `clusters`, and nothing says which is meant."""
-
-    def __init__(self, clusters: Sequence[str]) -> None:
-        self.clusters = tuple(clusters)
-        super().__init__(f"quotaform.yaml names several clusters ({listed(clusters)})")
-
-
-class NoClusterError(UsageError):
-    """No cluster is named: by the command, and by quotaform.yaml, which may be missing."""
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(f"no cluster is given: {problem}")
-
-
 class InvalidFilesError(QuotaformError):
     """One or more files are invalid; all problems of all files are in `problems`."""
 
@@ -214,8 +199,9 @@ class BlockedError(QuotaformError):
 
     exit_code = ExitCode.BLOCKED
 
-    def __init__(self, *lines: str, word: str) -> None:
-        self.word = word  # why, as programs read it: `blocked:RULE,RULE`, `refused` or `not-approved`
+    def __init__(self, *lines: str, rules: Iterable[str] = (), reason: str = "refused") -> None:
+        self.rules = tuple(sorted(set(rules)))  # the rules that block it
+        self.reason = reason  # why, as programs read it, if it is not for rules
         super().__init__(*lines)
 
 
@@ -223,9 +209,7 @@ class ClusterIdError(BlockedError):
     """A cluster is not the one pinned in quotaform.yaml."""
 
     def __init__(self, finding: Finding, *, is_reading: bool = False) -> None:
-        self.finding = finding  # what is wrong, as the check of a plan says it
-        message = finding.message if is_reading else f"{finding.message} Nothing was written."
-        super().__init__(message, word=blocked_word([finding.rule]))
+        super().__init__(f"{finding.message}{'' if is_reading else ' Nothing was written.'}", rules=[finding.rule])
 
 
 class PlanBlockedError(BlockedError):
@@ -237,13 +221,8 @@ class PlanBlockedError(BlockedError):
         shown = list(lines) or [f"  {each.rule}: {each.message}" for each in self.findings]
         if any(finding.allowance is not None for finding in self.findings):
             shown.append("Correct the files, or plan again and allow what is meant.")
-        word = blocked_word(finding.rule for finding in findings if finding.blocking)
-        super().__init__("the plan is blocked and nothing was written:", *shown, word=word)
-
-
-def blocked_word(rules: Iterable[str]) -> str:
-    """Return the word for a plan that rules block."""
-    return f"blocked:{','.join(sorted(set(rules)))}"
+        rules = [finding.rule for finding in findings if finding.blocking]
+        super().__init__("the plan is blocked and nothing was written:", *shown, rules=rules)
 
 
 class NotApprovedError(BlockedError):
@@ -251,7 +230,7 @@ class NotApprovedError(BlockedError):
 
     def __init__(self, problem: str = "not approved", *, remedy: str | None = None) -> None:
         text = f"{problem}; nothing was written{'' if remedy is None else f'; {remedy}'}"
-        super().__init__(text, word="not-approved")
+        super().__init__(text, reason="not-approved")
 
 
 class StaleError(QuotaformError):

@@ -11,7 +11,6 @@ in `Level.defaults` and a name for those in `Level.named`; `resolve.index` looks
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from enum import Enum
 from typing import Final
 
 from msgspec import Struct, field
@@ -23,20 +22,13 @@ CALLBACK: Final = "client.quota.callback.class"
 """The broker configuration that replaces the choice of quotas (KIP-257)."""
 
 
-class Match(Enum):
-    """What a level requires of one entity type."""
-
-    EXACT = "exact"
-    DEFAULT = "default"
-
-
 class Level(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     """One level of precedence."""
 
     number: int  # 1 is asked first
     source: str  # the name that KIP-248 gave to this quota source
-    # What an entry of this level holds, per entity type; a type not listed is absent
-    matches: tuple[tuple[str, Match], ...]
+    named: tuple[str, ...]  # the entity types for which its entries have the name of the request
+    defaults: tuple[str, ...]  # those for which they have the default; they have no others
     # The entity types whose names must not be empty: a request with an empty one meets no entry of this level, not even
     # a default. An entry with an empty one matches no request.
     non_empty: tuple[str, ...]
@@ -47,16 +39,6 @@ class Level(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     def entity_types(self) -> tuple[str, ...]:
         """The entity types of its entries, in canonical order."""
         return self.bucket
-
-    @property
-    def named(self) -> tuple[str, ...]:
-        """The entity types for which its entries have the name of the request."""
-        return tuple(entity_type for entity_type, match in self.matches if match is Match.EXACT)
-
-    @property
-    def defaults(self) -> tuple[str, ...]:
-        """The entity types for which its entries have the default."""
-        return tuple(entity_type for entity_type, match in self.matches if match is Match.DEFAULT)
 
     def is_stronger(self, other: Level | None) -> bool:
         """Whether its entries win over those of another level for the same kind of request; `None` is no entry at all.
@@ -92,30 +74,26 @@ class Precedence(Struct, frozen=True, kw_only=True):
         return keys_for(Entity(dict.fromkeys(self.columns)))
 
 
-def _level(number: int, source: str, *matches: tuple[str, Match]) -> Level:
-    types = tuple(entity_type for entity_type, _ in matches)
+def _level(number: int, source: str, *types: str, defaults: tuple[str, ...] = ()) -> Level:
+    named = tuple(each for each in types if each not in defaults)
     # A request with an empty client-id does not match a level with a client-id (KAFKA-13341).
     non_empty = (CLIENT_ID,) if CLIENT_ID in types else ()
-    return Level(number=number, source=source, matches=matches, non_empty=non_empty, bucket=types)
+    return Level(number=number, source=source, named=named, defaults=defaults, non_empty=non_empty, bucket=types)
 
-
-_USER, _ANY_USER = (USER, Match.EXACT), (USER, Match.DEFAULT)
-_CLIENT, _ANY_CLIENT = (CLIENT_ID, Match.EXACT), (CLIENT_ID, Match.DEFAULT)
-_IP, _ANY_IP = (IP, Match.EXACT), (IP, Match.DEFAULT)
 
 CLIENT_LEVELS: Final = (
-    _level(1, "ClientInUser", _USER, _CLIENT),
-    _level(2, "DefaultClientInUser", _USER, _ANY_CLIENT),
-    _level(3, "User", _USER),
-    _level(4, "ClientInDefaultUser", _ANY_USER, _CLIENT),
-    _level(5, "DefaultClientInDefaultUser", _ANY_USER, _ANY_CLIENT),
-    _level(6, "DefaultUser", _ANY_USER),
-    _level(7, "Client", _CLIENT),
-    _level(8, "DefaultClient", _ANY_CLIENT),
+    _level(1, "ClientInUser", USER, CLIENT_ID),
+    _level(2, "DefaultClientInUser", USER, CLIENT_ID, defaults=(CLIENT_ID,)),
+    _level(3, "User", USER),
+    _level(4, "ClientInDefaultUser", USER, CLIENT_ID, defaults=(USER,)),
+    _level(5, "DefaultClientInDefaultUser", USER, CLIENT_ID, defaults=(USER, CLIENT_ID)),
+    _level(6, "DefaultUser", USER, defaults=(USER,)),
+    _level(7, "Client", CLIENT_ID),
+    _level(8, "DefaultClient", CLIENT_ID, defaults=(CLIENT_ID,)),
 )
 """The eight levels for a request of a user with a client-id."""
 
-IP_LEVELS: Final = (_level(1, "Ip", _IP), _level(2, "DefaultIp", _ANY_IP))
+IP_LEVELS: Final = (_level(1, "Ip", IP), _level(2, "DefaultIp", IP, defaults=(IP,)))
 """The two levels for a connection from an address (KIP-612)."""
 
 CLIENT_PRECEDENCE: Final = Precedence(columns=(USER, CLIENT_ID), levels=CLIENT_LEVELS)
@@ -130,7 +108,7 @@ _Shape = tuple[str | tuple[str, None], ...]
 """What the entities of a level have in common: the type where they hold a name, the whole part where the default."""
 
 _LEVEL_OF_SHAPE: Final[dict[_Shape, Level]] = {
-    tuple([kind if match is Match.EXACT else (kind, None) for kind, match in level.matches]): level for level in LEVELS
+    tuple([(kind, None) if kind in level.defaults else kind for kind in level.bucket]): level for level in LEVELS
 }
 
 

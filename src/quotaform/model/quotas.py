@@ -57,22 +57,13 @@ STATE_ABSENT: Final = "state: absent"
 
 
 class Cause(StrEnum):
-    """Why an entity has its desired state.
+    """Why an entity has its desired state."""
 
-    | cause | the files | the entity |
-    | --- | --- | --- |
-    | entry | declare values | has these values |
-    | tombstone | say `state: absent` | must not exist |
-    | expired | declare values that have expired | must not exist |
-    | undeclared | do not mention it | is pruned |
-    | revert | may say anything | gets back the values from before an apply |
-    """
-
-    ENTRY = "entry"
-    TOMBSTONE = "tombstone"
-    EXPIRED = "expired"
-    UNDECLARED = "undeclared"
-    REVERT = "revert"
+    ENTRY = "entry"  # the files declare values, which it has
+    TOMBSTONE = "tombstone"  # the files say `state: absent`: it must not exist
+    EXPIRED = "expired"  # the files declare values that have expired: it must not exist
+    UNDECLARED = "undeclared"  # the files do not mention it: it is pruned
+    REVERT = "revert"  # whatever the files say, it gets back the values from before an apply
 
 
 class LayerFile(NamedTuple):
@@ -210,14 +201,7 @@ def check_pinned_id(
 
 
 class Action(StrEnum):
-    """What happens to a value or to an entity.
-
-    | action | before | after |
-    | --- | --- | --- |
-    | create | none | some |
-    | update | some | some, different |
-    | delete | some | none |
-    """
+    """What happens to a value or to an entity."""
 
     CREATE = "create"
     UPDATE = "update"

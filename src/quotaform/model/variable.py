@@ -56,18 +56,11 @@ _USUAL_NAME: Final = regex(r"[A-Z][A-Z0-9_]{0,99}").fullmatch
 
 
 class ReferenceProblem(Enum):
-    """Why a `${...}` is not expanded.
+    """Why a `${...}` is not expanded."""
 
-    | problem | example |
-    | --- | --- |
-    | NOT_A_REFERENCE | `${NAME}`, `${env:NAME`, `${file:NAME}`, `${env:1}` |
-    | NOT_ALLOWED | `${env:HOME}`, whether there is such a variable or not |
-    | UNSET | `${env:KAFKA_HOST}`, which is listed, without such a variable |
-    """
-
-    NOT_A_REFERENCE = auto()
-    NOT_ALLOWED = auto()
-    UNSET = auto()
+    NOT_A_REFERENCE = auto()  # `${NAME}`, `${env:NAME`, `${file:NAME}`, `${env:1}`
+    NOT_ALLOWED = auto()  # `${env:HOME}`, whether there is such a variable or not
+    UNSET = auto()  # `${env:KAFKA_HOST}`, which is listed, without such a variable
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 from msgspec import Struct
 
-from quotaform.model.errors import ExitCode, QuotaformError, blocked_word
+from quotaform.model.errors import ExitCode, QuotaformError
 from quotaform.model.records.record import Count, Record, about, written
 from quotaform.plan.blast_radius import RadiusCounts
 
@@ -122,6 +122,6 @@ class ClusterDigest(Struct, frozen=True, kw_only=True):
         return ExitCode.most_severe(codes)
 
     @property
-    def word(self) -> str | None:
-        """What blocks a plan, as a `BlockedError` has it."""
-        return blocked_word(self.row.rules) if self.row.status is FleetStatus.BLOCKED else None
+    def rules(self) -> tuple[str, ...]:
+        """The rules that block a plan, as a `BlockedError` has them."""
+        return self.row.rules if self.row.status is FleetStatus.BLOCKED else ()

@@ -27,18 +27,13 @@ from quotaform.desired.config import (
     choose_clusters,
     prune_problem,
     read_config,
+    several_clusters,
 )
 from quotaform.desired.loader import Claim, LoadedFiles
 from quotaform.desired.tree import Layout, SourceFile, Tree, shown_path
 from quotaform.git import find_work_tree
 from quotaform.model import rule
-from quotaform.model.errors import (
-    ClusterChoiceError,
-    FileReadError,
-    InvalidFilesError,
-    NoClusterError,
-    UsageError,
-)
+from quotaform.model.errors import ArgumentError, FileReadError, InvalidFilesError, UsageError
 from quotaform.model.finding import APPROVALS_NAME, Approval, Finding, Location
 from quotaform.model.rule import FindingRule
 from quotaform.model.server import parse_servers
@@ -201,23 +196,23 @@ class Repository(Struct, frozen=True, kw_only=True):
         An address or a snapshot in the target stands for the named cluster, or for the only one; its own
         quotas, its pinned id and its credentials stay the same.
 
-        Raises `UsageError`: a name or a glob fits no cluster of quotaform.yaml; `ClusterChoiceError`: None is named and
-        there are several, or several have one address; `NoClusterError`: there is none, and no address;
-        `InvalidFilesError`: the snapshot is invalid.
+        Raises `UsageError`: a name or a glob fits no cluster of quotaform.yaml, none is named and there are several, or
+        several have one address, or there is none, and no address; `InvalidFilesError`: the snapshot is invalid.
         """
         if target.snapshot or target.bootstrap_servers:
             return (self._redirected(config, target),)
         if not config.clusters:
-            if self.has_config():
-                raise NoClusterError(f"{self.config_path} names none; write clusters: there")
             looked_at, above = find_above(self.config_path)
             problem, remedy = f"{looked_at} does not exist", "write clusters: there"
-            if not os.path.lexists(self.directory):
+            if self.has_config():
+                problem, above = f"{self.config_path} names none", None
+            elif not os.path.lexists(self.directory):
                 problem = f"neither {find_above(self.directory)[0]} nor {looked_at} exists"
                 remedy = "correct the path, begin with quotaform init"
             if above is not None:
                 remedy = f"run this in {above}"
-            raise NoClusterError(f"{problem}; {remedy}")
+            message = "no cluster is given: {}; {}, or give {bootstrap_server} HOST:PORT"
+            raise ArgumentError(message, problem, remedy)
         return choose_clusters(config, target.clusters, takes_all=target.takes_all)
 
     def cluster_names(self, config: Config, patterns: Sequence[str]) -> tuple[str | None, ...]:
@@ -239,7 +234,7 @@ class Repository(Struct, frozen=True, kw_only=True):
         Raises `UsageError` if a server is not HOST:PORT.
         """
         if len(target.clusters) > 1 or target.takes_all:
-            raise ClusterChoiceError(target.clusters or list(config.clusters))
+            raise several_clusters(target.clusters or config.clusters)
         name = next(iter(target.clusters), None)
         if target.snapshot:
             from quotaform.cluster.snapshot import read_snapshot

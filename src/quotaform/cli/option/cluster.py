@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import typer
 
 from quotaform.cli.option.common import choice, flag, option
-from quotaform.model.errors import ClusterChoiceError, NoClusterError, QuotaformError, UsageError
+from quotaform.model.errors import QuotaformError, UsageError
 from quotaform.model.text import listed, quote
 
 if TYPE_CHECKING:
@@ -101,7 +101,6 @@ class Clusters:
         snapshot: Path | None = None,
         planned: str | None = None,
         needs_name: bool = True,
-        remedy: str = "choose with --cluster, or use --all",
     ) -> tuple[Cluster, ...]:
         """Return the clusters that are meant, in the order of quotaform.yaml; at least one.
 
@@ -116,37 +115,28 @@ class Clusters:
             name = "--snapshot" if snapshot else "--bootstrap-server"
             raise UsageError(f"{name} can be used for one cluster only; choose one with --cluster")
         repository = repository or self.repository()
-        try:
-            config = repository.config() if config is None else config
-            if planned is not None and planned in config.clusters and not (self.is_narrow or snapshot):
-                names = (planned,)
-            target = Target(
-                clusters=names,
-                takes_all=self.all_clusters,
-                bootstrap_servers=self.bootstrap_server,
-                command_config=self.command_config,
-                snapshot=snapshot,
-                needs_name=needs_name,
-            )
-            return repository.clusters(config, target)
-        except ClusterChoiceError as error:
-            if self.bootstrap_server:
-                raise UsageError(
-                    f"--bootstrap-server gives an address only, and {repository.config_path} names several clusters "
-                    f"({listed(error.clusters)}); choose one with --cluster"
-                ) from None
-            raise UsageError(f"{error}; {remedy}") from None
-        except NoClusterError as error:
-            raise UsageError(f"{error}, or give --bootstrap-server HOST:PORT") from None
+        config = repository.config() if config is None else config
+        if planned is not None and planned in config.clusters and not (self.is_narrow or snapshot):
+            names = (planned,)
+        target = Target(
+            clusters=names,
+            takes_all=self.all_clusters,
+            bootstrap_servers=self.bootstrap_server,
+            command_config=self.command_config,
+            snapshot=snapshot,
+            needs_name=needs_name,
+        )
+        return repository.clusters(config, target)
 
     def choose_one(self) -> Cluster:
         """Return the one cluster that is meant; no files of it are read, so that an address is enough."""
-        remedy = "choose one with --cluster"
-        chosen = self.choose(needs_name=False, remedy=remedy)
+        chosen = self.choose(needs_name=False)
         if len(chosen) > 1:
             names = " ".join(map(quote, self.cluster or ()))
-            remedy = f"{names} matches more than one, and this command takes one: give its whole name"
-            raise UsageError(f"{ClusterChoiceError([each.name for each in chosen])}; {remedy}")
+            which = listed(each.name for each in chosen)
+            raise UsageError(
+                f"{names} matches several clusters ({which}), and this command takes one: give its whole name"
+            )
         return chosen[0]
 
     def choose_for_plan(self, repository: Repository, file: Path, name: str, *, noun: str = "plan") -> Cluster:

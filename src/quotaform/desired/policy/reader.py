@@ -25,7 +25,14 @@ from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, Entity
 from quotaform.model.finding import Finding, Location
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.records.document import RepeatedNameError, refuse_constant, refuse_repeated
-from quotaform.model.records.schema import Gate, PolicySchemaError, Refusal, make_policy_gate, make_schema, nodes_of
+from quotaform.model.records.schema import (
+    PolicySchemaError,
+    Refusal,
+    make_policy_gate,
+    make_schema,
+    nodes_of,
+    refusals,
+)
 from quotaform.model.rule import MAX_PROBLEMS
 from quotaform.model.scope import FULL_SCOPE, MOST_PATTERNS, Pattern, Scope, pattern_problem
 from quotaform.model.text import did_you_mean, inert, listed, quote
@@ -320,7 +327,7 @@ MOST_SECONDS: Final = 10.0
 class Policy:
     """A policy that is a JSON Schema."""
 
-    def __init__(self, name: str, schema: Any, scope: Scope, gate: Gate, seconds: float = MOST_SECONDS) -> None:
+    def __init__(self, name: str, schema: Any, scope: Scope, gate: Any, seconds: float = MOST_SECONDS) -> None:
         self.name = name  # its file, as messages name it
         self._schema, self._scope, self._gate = schema, scope, gate
         self._left = seconds
@@ -333,7 +340,7 @@ class Policy:
         begin = thread_time()
         found: Sequence[Violation] = ()
         if self._scope.contains(entity) and not self._gate.is_valid(document):
-            found = [violation_of(refusal, self._schema) for refusal in self._gate.refusals(document, 10)]
+            found = [violation_of(refusal, self._schema) for refusal in refusals(self._gate, document, 10)]
             found = found or [Violation("the policy rejects the entry")]
         self._left -= thread_time() - begin - 0.001
         if self._left < 0:

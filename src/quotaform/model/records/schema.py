@@ -20,7 +20,7 @@ from msgspec.structs import astuple
 from quotaform.model.records.record import Record, left_out, schema_of
 
 if TYPE_CHECKING:
-    from jsonschema_rs import Validator
+    from jsonschema_rs import Validator as Validator
 
 Node: TypeAlias = dict[str, Any]
 
@@ -247,28 +247,19 @@ _PATTERN_BYTES: Final = 1 << 18
 _MOST_REFUSALS: Final = 10_000
 
 
-class Gate:
-    """A compiled schema."""
-
-    __slots__ = ("_validator", "is_valid")
-
-    def __init__(self, validator: Validator) -> None:
-        self._validator = validator
-        self.is_valid = validator.is_valid
-
-    def refusals(self, document: Any, most: int = _MOST_REFUSALS) -> list[Refusal]:
-        """Return what a document does not satisfy, up to a number."""
-        return [
-            Refusal(
-                keyword=error.kind.name,
-                details=error.kind.as_dict(),
-                path=_place(document, error.instance_path, error.instance),
-                value=error.instance,
-                schema_path=error.schema_path,
-                used_path=error.evaluation_path,
-            )
-            for error in islice(self._validator.iter_errors(document), most)
-        ]
+def refusals(schema: Validator, document: Any, most: int = _MOST_REFUSALS) -> list[Refusal]:
+    """Return what of a compiled schema a document does not satisfy, up to a number."""
+    return [
+        Refusal(
+            keyword=error.kind.name,
+            details=error.kind.as_dict(),
+            path=_place(document, error.instance_path, error.instance),
+            value=error.instance,
+            schema_path=error.schema_path,
+            used_path=error.evaluation_path,
+        )
+        for error in islice(schema.iter_errors(document), most)
+    ]
 
 
 def _place(document: Any, steps: Sequence[str | int], value: Any) -> list[str | int]:
@@ -290,11 +281,11 @@ def _place(document: Any, steps: Sequence[str | int], value: Any) -> list[str | 
 
 
 @cache
-def gate(build: Builder, *, is_shape: bool = False) -> Gate:
+def gate(build: Builder, *, is_shape: bool = False) -> Validator:
     """Return a schema of our own, compiled; see `make_schema`."""
     from jsonschema_rs import Draft7Validator
 
-    return Gate(Draft7Validator(make_schema(build, is_shape=is_shape)))
+    return Draft7Validator(make_schema(build, is_shape=is_shape))
 
 
 class PolicySchemaError(Exception):
@@ -309,7 +300,7 @@ class PolicySchemaError(Exception):
         super().__init__(reason)
 
 
-def make_policy_gate(schema: dict[str, Any], *, is_old: bool) -> Gate:
+def make_policy_gate(schema: dict[str, Any], *, is_old: bool) -> Validator:
     """Compile a schema from an untrusted source: nothing is fetched, and patterns are matched in linear time.
 
     `is_old` says whether it is one of draft-07; else it is one of draft 2020-12. Raises `PolicySchemaError` if it is no
@@ -320,11 +311,8 @@ def make_policy_gate(schema: dict[str, Any], *, is_old: bool) -> Gate:
     make = Draft7Validator if is_old else Draft202012Validator
     options = RegexOptions(size_limit=_PATTERN_BYTES, dfa_size_limit=_PATTERN_BYTES)
     try:
-        validator = make(
-            schema, pattern_options=options, offline=True, validate_formats=True, ignore_unknown_formats=False
-        )
+        return make(schema, pattern_options=options, offline=True, validate_formats=True, ignore_unknown_formats=False)
     except ValidationError as error:
         raise PolicySchemaError(error.instance_path, error.message) from None
     except ValueError as error:
         raise PolicySchemaError((), str(error)) from None
-    return Gate(validator)

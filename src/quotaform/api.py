@@ -21,11 +21,11 @@ from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from msgspec.structs import replace
 
-from quotaform.desired.config import Cluster
+from quotaform.desired.config import Cluster, Config
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ArgumentError, InvalidFilesError, QuotaformError, UsageError
 from quotaform.model.filter import EVERYTHING, EntityFilter
@@ -33,7 +33,7 @@ from quotaform.model.outcome import ClusterOutcome, Progress, loaded, no_progres
 from quotaform.model.quota_key import key_order
 from quotaform.model.rule import read_allowances
 from quotaform.model.scope import Selection, count_problem, pattern_problem
-from quotaform.model.settings import PruneMode
+from quotaform.model.settings import MetricsSource, PruneMode
 from quotaform.model.text import require_items, require_type, spell_type
 from quotaform.repository.cluster_work import Connect, work_on
 from quotaform.repository.gateway import open_gateway, open_pinned_gateway
@@ -48,13 +48,11 @@ if TYPE_CHECKING:
     from quotaform.apply.ledger import Applied, ClusterPlan
     from quotaform.cluster.gateway import Gateway
     from quotaform.cluster.scram import ScramGateway
-    from quotaform.desired.config import Config
     from quotaform.drift.drift import Drift
     from quotaform.fleet.options import SessionOptions
     from quotaform.history.drift import Past
     from quotaform.model.finding import Finding
     from quotaform.model.quotas import Snapshot
-    from quotaform.model.settings import MetricsSource
     from quotaform.plan.base import BaseChoice
     from quotaform.plan.plan import Plan
     from quotaform.plan.principals import PrincipalList
@@ -68,7 +66,6 @@ if TYPE_CHECKING:
     from quotaform.usage.record.recording import Recording
     from quotaform.usage.top import Top
 
-T = TypeVar("T")
 Clusters: TypeAlias = "Collection[str] | Sequence[Cluster] | Target | None"
 """Names of clusters and globs over them, clusters, or where to read one; `None` is the only one of quotaform.yaml."""
 Approve: TypeAlias = "Callable[[Sequence[ClusterPlan[Any]]], bool | None]"
@@ -215,16 +212,14 @@ def compare_clusters(
 
     With `past`, clusters are compared with that and not with the files, on Spark.
     """
-    if past is not None:
-        from quotaform.fleet.options import SessionOptions
-        from quotaform.history.drift import check_drift_against
-
-        session = SessionOptions() if engine is None else engine
-        return iter(check_drift_against(request, past, session=session, clock=clock, progress=progress))
     from quotaform.drift.run import check_drift
 
     if engine is None:
         return check_drift(request, clock=clock, progress=progress, connect=connect)
+    if past is not None:
+        from quotaform.history.drift import check_drift_against
+
+        return iter(check_drift_against(request, past, session=engine, clock=clock, progress=progress))
     from quotaform.fleet.run import plan as plan_on_spark
 
     return iter([*check_drift(request, plan_on_spark, session=engine, clock=clock, progress=progress)])

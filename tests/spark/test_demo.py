@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from quotaform.cli.command.sandbox import run_demo
-from quotaform.cli.console import Color, Console
+from quotaform.cli.console import Console
 from tests.workflow.command import run_process
 
 pytestmark = [pytest.mark.kafka, pytest.mark.workflow, pytest.mark.prove]
@@ -62,7 +62,7 @@ def require_in_order(out: str, expected: Sequence[str]) -> None:
 @pytest.mark.usefixtures("spark")
 def test_the_demo_of_usage_is_throttled_as_it_predicts(capfd: pytest.CaptureFixture[str]) -> None:
     """With half a minute less of traffic than the command has, and in the session of the other tests."""
-    run_demo(Console(Color.NEVER), "usage", seconds=12)
+    run_demo(Console("never"), "usage", seconds=12)
     out = capfd.readouterr().out
     print(out)
     require_in_order(

@@ -21,7 +21,7 @@ from typer.main import get_command
 
 from quotaform.cli import main
 from quotaform.cli.command import sandbox
-from quotaform.cli.console import Color, Console
+from quotaform.cli.console import Console
 from quotaform.cli.main import COMMANDS, build_app, run
 from quotaform.model.errors import ExitCode
 from quotaform.system.executable import find_executable, find_java_commands
@@ -148,7 +148,7 @@ def test_a_demo_that_is_interrupted_while_a_command_runs_ends_as_interrupted(
     # Since commands run in its process, it ended with 1, as if the command had failed.
     monkeypatch.setattr(main, "run", lambda _: code)
     kafka: Any = None
-    with pytest.raises(KeyboardInterrupt) as raised, sandbox._Session(Console(Color.NEVER), kafka, 1) as session:
+    with pytest.raises(KeyboardInterrupt) as raised, sandbox._Session(Console("never"), kafka, 1) as session:
         session.play("$ quotaform plan", "")
     assert interrupt_code(raised.value) == code
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -108,9 +107,9 @@ def test_options_come_before_the_section() -> None:
     settings = SizeOptions(headroom=2.0, floor=[f"{REQUEST}=20"], cap=[f"{PRODUCER}=5MiB/s"]).settings(config, ())
     assert (settings.headroom, settings.percentile, settings.min_samples) == (2.0, 99.9, 50)
     assert (settings.floors, settings.caps) == ({PRODUCER: MIB, REQUEST: 20.0}, {PRODUCER: 5 * MIB})
-    given = SizeOptions(
-        percentile=95.0, min_history=timedelta(days=1), min_samples=7, unused_after=timedelta(days=90)
-    ).settings(config, ())
+    given = SizeOptions(percentile=95.0, min_history_days=1.0, min_samples=7, unused_after_days=90.0).settings(
+        config, ()
+    )
     assert (given.percentile, given.min_history_days, given.min_samples) == (95.0, 1.0, 7)
     assert given.unused_after_days == 90.0
     assert [SizeOptions(outlier_days=number).settings(config, ()).outlier_days for number in (None, 0, 2)] == [1, 0, 2]

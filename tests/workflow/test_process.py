@@ -6,13 +6,10 @@ compared. What only a process has (signals, terminals, pipes) is tested where it
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 import shutil
-import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -129,22 +126,6 @@ def test_the_script_in_a_process_and_in_a_call_gives_the_same(different: Reposit
         process = run_process(*where, *arguments, cwd=different.path, command=SCRIPT)
         assert process.code == code, process
         assert process == call(client_quotas, *where, *arguments)
-
-
-def test_a_call_leaves_this_process_as_it_was(different: Repository) -> None:
-    """Handlers of signals and thresholds of the collector stayed behind, and the next test met them."""
-
-    def state() -> list[object]:
-        handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
-        streams = [sys.stdin, sys.stdout, sys.stderr]
-        descriptors = [os.fstat(number).st_ino for number in range(3)]
-        return [handlers, streams, descriptors, gc.isenabled(), gc.get_threshold(), Path.cwd(), dict(os.environ)]
-
-    different("plan")
-    before = state()
-    assert different("plan", env={"QF_NEW": "1"}, stdin="x").code == 0
-    assert different("plan", "--nope").code == 64
-    assert state() == before
 
 
 def test_a_reader_that_goes_away_is_no_accident(different: Repository, cluster: Cluster) -> None:

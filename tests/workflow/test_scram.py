@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pytest
@@ -140,37 +139,13 @@ def test_a_password_that_was_not_given_changes_nothing(
     assert credentials.read() == {}
 
 
-class TestCheckPrincipals:
-    QUOTAS = (
-        "  - match: {user: [svc-etl, svc-ordres]}\n    values: {producer_byte_rate: 1MiB/s}\n"
-        "  - match: {user: reporting}\n    values: {producer_byte_rate: 1MiB/s}\n"
-        "  - match: {user: 'CN=app,O=Example'}\n    values: {producer_byte_rate: 1MiB/s}\n"
-        "  - match: {user: <default>}\n    values: {producer_byte_rate: 1MiB/s}\n"
-    )
-
-    def test_users_without_credentials_are_warnings(self, repository: Repository, credentials: Credentials) -> None:
-        credentials.set("svc-etl", "svc-orders")
-        repository.quotas(self.QUOTAS)
-        checked = repository("validate", "--check-principals")
-        assert checked.code == 0
-        assert [line for line in checked.out.splitlines() if ": note: " not in line] == [
-            "quotas.d/quotas.yaml:2:5: warning: user svc-ordres has no SCRAM credentials on lab;"
-            " did you mean svc-orders? [unknown-principal]",
-            "quotas.d/quotas.yaml:4:5: warning: user reporting has no SCRAM credentials on lab [unknown-principal]",
-            "Valid: 1 file in quotas.d, 5 entities for lab.",
-        ]
-        found = json.loads(repository("validate", "--check-principals", "--format", "json").out)["problems"]
-        rows = [(each["rule"], each["severity"], each["address"], each["location"]["line"]) for each in found]
-        assert [row for row in rows if row[1] != "note"] == [
-            ("unknown-principal", "warning", "user=svc-ordres", 2),
-            ("unknown-principal", "warning", "user=reporting", 4),
-        ]
-
-    def test_any_cluster_can_be_asked(self, offline: Repository, sandbox: Sandbox, credentials: Credentials) -> None:
-        credentials.set("a")
-        offline.quotas(self.QUOTAS)
-        checked = offline("validate", "--check-principals", "--bootstrap-server", sandbox.bootstrap_servers)
-        assert (checked.code, checked.out.count("[unknown-principal]")) == (0, 3)
+def test_any_cluster_can_be_asked_for_users(offline: Repository, sandbox: Sandbox, credentials: Credentials) -> None:
+    credentials.set("svc-etl")
+    users = "  - match: {user: [svc-etl, svc-ordres, 'CN=app,O=Example']}\n"
+    offline.quotas(f"{users}    values: {{producer_byte_rate: 1MiB/s}}\n")
+    checked = offline("validate", "--check-principals", "--bootstrap-server", sandbox.bootstrap_servers)
+    assert (checked.code, checked.out.count("[unknown-principal]")) == (0, 1)
+    assert "user svc-ordres has no SCRAM credentials" in checked.out
 
 
 def test_credentials_go_only_to_the_cluster_that_is_pinned(offline: Repository, sandbox: Sandbox) -> None:

@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from quotaform import __version__
-from quotaform.model.errors import BlockedError, ExitCode
+from quotaform.cli.console import Console
+from quotaform.model.errors import BlockedError, ExitCode, QuotaformError
 from quotaform.model.outcome import ClusterOutcome, digest_of
 from quotaform.report.format import REPORTED, render, render_failed
 from quotaform.system.files import append_to_regular_file
-
-if TYPE_CHECKING:
-    from quotaform.cli.console import Console
-
 
 SUMMARY_BYTES: Final = 1 << 20
 """How much GitHub takes as the summary of a step."""
@@ -48,7 +45,15 @@ class Ci:
     @cached_property
     def options(self) -> dict[str, Any]:
         """What renders results may need of the run."""
-        top, here, run = self.top, Path.cwd(), None
+        here, run = Path.cwd(), None
+        # The top of the repository, or the current directory outside of one.
+        given = self.variables.get("GITHUB_WORKSPACE") or self.variables.get("CI_PROJECT_DIR")
+        if given and here.is_relative_to(Path(given).resolve()):
+            top = Path(given).resolve()
+        else:
+            from quotaform.git import find_work_tree
+
+            top = (find_work_tree(self.root or here) or here).resolve()
 
         def from_top(file: str) -> str | None:
             """Return the path of a file from the top of the repository; `None` for one that is outside."""
@@ -66,23 +71,8 @@ class Ci:
             "root": "quotas.d" if self.root is None else self.root.as_posix(),
         }
 
-    @cached_property
-    def top(self) -> Path:
-        """The top of the repository, or the current directory outside of one."""
-        given = self.variables.get("GITHUB_WORKSPACE") or self.variables.get("CI_PROJECT_DIR")
-        here = Path.cwd()
-        if given and here.is_relative_to(Path(given).resolve()):
-            return Path(given).resolve()
-        from quotaform.git import find_work_tree
-
-        top = find_work_tree(self.root or here)
-        return here if top is None else top.resolve()
-
     def report(self, console: Console, subject: str, outcomes: Sequence[ClusterOutcome[Any]]) -> None:
-        """Note the outputs of a step of GitHub Actions, and append results to its summary.
-
-        A summary that cannot be written is a warning.
-        """
+        """Note the outputs of a step of GitHub Actions, and append results to its summary."""
         if self.is_enabled and self.variables.get("GITHUB_OUTPUT"):
             note_outcomes(outcomes)
         name = self.variables.get("GITHUB_STEP_SUMMARY")
@@ -96,10 +86,7 @@ class Ci:
                     return
                 options = {**self.options, "limit": room - _LEAST // 2}
                 if is_one:
-                    from quotaform.fleet.report import make_fleet_report
-
-                    report = make_fleet_report(REPORTED[subject], [outcome.map(digest_of) for outcome in some])
-                    text = "".join(render("fleet-report", "markdown", report, **options))
+                    text = "".join(render_fleet(subject, "markdown", some, **options))
                 elif (failure := render_failed(subject, "markdown", some[0], **options)) is not None:
                     text = failure
                 else:
@@ -107,6 +94,20 @@ class Ci:
                 append_to_regular_file(Path(name), f"{text}\n", SUMMARY_BYTES)
         except OSError as error:
             console.report_failure(f"The job summary cannot be written: {error.strerror or error}")
+
+
+def render_fleet(
+    subject: str,
+    format_name: str,
+    outcomes: Iterable[ClusterOutcome[Any]],
+    error: QuotaformError | None = None,
+    **options: Any,
+) -> Iterator[str]:
+    """Return the one report of all clusters; `error` is what ended the run."""
+    from quotaform.fleet.report import make_fleet_report
+
+    report = make_fleet_report(REPORTED[subject], [outcome.map(digest_of) for outcome in outcomes], error=error)
+    return render("fleet-report", format_name, report, **options)
 
 
 # What a step of GitHub Actions gives to later steps in the file `$GITHUB_OUTPUT`: the exit code and what it means.
@@ -131,10 +132,7 @@ def note_outcomes(outcomes: Iterable[ClusterOutcome[Any]]) -> None:
 
 
 def end_step(code: int) -> str | None:
-    """Append the outputs to `$GITHUB_OUTPUT`, and return why that is not possible, if so.
-
-    Numbers are those of all clusters together.
-    """
+    """Append the outputs to `$GITHUB_OUTPUT`, and return why that is not possible, if so."""
     from secrets import token_hex
 
     noted = _NOTED.get()
@@ -146,7 +144,7 @@ def end_step(code: int) -> str | None:
         reason = f"blocked:{','.join(rules)}" if rules else min(refusals, default=reason)
     totals: Counter[str] = Counter()
     for each in noted:
-        totals.update(getattr(each, "counts", {}))
+        totals.update(getattr(each, "counts", {}))  # Those of all clusters together
     outputs = {"exitcode": str(code), "reason": reason} | {name: str(n) for name, n in totals.items()}
     for name in ("plan_id", "fingerprint"):
         if found := [value for each in noted if (value := getattr(each, name, ""))]:

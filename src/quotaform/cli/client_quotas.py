@@ -93,7 +93,6 @@ class _Parser(ArgumentParser):
     """Ends with 1 on wrong usage, as Kafka's scripts do."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise what `run` reports."""
         raise UsageError(f"{message}. Try '{PROGRAM} --help'.")
 
 
@@ -226,8 +225,6 @@ def read_parts(names: Iterable[str], defaults: Iterable[str]) -> dict[str, str |
 
     >>> read_parts(["user=CN%3Da%20b"], ["client-id"])
     {'user': 'CN=a b', 'client-id': None}
-
-    Raises `UsageError` if a piece is no pair, or a type comes twice.
     """
     parts: dict[str, str | None] = {}
     hint = f". {COMMA}"
@@ -251,8 +248,6 @@ def read_ops(added: Iterable[str], deleted: Iterable[str]) -> dict[str, float | 
 
     >>> read_ops(["consumer_byte_rate=2000000"], ["producer_byte_rate"])
     {'consumer_byte_rate': 2000000.0, 'producer_byte_rate': None}
-
-    Raises `UsageError` if a piece is no pair, a value no finite number, or a key comes twice.
     """
     ops: dict[str, float | None] = {}
     for key, text in _items("--add", added, ops, "is not key=value", is_pair=True):
@@ -270,8 +265,6 @@ def read_properties(lists: Iterable[str]) -> dict[str, str]:
 
     >>> read_properties(["security.protocol=SSL,ssl.cipher.suites=A,B"])
     {'security.protocol': 'SSL', 'ssl.cipher.suites': 'A,B'}
-
-    Raises `UsageError` if it begins with a piece without `=`, or a key comes twice.
     """
     properties: dict[str, str] = {}
     for text in lists:

@@ -17,7 +17,6 @@ from codecs import register_error
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from enum import StrEnum
 from io import TextIOWrapper
 from pathlib import Path
 from re import split
@@ -43,19 +42,12 @@ _WIPE: Final = "\r\x1b[K"
 
 
 class GuardedStream:
-    """A stream to which only harmless text is written, and whose writes never fail.
-
-    Attributes:
-        problem: Why a write failed; from then on nothing is written.
-        allows_colour: Whether colours are written as they are.
-        is_result: Whether the exit code says that what is written here arrived. Not so where it says what was done.
-    """
+    """A stream to which only harmless text is written, and whose writes never fail."""
 
     def __init__(self, stream: TextIO) -> None:
-        """Guard a stream."""
-        self.problem: OSError | ValueError | None = None
-        self.allows_colour = False
-        self.is_result = True
+        self.problem: OSError | ValueError | None = None  # Why a write failed; from then on nothing is written
+        self.allows_colour = False  # Whether colours are written as they are
+        self.is_result = True  # Whether the exit code says that this arrived; not so where it says what was done
         self._stream = stream
         self._line_end = ""
 
@@ -134,8 +126,7 @@ def make_harmless(text: str, *, before: str = "", allows_colour: bool = False) -
     a
     :\u003aerror::b\u0007
 
-    `text`: any number of lines, whole or in parts; a colour is never split. `before`: as for
-    `quotaform.model.text.break_lines`.
+    The text may be any part of the output, but a colour is never split; `before` is as for `break_lines`.
     """
     if not text.replace("\n", "").isprintable():
         parts = split(_COLOUR, text) if allows_colour else [text]
@@ -198,19 +189,11 @@ def run_as_process(run_command: Callable[[list[str]], int]) -> NoReturn:
     sys.exit(int(code))
 
 
-class Color(StrEnum):
-    """When to colour."""
-
-    AUTO = "auto"
-    ALWAYS = "always"
-    NEVER = "never"
-
-
 @dataclass(slots=True)
 class Console:
     """One run's output."""
 
-    color: Color = Color.AUTO  # When to colour; AUTO is on a terminal, and not with NO_COLOR (https://no-color.org)
+    color: str = "auto"  # always, never, or auto: on a terminal, and not with NO_COLOR (https://no-color.org)
     is_quiet: bool = False  # Whether progress and warnings are left out; failures never are
     is_verbose: bool = False  # Whether every step is a line on stderr, terminal or not
     _last_step: str = ""
@@ -225,8 +208,8 @@ class Console:
         """Return how to colour what goes to stdout."""
         from quotaform.report.text import Style
 
-        is_coloured = self.color is Color.ALWAYS
-        if self.color is Color.AUTO:
+        is_coloured = self.color == "always"
+        if self.color == "auto":
             is_capable = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
             is_coloured = is_capable and sys.stdout.isatty()
         if isinstance(sys.stdout, GuardedStream):
@@ -258,7 +241,7 @@ class Console:
     def write_commands(self, pieces: Iterable[str], *, is_result: bool = True) -> None:
         """Print commands for GitHub Actions, one per line: the only output in which such commands are left whole.
 
-        `is_result`: whether they go to stdout, where a runner reads them as well as on stderr.
+        A runner reads them on stderr, too, where they go if they are not the result.
         """
         self.clear()
         stream = sys.stdout if is_result else sys.stderr
@@ -284,10 +267,7 @@ class Console:
         sys.stderr.write("".join(f"{printable(line)}\n" for line in lines))
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Show how far the work is: on a terminal once it has taken a second, in a log from time to time.
-
-        `total`: how many there are; 0 if unknown.
-        """
+        """Show how far the work is: on a terminal once it has taken a second, in a log from time to time."""
         if self.is_verbose and what != self._last_step:
             self._last_step = what
             self.clear()
@@ -330,10 +310,7 @@ def write_file(path: Path, text: str | Iterable[str]) -> None:
 
 
 def require_confirmed(console: Console, chosen: Cluster, *, auto_approve: bool) -> None:
-    """Make sure of a change to a cluster with `confirm: name`, whose name has to be typed.
-
-    Raises `NotApprovedError` if another name was typed, or there is no terminal to ask on.
-    """
+    """Make sure of a change to a cluster with `confirm: name`, whose name has to be typed."""
     if chosen.confirm != "name" or auto_approve:
         return
     if not sys.stdin.isatty():

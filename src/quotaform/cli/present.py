@@ -10,7 +10,7 @@ from pathlib import Path
 from re import findall
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from quotaform.cli.ci import Ci
+from quotaform.cli.ci import Ci, render_fleet
 from quotaform.cli.console import Console, write_file
 from quotaform.cli.option.output import PARQUET, Output, read_output
 from quotaform.cli.option.value import name_options
@@ -22,7 +22,6 @@ from quotaform.report.format import (
     FORMATS,
     ONE_DOCUMENT,
     REPORT,
-    REPORTED,
     SECTIONS,
     render,
     render_failed,
@@ -33,7 +32,6 @@ from quotaform.system.files import remove_regular_file, require_writable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from quotaform.fleet.report import FleetReport
     from quotaform.model.scope import Selection
     from quotaform.plan.run import PlanRequest
     from quotaform.repository.repository import Repository
@@ -47,17 +45,9 @@ _LONGEST_NAME: Final = 100
 PLACEHOLDER: Final = "{cluster}"
 """Stands for the name of the cluster in a path."""
 
-_FLEET: Final = "fleet-report"
-
 
 def cluster_paths(option: str, path: str | Path, clusters: Sequence[str]) -> Mapping[str, Path]:
-    """Return where an option writes what belongs to each cluster.
-
-    >>> cluster_paths("--out", "plans/{cluster}.json", ["eu", "us"])["us"].as_posix()
-    'plans/us.json'
-
-    `path`: its value, empty when it is not given.
-    """
+    """Return where an option writes what belongs to each cluster; `path` is its value, empty when it is not given."""
     if len(clusters) > 1 and PLACEHOLDER not in str(path):
         example = f"{PLACEHOLDER}{inert(Path(path).suffix or '.json')}"
         raise UsageError(
@@ -67,20 +57,20 @@ def cluster_paths(option: str, path: str | Path, clusters: Sequence[str]) -> Map
     for word in findall(r"{[^{}]*}", str(path)):
         if word != PLACEHOLDER and nearest(word, [PLACEHOLDER]) is not None:
             raise UsageError(f"{option}: {inert(word)} stands for nothing; did you mean {PLACEHOLDER}?")
-    paths = {name: Path(str(path).replace(PLACEHOLDER, file_name(name))) for name in clusters}
+    paths = {name: cluster_path(path, name) for name in clusters}
     if len(set(paths.values())) < len(paths):
         raise UsageError(f"the names of some clusters give the same file name; run {option} for one cluster at a time")
     return paths
 
 
-def file_name(cluster: str) -> str:
-    """Return the name of a cluster as part of a path: one that leads to no other folder and is not too long.
+def cluster_path(path: str | Path, cluster: str) -> Path:
+    """Return a path with the name of a cluster in it, which leads to no other folder and is not too long.
 
-    >>> file_name("prod-eu"), file_name("a/b"), file_name("..")
-    ('prod-eu', 'a_b', '_')
+    >>> [cluster_path("plans/{cluster}.json", name).as_posix() for name in ("prod-eu", "a/b", "..")]
+    ['plans/prod-eu.json', 'plans/a_b.json', 'plans/_.json']
     """
     name = "".join(letter if letter.isprintable() and letter not in "/\\" else "_" for letter in cluster)
-    return name[:_LONGEST_NAME] if name.strip(".") else "_"
+    return Path(str(path).replace(PLACEHOLDER, name[:_LONGEST_NAME] if name.strip(".") else "_"))
 
 
 def digests(outcomes: Iterable[ClusterOutcome[Any]]) -> list[ClusterOutcome[Any]]:
@@ -109,11 +99,10 @@ class Results:
         missing: str = "not read",
         **shown: Any,
     ) -> None:
-        """Read the values of `--report`.
+        """Read the values of `--report`; those of `--out` are read by `open`, which knows the clusters.
 
-        `repository` is that of the results, if CI systems show them. `out` and `report` are the values of these
-        options, `missing` is what became of a cluster that an interrupt left out, and `shown` what else the format on
-        stdout takes.
+        `repository` is that of the results, if CI systems show them. `missing` is what became of a cluster that an
+        interrupt left out, and `shown` what else the format on stdout takes.
         """
         self.output = output
         self.console = output.console
@@ -125,23 +114,23 @@ class Results:
         self._out = tuple(out or ())
         self._unread = NotReadError(f"{missing}: the run was interrupted")
         self._files: list[OutFile] = []
-        reports = [read_output(text, FORMATS[_FLEET], "--report") for text in report or ()]
-        self._reports = [(format_name, Path(path)) for format_name, path in reports]
-        for _, path in self._reports:
-            if PLACEHOLDER in str(path):
+        self._reports: list[tuple[str, Path]] = []
+        for text in report or ():
+            format_name, place = read_output(text, FORMATS["fleet-report"], "--report")
+            if PLACEHOLDER in place:
                 raise UsageError(
                     f"--report writes one file for all clusters; leave {PLACEHOLDER} out, or write a file for each "
                     "cluster with --out"
                 )
-            require_writable(path)
+            require_writable(Path(place))
+            self._reports.append((format_name, Path(place)))
         self._context = {} if root is None else self._ci.options
         self._options = {"style": self.console.style(), **shown, **self._context}
 
     def open(self, clusters: Sequence[str], *others: OutFile) -> None:
         """Read the values of `--out`; `others` are written of each result, too.
 
-        Raises `UsageError` if a value cannot be read, a format cannot print these clusters, or several clusters would
-        share one file, and `QuotaformError` if a folder that is named after the clusters cannot be written to.
+        A folder that is named after the clusters must be one that can be written to.
         """
         if len(clusters) > 1 and self.format_name in ONE_DOCUMENT:
             raise UsageError(
@@ -154,9 +143,7 @@ class Results:
             for each in paths.values() if PLACEHOLDER in place else ():
                 require_writable(each)
             self._files.append(OutFile(self._subject, format_name, paths))
-        given = Counter(path.absolute() for each in self._files for path in each.paths.values())
-        given.update(path.absolute() for _, path in self._reports)
-        for path, number in given.items():
+        for path, number in Counter(path.absolute() for path in self._paths()).items():
             if number > 1 and (path.is_file() or not path.exists()):
                 raise UsageError(
                     f"{inert(str(path))} would be written {number} times; give each result a file of its own"
@@ -165,6 +152,9 @@ class Results:
     def files(self) -> list[OutFile]:
         """Return what is written of the subject, one for each `--out`."""
         return [each for each in self._files if each.subject == self._subject]
+
+    def _paths(self) -> list[Path]:
+        return [path for each in self._files for path in each.paths.values()] + [path for _, path in self._reports]
 
     def gather(self, outcomes: Iterable[ClusterOutcome[T]], clusters: Sequence[str]) -> tuple[ClusterOutcome[T], ...]:
         """Collect the outcomes of clusters until an interrupt comes; those that it left out failed."""
@@ -190,8 +180,6 @@ class Results:
         """Write reports also when the block makes none, because of an error or an interrupt; `has_files`: files, too.
 
         So no file keeps the result of an earlier run. Wrong usage is not written: it concerns the command line alone.
-
-        `clusters`: the names of the clusters, as far as they are known.
         """
         try:
             yield
@@ -218,11 +206,7 @@ class Results:
         self._ci.report(self.console, self._subject, outcomes)
 
     def _write_files(self, outcomes: Iterable[ClusterOutcome[Any]]) -> None:
-        """Write what was made.
-
-        The file of a cluster that failed says so if its format can, or is removed, so that an earlier result is not
-        taken for it.
-        """
+        """Write what was made; the file of a cluster that failed says so if its format can, or is removed."""
         for outcome in outcomes:
             for subject, format_name, paths in self._files:
                 path = paths[outcome.cluster]
@@ -247,15 +231,8 @@ class Results:
     def _write_reports(self, outcomes: Iterable[ClusterOutcome[Any]], error: QuotaformError | None = None) -> None:
         """Write the reports of all clusters, once: the first ones know best what happened."""
         reports, self._reports = self._reports, []
-        if reports:
-            report = self._report_of(outcomes, error)
-            for format_name, path in reports:
-                write_file(path, render(_FLEET, format_name, report))
-
-    def _report_of(self, outcomes: Iterable[ClusterOutcome[Any]], error: QuotaformError | None = None) -> FleetReport:
-        from quotaform.fleet.report import make_fleet_report
-
-        return make_fleet_report(REPORTED[self._subject], outcomes, error=error)
+        for format_name, path in reports:
+            write_file(path, render_fleet(self._subject, format_name, outcomes, error))
 
     def present(
         self,
@@ -270,10 +247,9 @@ class Results:
         Several clusters are one document as JSON, otherwise sections and a total; the error of the only one is raised.
         `request` is what was planned. `is_shown` says that the results are printed already, so that failures and the
         total are left. `rendered` renders one, if not its subject's function.
-
-        Raises `UsageError`, and removes files of an earlier run, if the selection of the request leaves no entity.
         """
-        _name_options(outcomes)
+        for outcome in outcomes:
+            name_options(outcome.error)
         found = digests(outcomes)
         if request is not None:
             self.require_selected(request.selection, found)
@@ -287,10 +263,8 @@ class Results:
             for text in started_warnings(request.repository, running, request.revert):
                 self.console.warn_of(text)
         self._ci.report(self.console, self._subject, outcomes)
-        pieces = self._printed(
-            outcomes, rendered or partial(render, self._subject, self.format_name, **self._options), is_shown=is_shown
-        )
-        print_result(self.console, self.format_name, pieces)
+        rendered = rendered or partial(render, self._subject, self.format_name, **self._options)
+        print_result(self.console, self.format_name, self._printed(outcomes, rendered, is_shown=is_shown))
         # A result that has no annotations itself has them on stderr.
         is_annotated = self._ci.is_github and self.format_name != "github" and self._subject in ANNOTATED
         for outcome in outcomes if is_annotated else ():
@@ -303,7 +277,7 @@ class Results:
     ) -> Iterator[str]:
         format_name = self.format_name
         if format_name == REPORT:
-            yield from render(_FLEET, "text", self._report_of(digests(outcomes)), style=self.console.style())
+            yield from render_fleet(self._subject, "text", outcomes, style=self.console.style())
         elif len(outcomes) == 1:
             if format_name == "markdown":  # A comment that says so takes the place of an earlier one.
                 yield render_failed(self._subject, format_name, outcomes[0], **self._options) or ""
@@ -311,51 +285,40 @@ class Results:
             yield from () if is_shown else rendered(value)
         elif format_name == "json":
             yield from outcome_lines(outcome.map(lambda value: iter(rendered(value))) for outcome in outcomes)
-        elif format_name in SECTIONS:
-            yield from self._sections(outcomes, rendered, is_shown=is_shown)
-        else:
+        elif format_name not in SECTIONS:
             for outcome in outcomes:
                 failure = render_failed(self._subject, format_name, outcome, **self._options)
                 yield from rendered(outcome.require()) if failure is None else (failure,)
+        else:
+            from quotaform.report.text import render_failure
 
-    def _sections(
-        self, outcomes: Sequence[ClusterOutcome[Any]], rendered: Callable[[Any], Iterable[str]], *, is_shown: bool
-    ) -> Iterator[str]:
-        from quotaform.report.text import render_failure
-
-        style = self.console.style()
-        total = render_total(self._subject, outcomes, style)
-        separator = ""
-        for outcome in outcomes:
-            if (is_shown and outcome.error is None) or (total is not None and isinstance(outcome.error, NotReadError)):
-                continue
-            yield separator
-            if outcome.error is None:
-                yield from rendered(outcome.require())
-            else:
-                yield render_failure(outcome.cluster, outcome.error, style)
-            separator = "\n"
-        if total is not None:
-            yield f"{separator}{total}"
+            style = self.console.style()
+            total = render_total(self._subject, outcomes, style)
+            separator = ""
+            for outcome in outcomes:
+                is_counted = total is not None and isinstance(outcome.error, NotReadError)
+                if is_counted or (is_shown and outcome.error is None):
+                    continue
+                yield separator
+                if outcome.error is None:
+                    yield from rendered(outcome.require())
+                else:
+                    yield render_failure(outcome.cluster, outcome.error, style)
+                separator = "\n"
+            if total is not None:
+                yield f"{separator}{total}"
 
     def require_selected(self, selection: Selection, found: Sequence[ClusterOutcome[Any]]) -> None:
         """Make sure that the selection leaves an entity on one of the clusters, unless a cluster could not be read."""
         if not selection.is_partial or any(outcome.error or outcome.require().has_entities for outcome in found):
             return
-        paths = [path for each in self._files for path in each.paths.values()]
-        for path in [*paths, *(path for _, path in self._reports)]:
+        for path in self._paths():
             self._remove_earlier(path)
         of_clusters = "of the clusters" if len(found) > 1 else "of the cluster"
         raise UsageError(
             f"{selection_text(selection)}: no entity of the files or {of_clusters} is left; patterns begin with an "
             "entity type, as in --select 'user=svc-*'"
         )
-
-
-def _name_options(outcomes: Iterable[ClusterOutcome[Any]]) -> None:
-    for outcome in outcomes:
-        if outcome.error is not None:
-            name_options(outcome.error)
 
 
 def selection_text(selection: Selection) -> str:
@@ -377,8 +340,8 @@ def print_result(console: Console, format_name: str, pieces: Iterable[str]) -> N
 
 def report_failures(console: Console, outcomes: Sequence[ClusterOutcome[T]]) -> ExitCode:
     """Print to stderr what failed on which cluster, for a result without a section for each; return its code."""
-    _name_options(outcomes)
     for outcome in outcomes:
+        name_options(outcome.error)
         if outcome.error is not None:
             console.write_stderr(f"Error: {inert(outcome.cluster)}: {outcome.error.text_of(outcome.cluster)}\n")
     # What a plan would change is no failure of what is made of it.
@@ -386,10 +349,7 @@ def report_failures(console: Console, outcomes: Sequence[ClusterOutcome[T]]) -> 
 
 
 def report_saved_files(console: Console, what: str, paths: Iterable[object]) -> None:
-    """Print in one line to stderr where something was saved; nothing if there are no paths, or when quiet.
-
-    `what`: what it is, in singular or plural. `paths`: the files and directories, as they were given.
-    """
+    """Print in one line to stderr where something was saved; nothing if there are no paths, or when quiet."""
     names = [inert(str(path)) for path in paths]
     if names:
         console.warn(f"Saved the {what} to: {listed(names)}")
@@ -399,10 +359,7 @@ class TableOutput:
     """Where the result of a run goes that has a table of rows: stdout, and the files of `--out`."""
 
     def __init__(self, output: Output, written: Iterable[str] | None, *, has_rows: bool = True) -> None:
-        """Read the values of `--out`; `has_rows` says whether the rows of the result can be written.
-
-        Raises `QuotaformError` if a file cannot be written, or a directory exists already.
-        """
+        """Read the values of `--out`; `has_rows` says whether the rows of the result can be written."""
         self._output = output
         formats = (*FORMATS[output.subject], *((PARQUET,) if has_rows else ()))
         self._files = [read_output(text, formats) for text in written or ()]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, structs
 
 from quotaform.cli.console import Console
-from quotaform.cli.option.cluster import Clusters, Comparison, Selecting, make_request
+from quotaform.cli.option.cluster import Clusters, Comparison, make_request
 from quotaform.cli.option.common import AllowOption, argument, flag, option, with_options
 from quotaform.cli.option.engine import Engine, job_progress
 from quotaform.cli.option.output import ReportOutput, printed, report_option
@@ -50,7 +50,6 @@ def apply(
         "PLAN.json...|DIR", "Saved plans, at most one per cluster, or a quotas directory. [default: quotas.d]"
     ),
     target: Clusters,
-    selecting: Selecting,
     comparison: Comparison,
     allow: AllowOption = None,
     auto_approve: bool = flag("--auto-approve", "Apply without asking for approval."),
@@ -90,7 +89,7 @@ def apply(
 
     given = sources or []
     is_saved = bool(given) and not any(map(is_folder, given))
-    if is_saved and (selecting.is_given or comparison != Comparison() or allow):
+    if is_saved and (comparison != Comparison() or allow):
         raise UsageError(
             "a saved plan is applied as it is; plan again with --select, --exclude, --base, --no-base, --prune and "
             "--allow, and apply that plan"
@@ -117,7 +116,7 @@ def apply(
             if is_saved:
                 return run.apply_saved(given, target, max_age)
             base = comparison.choose_base(console)
-            request = make_request(target, repository, selecting, base=base, prune=comparison.prune, allow=allow)
+            request = make_request(target, repository, comparison, base=base, prune=comparison.prune, allow=allow)
             return run.apply_directory(request, takes_all=target.all_clusters)
     except KeyboardInterrupt as interrupt:
         if not run.has_written:
@@ -150,11 +149,7 @@ class ApplyRun(Struct, kw_only=True):
         return self.results.format_name == "text"
 
     def apply_saved(self, files: Sequence[Path], target: Clusters, max_age: timedelta | None) -> int:
-        """Apply plan files, and return how the process ends.
-
-        Raises `UsageError` if a file is no plan, or it is not clear for which cluster it is, and what
-        `quotaform.api.apply_clusters` raises.
-        """
+        """Apply plan files, and return how the process ends."""
         from quotaform.apply.run import read_plans
 
         def choose(path: Path, name: str) -> Cluster | None:
@@ -185,8 +180,7 @@ class ApplyRun(Struct, kw_only=True):
     def apply_directory(self, request: PlanRequest, *, takes_all: bool) -> int:
         """Plan clusters, show what would be done, ask, apply it, and return how the process ends.
 
-        `takes_all` says that every cluster of quotaform.yaml is meant. Raises `UsageError` if a cluster is a snapshot,
-        and what `quotaform.api.apply_clusters` raises.
+        `takes_all` says that every cluster of quotaform.yaml is meant.
         """
         from quotaform.api import plan_clusters
         from quotaform.apply.ledger import ClusterPlan
@@ -241,16 +235,12 @@ class ApplyRun(Struct, kw_only=True):
         return None
 
     def _approve(self, plans: Sequence[ClusterPlan[Any]]) -> None:
-        """Ask a person to approve what is going to change, unless nobody is to be asked.
-
-        A saved plan is approved, but where a cluster is to be confirmed by its name.
-        """
+        """Ask a person to approve what is going to change; saved plans are approved, but for `confirm: name`."""
         if not plans or self.auto_approve or (self.is_saved and not sys.stdin.isatty()):
             return
         if not sys.stdin.isatty():
             raise NotApprovedError(
-                "there is no terminal to ask for approval",
-                remedy="give --auto-approve, or apply a saved plan",
+                "there is no terminal to ask for approval", remedy="give --auto-approve, or apply a saved plan"
             )
         for cluster, plan in plans:
             if not self.is_saved:
@@ -260,14 +250,12 @@ class ApplyRun(Struct, kw_only=True):
                 self._ask(cluster)
 
     def _show_plan(self, plan: Any) -> None:
-        """Print what is going to be applied."""
         if self.is_text:
             self.console.echo(render("plan", "text", plan, style=self.console.style()))
         elif sys.stdin.isatty():
             self.console.write_stderr("".join(render("plan", "text", plan)))
 
     def _ask(self, cluster: Cluster) -> None:
-        """Ask a person for approval."""
         console = self.console
         if console.is_lost:
             raise NotApprovedError("the plan cannot be shown, so it was not approved")

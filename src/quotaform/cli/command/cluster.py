@@ -8,8 +8,8 @@ from shlex import quote as quote_for_shell
 from typing import TYPE_CHECKING, Final
 
 from quotaform.cli.console import require_confirmed, write_file
-from quotaform.cli.option.cluster import ONE_CLUSTER, Clusters
-from quotaform.cli.option.common import ApproveOption, SnapshotOption, flag, option, with_options
+from quotaform.cli.option.cluster import ONE_CLUSTER, OR_SNAPSHOT, Clusters
+from quotaform.cli.option.common import ApproveOption, flag, option, with_options
 from quotaform.cli.option.engine import Engine
 from quotaform.cli.option.entity import (
     EntityArgument,
@@ -22,6 +22,8 @@ from quotaform.cli.option.entity import (
 from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import complete_quota_key, complete_value
 from quotaform.cli.present import Results, cluster_paths, report_failures
+from quotaform.cluster.snapshot import dump_snapshot
+from quotaform.desired.writer import render_quotas
 from quotaform.model.entity import ENTITY_TYPES, Entity, spell_name
 from quotaform.model.errors import UsageError
 from quotaform.model.filter import Rule
@@ -29,8 +31,10 @@ from quotaform.model.outcome import ClusterOutcome, exit_code
 from quotaform.model.quota_key import QUOTA_KEYS, keys_for
 from quotaform.model.text import did_you_mean, inert, nearest, quote
 from quotaform.model.units import parse_number, parse_value
+from quotaform.report.finding import render_findings
 from quotaform.report.format import render
 from quotaform.report.text import counted
+from quotaform.system.clock import timestamp
 from quotaform.system.files import require_writable
 
 if TYPE_CHECKING:
@@ -44,8 +48,7 @@ def describe(
     quota_type: list[str] | None = option(
         "--quota-type KEY", "Only this quota key, and entities that have it. Repeatable.", complete=complete_quota_key
     ),
-    target: Clusters,
-    snapshot: SnapshotOption = None,
+    target: Clusters = OR_SNAPSHOT,
     output: Output = printed("describe"),
 ) -> int:
     """Print live quotas with their exact values: of one entity, of those that filters select, or all of them.
@@ -70,7 +73,7 @@ def describe(
     entity_filter, entity = filters.read(), filters.entity
     keys = tuple(dict.fromkeys(quota_type or ()))
     repository = target.repository()
-    clusters = target.choose(repository, snapshot=snapshot, needs_name=False)
+    clusters = target.choose(repository, needs_name=False)
     results = Results(output)
     names = [cluster.name for cluster in clusters]
     results.open(names)
@@ -93,9 +96,6 @@ def describe(
             )
         if output.format_name == "yaml":
             # What a file cannot hold, and what one with these entries would do.
-            from quotaform.desired.writer import render_quotas
-            from quotaform.report.finding import render_findings
-
             console.report_failure(*render_findings(render_quotas(described.quotas)[1]))
             if keys:
                 console.warn(
@@ -153,7 +153,6 @@ def alter(
     from quotaform.repository.cluster_work import repeated
     from quotaform.repository.gateway import open_pinned_gateway
     from quotaform.resolve.quota_admin import QuotaAdmin
-    from quotaform.system.clock import timestamp
 
     console = output.console
     console.keep_code()
@@ -197,8 +196,7 @@ def read_ops(entity: Entity, added: Iterable[str], deleted: Iterable[str]) -> di
     """Read what is to be set (`key=value`, in units) and removed (`key`), each list separated by commas.
 
     A key that this version does not know, and that is no misspelt known one, takes a plain number, and the broker
-    decides on it. Raises `UsageError` if a piece cannot be read, a key comes twice, a value is not one of its key, or
-    the entity cannot carry what is set.
+    decides on it.
     """
     ops: dict[str, float | None] = {}
     for lists, is_set in ((added, True), (deleted, False)):
@@ -257,7 +255,6 @@ def snapshot(
       quotaform plan --snapshot snapshots/lab.json
     """
     from quotaform.api import snapshot as take_snapshots
-    from quotaform.cluster.snapshot import dump_snapshot
 
     console = output.console
     if str(path) == "-":

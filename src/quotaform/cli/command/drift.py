@@ -8,24 +8,25 @@ from datetime import datetime
 from glob import escape, glob
 from os import environ
 from pathlib import Path
+from random import SystemRandom
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from quotaform.cli.console import Console
-from quotaform.cli.option.cluster import Clusters, Selecting, make_request
-from quotaform.cli.option.common import DirectoryArgument, SnapshotOption, flag, option, with_options
+from quotaform.cli.option.cluster import OR_SNAPSHOT, Clusters, Selecting, make_request
+from quotaform.cli.option.common import DirectoryArgument, flag, option, with_options
 from quotaform.cli.option.engine import SPARK, Engine
 from quotaform.cli.option.output import ReportOutput, out_option, printed, report_option
 from quotaform.cli.option.value import cut_lines, read_moment, read_seconds, shorten
-from quotaform.cli.present import PLACEHOLDER, Results, cluster_paths, file_name
+from quotaform.cli.present import PLACEHOLDER, Results, cluster_path, cluster_paths
 from quotaform.model.errors import QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.server import Server, parse_server
 from quotaform.model.text import Secret
 from quotaform.model.variable import OwnSecret
+from quotaform.system.clock import SYSTEM_CLOCK, timestamp
 
 if TYPE_CHECKING:
     from quotaform.drift.alert import DriftReporter, Receiver
-    from quotaform.drift.drift import Drift
     from quotaform.plan.run import PlanRequest
 
 
@@ -65,7 +66,6 @@ class Alerting:
         from quotaform.apply.audit import read_run
         from quotaform.drift.alert import DriftReporter
         from quotaform.drift.metric import MetricStore
-        from quotaform.system.clock import SYSTEM_CLOCK
 
         if self.metrics is not None and not self.metrics.endswith(_SUFFIX):
             raise UsageError(
@@ -83,7 +83,7 @@ class Alerting:
             raise UsageError(f"{_KEY} is empty; set it to the key that the receiver has, or unset it")
 
         def metric_path(cluster: str) -> Path | None:
-            return None if self.metrics is None else Path(self.metrics.replace(PLACEHOLDER, file_name(cluster)))
+            return None if self.metrics is None else cluster_path(self.metrics, cluster)
 
         return DriftReporter(
             metrics=MetricStore(metric_path, warn),
@@ -96,12 +96,37 @@ class Alerting:
             warn=warn,
         )
 
-    def metric_files(self) -> list[Path]:
-        """Return the files of `--metrics` that earlier runs may have written."""
-        if self.metrics is None:
-            return []
-        pattern = "*".join(escape(part) for part in self.metrics.split(PLACEHOLDER))
-        return [Path(name) for name in sorted(glob(pattern))]  # noqa: PTH207 (an absolute path, too)
+    def report_failed(
+        self,
+        error: QuotaformError,
+        reporter: DriftReporter | None,
+        target: Clusters,
+        names: Sequence[str],
+        seconds: float,
+        warn: Callable[[str], None],
+    ) -> None:
+        """Write metrics and notify, so that the last result does not stand as if the check still succeeded.
+
+        Without a reporter quotaform.yaml could not be used, so the clusters are those that `--cluster` names, and those
+        that the files of `--metrics` and `--notify-state` know.
+        """
+        try:
+            if reporter is None:
+                if not self.is_used():
+                    return
+                reporter = self.reporter(names, warn)
+                pattern = "*".join(escape(part) for part in (self.metrics or "").split(PLACEHOLDER))
+                files = [Path(name) for name in sorted(glob(pattern))]  # noqa: PTH207 (an absolute path, too)
+                names = sorted({*names, *reporter.clusters_known(files, target.cluster or ())})
+            reporter.report([ClusterOutcome(name, error=error) for name in names], seconds)
+            if not names:
+                warn(
+                    "the failure of this check is in no metric and no notification, because it is not known which "
+                    "clusters it was about; name them with --cluster"
+                )
+        except QuotaformError as problem:
+            # What failed first is what matters.
+            warn(f"the failure of this check is not reported: {problem}")
 
     def _receivers(self) -> tuple[Receiver, ...]:
         given = [("--notify", text) for text in self.notify or ()]
@@ -135,8 +160,7 @@ def _read_listen(_: str, text: str) -> Server:
 def drift(
     *,
     directory: DirectoryArgument = None,
-    target: Clusters,
-    snapshot: SnapshotOption = None,
+    target: Clusters = OR_SNAPSHOT,
     selecting: Selecting,
     baseline: str | None = option(
         "--baseline REF|RECEIPT",
@@ -186,7 +210,6 @@ def drift(
     """
     from quotaform.api import compare_clusters
     from quotaform.plan.base import choose_base
-    from quotaform.system.clock import SYSTEM_CLOCK
 
     console = output.console
     if (engine.is_given or against is not None) and alerting.is_used():
@@ -214,15 +237,7 @@ def drift(
     reporter = None
     try:
         with results.covering(names, has_files=True):
-            request = make_request(
-                target,
-                repository,
-                selecting,
-                snapshot=snapshot,
-                base=agreed,
-                prune="report",
-                is_guarded=False,
-            )
+            request = make_request(target, repository, selecting, base=agreed, prune="report", is_guarded=False)
         names = [cluster.name for cluster in request.clusters]
         if watch is not None:
             watch_drift(request, target, alerting, watch, listen or parse_server(DEFAULT_LISTEN), console)
@@ -239,12 +254,10 @@ def drift(
             drifts = compare_clusters(request, past, engine=session, progress=progress)
             outcomes = results.gather(drifts, names)
     except QuotaformError as error:
-        seconds = SYSTEM_CLOCK.monotonic() - started
-        if reporter is not None and not isinstance(error, UsageError):
-            failed: list[ClusterOutcome[Drift]] = [ClusterOutcome(name, error=error) for name in names]
-            reporter.report(failed, seconds)
-        elif reporter is None and watch is None and not selecting.is_given:
-            report_failed_drift(error, alerting, target, seconds, console)
+        # Wrong usage is not reported: it concerns the command line alone.
+        if watch is None and not (selecting.is_given or isinstance(error, UsageError)):
+            seconds = SYSTEM_CLOCK.monotonic() - started
+            alerting.report_failed(error, reporter, target, names, seconds, console.warn_of_failure)
         raise
     seconds = SYSTEM_CLOCK.monotonic() - started
     try:
@@ -259,16 +272,10 @@ def drift(
 def watch_drift(
     request: PlanRequest, target: Clusters, alerting: Alerting, interval: float, address: Server, console: Console
 ) -> NoReturn:
-    """Compare clusters until a signal comes.
-
-    Raises `QuotaformError` if nothing can listen where it should, and `KeyboardInterrupt` when a signal comes.
-    """
-    from random import SystemRandom
-
+    """Compare clusters until a signal comes."""
     from quotaform.drift.metric import MetricsServer
     from quotaform.drift.watch import Watch
     from quotaform.repository.gateway import open_gateway
-    from quotaform.system.clock import SYSTEM_CLOCK, timestamp
 
     def log(line: str) -> None:
         console.write_stderr(f"{timestamp(SYSTEM_CLOCK)} {cut_lines(line)}\n")
@@ -295,31 +302,3 @@ def watch_drift(
     if not console.is_quiet:
         log(f"Watching {len(names)} cluster{'s' * (len(names) != 1)}; metrics at http://{address}/metrics")
     watch.run()
-
-
-def report_failed_drift(
-    error: QuotaformError, alerting: Alerting, target: Clusters, seconds: float, console: Console
-) -> None:
-    """Write metrics and notify, so that the last result does not stand as if the check still succeeded.
-
-    quotaform.yaml could not be used, so the clusters are those that `--cluster` names, and those that the files of
-    `--metrics` and `--notify-state` know. Wrong usage is not reported: it concerns the command line alone.
-
-    `seconds`: how long the run took.
-    """
-    try:
-        if isinstance(error, UsageError) or not alerting.is_used():
-            return
-        named = target.literal_names
-        reporter = alerting.reporter(named, console.warn_of_failure)
-        known = reporter.clusters_known(alerting.metric_files(), target.cluster or ())
-        clusters = sorted({*named, *known})
-        reporter.report([ClusterOutcome(name, error=error) for name in clusters], seconds)
-        if not clusters:
-            console.warn_of_failure(
-                "the failure of this check is in no metric and no notification, because it is not known which "
-                "clusters it was about; name them with --cluster"
-            )
-    except QuotaformError as problem:
-        # What failed first is what matters.
-        console.warn_of_failure(f"the failure of this check is not reported: {problem}")

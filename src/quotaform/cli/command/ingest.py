@@ -63,7 +63,6 @@ class RecordedOrigin:
     ip_label: Labels = _label("ip", "the IP address. Repeatable.")
 
     def origin(self) -> Origin:
-        """Return it as the parsers take it."""
         given = {kind: getattr(self, f"{kind}_label", None) or names for kind, names in LABELS.items()}
         return Origin(self.cluster, self.broker, {kind: tuple(map(fold, names)) for kind, names in given.items()})
 
@@ -137,10 +136,7 @@ class TopicSource:
     batch_records: int = option("--batch-records N", "Largest number of records in a batch.", 2000, min=1, max=100_000)
 
     def request(self, config: Path | None, session: SessionOptions, **more: Any) -> StreamRequest:
-        """Return what is read, and where to; the cluster of the topic is asked for it.
-
-        `more`: other fields of the request.
-        """
+        """Return what is read, and where to (`more`); the cluster of the topic is asked for it."""
         from quotaform.usage.stream import StreamRequest, find_topic, require_folders
         from quotaform.usage.table.files import require_free
 
@@ -266,10 +262,7 @@ def _stream(request: StreamRequest, session: SessionOptions, console: Console, f
     stopped = Event()
     work = f"Reading the topic {request.topic.name}"
     try:
-        with (
-            spark_job(console, work, with_connector(session)) as (spark, progress),
-            held_signals(on_first=stopped.set),
-        ):
+        with spark_job(console, work, with_connector(session)) as (spark, progress), held_signals(on_first=stopped.set):
 
             def log(done: Streamed) -> None:
                 behind = "" if done.behind is None else f"; {done.behind:,} records behind"

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 from msgspec import structs
 
 from quotaform.cli.ci import Ci
-from quotaform.cli.console import Color, Console
-from quotaform.cli.option.cluster import Clusters, Comparison, Selecting, make_request
+from quotaform.cli.console import Console
+from quotaform.cli.option.cluster import OR_SNAPSHOT, Clusters, Comparison, make_request
 from quotaform.cli.option.common import (
     REQUIRED,
     AllowOption,
     DirectoryArgument,
-    SnapshotOption,
     argument,
     flag,
     option,
@@ -36,14 +35,7 @@ from quotaform.cli.option.output import (
     report_option,
 )
 from quotaform.cli.option.value import shorten
-from quotaform.cli.present import (
-    OutFile,
-    Results,
-    cluster_paths,
-    digests,
-    print_result,
-    report_saved_files,
-)
+from quotaform.cli.present import OutFile, Results, cluster_paths, digests, print_result, report_saved_files
 from quotaform.model.errors import ExitCode, UsageError
 from quotaform.model.text import inert
 from quotaform.report.format import FORMATS, render
@@ -83,9 +75,7 @@ def _changes_out(text: str | None, clusters: Sequence[str]) -> tuple[OutFile | N
 def plan(
     *,
     directory: DirectoryArgument = None,
-    target: Clusters,
-    snapshot: SnapshotOption = None,
-    selecting: Selecting,
+    target: Clusters = OR_SNAPSHOT,
     comparison: Comparison,
     principals: str | None = option(
         "--principals FILE|TABLE|scram",
@@ -154,14 +144,7 @@ def plan(
     )
     with results.covering(target.literal_names, has_files=True):
         request = make_request(
-            target,
-            repository,
-            selecting,
-            snapshot=snapshot,
-            base=base,
-            prune=comparison.prune,
-            allow=allow,
-            revert=revert,
+            target, repository, comparison, base=base, prune=comparison.prune, allow=allow, revert=revert
         )
     names = [cluster.name for cluster in request.clusters]
     files, folder = _changes_out(principals_out, names)
@@ -194,16 +177,11 @@ def plan(
 
 
 def report_saved(
-    console: Console,
-    request: PlanRequest,
-    files: Sequence[OutFile],
-    outcomes: Sequence[ClusterOutcome[ClusterDigest]],
+    console: Console, request: PlanRequest, files: Sequence[OutFile], outcomes: Sequence[ClusterOutcome[ClusterDigest]]
 ) -> None:
     """Print to stderr where plans were saved, and the command that applies those that can be applied.
 
     The plan of a pull request is not applied but made again after the merge, so there is no command for it.
-
-    `outcomes`: the plans; those of failed clusters were not saved.
     """
     from quotaform.repository.revision import CONFIG_NAME
 
@@ -238,7 +216,7 @@ def show(
     format_name: str = format_option("plan"),
     show_unchanged: UnchangedOption = False,
     show_unmanaged: UnmanagedOption = False,
-    color: ColorOption = Color.AUTO,
+    color: ColorOption = "auto",
 ) -> int:
     """Print a saved plan after verifying that it was not modified.
 

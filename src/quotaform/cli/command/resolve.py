@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from quotaform.cli.option.cluster import Clusters, ClustersOption, ConfigOption
-from quotaform.cli.option.common import DirectoryArgument, SnapshotOption, option, with_options
+from quotaform.cli.console import Console
+from quotaform.cli.option.cluster import OR_SNAPSHOT, Clusters, ClustersOption, ConfigOption
+from quotaform.cli.option.common import DirectoryArgument, option, with_options
 from quotaform.cli.option.engine import AUTO, Engine, spark_job
 from quotaform.cli.option.entity import EntityArgument, FormerNameOption, RequiredEntity, read_entity, require_address
 from quotaform.cli.option.output import PARQUET, Output, printed, read_output
 from quotaform.cli.option.value import complete_quota_key, shorten
 from quotaform.cli.present import Results, report_failures
+from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode, UsageError
 from quotaform.model.quota_key import key_order
-
-if TYPE_CHECKING:
-    from quotaform.cli.console import Console
-    from quotaform.model.entity import Entity
-    from quotaform.resolve.resolve import AssumedPlan, ResolveOptions
-    from quotaform.resolve.run import ResolveRequest
-
+from quotaform.resolve.request import request_of
+from quotaform.resolve.request_file import RequestFile, nameless_note
+from quotaform.resolve.resolve import AssumedPlan, ResolveOptions
+from quotaform.resolve.run import ResolveRequest
 
 OUT_FORMATS: Final = (PARQUET, "csv", "table")
 _STDIN: Final = "-"
@@ -60,8 +59,7 @@ def resolve(
         "--inherited/--omit-inherited", "Whether to show keys whose value comes from another entity.", True
     ),
     plan: Path | None = option("--plan PLAN.json", "Resolve as if this saved plan were applied."),
-    target: Clusters,
-    snapshot: SnapshotOption = None,
+    target: Clusters = OR_SNAPSHOT,
     engine: Engine,
     out: str | None = option(
         f"--out {'|'.join(f'{name}=NAME' for name in OUT_FORMATS)}",
@@ -97,25 +95,22 @@ def resolve(
     from quotaform.plan.receipt_file import load_plan_file
     from quotaform.report.render import render_text
     from quotaform.resolve.report import resolve_table_report
-    from quotaform.resolve.resolve import ResolveOptions
-    from quotaform.resolve.run import ResolveRequest
 
     console = output.console
     keys = tuple(sorted(set(key or ()), key=key_order))
     detail = ResolveOptions(keys=keys, inherited=inherited, overridden=overridden)
     on_spark = is_on_spark(engine, from_file, out)
     table = None if out is None else read_output(out, OUT_FORMATS, default=PARQUET)
-    source = _read_source(entity, name or (), from_file)
     saved = None if plan is None else load_plan_file(plan)
     assumed = None if saved is None else as_if_applied(saved)
     if not on_spark:
-        request = _request(console, source, assumed, detail)
+        request = _read_request(console, entity, name or (), from_file, assumed, detail)
     planned = None if saved is None else saved.header.cluster_name
-    clusters = target.choose(snapshot=snapshot, planned=planned, needs_name=False)
+    clusters = target.choose(planned=planned, needs_name=False)
     if on_spark:
         if len(clusters) > 1:
             raise UsageError("--engine spark resolves requests on one cluster; choose one with --cluster")
-        principals, session = str(source), engine.installed()
+        principals, session = str(from_file), engine.installed()
         from quotaform.fleet.principals import OutputTarget, few_principals, require_files, write_resolved
 
         require_files(principals, session)
@@ -143,27 +138,22 @@ def resolve(
     return results.exit_code(outcomes)
 
 
-def _request(
-    console: Console, source: Entity | str, plan: AssumedPlan | None, detail: ResolveOptions
+def _read_request(
+    console: Console,
+    entity: Entity | None,
+    names: Sequence[str],
+    file: str | None,
+    plan: AssumedPlan | None,
+    detail: ResolveOptions,
 ) -> ResolveRequest:
-    """Read the requests, so that problems in files are reported without waiting for a broker."""
-    from quotaform.resolve.request_file import RequestFile, nameless_note
-    from quotaform.resolve.run import ResolveRequest
-
-    if not isinstance(source, str):
-        return ResolveRequest.of((source,), plan, detail)
-    rows = RequestFile.read(None if source == _STDIN else Path(source))
-    if rows.nameless:
-        console.warn_of(nameless_note(rows.name, rows.nameless))
-    return ResolveRequest(entities=rows, has_clients=rows.has_clients, has_ips=rows.has_ips, plan=plan, detail=detail)
-
-
-def _read_source(entity: Entity | None, names: Sequence[str], file: str | None) -> Entity | str:
-    """Return who makes the one request, or the file that has the requests."""
-    from quotaform.resolve.request import request_of
-
+    """Read who makes the requests, so that problems in files are reported without waiting for a broker."""
     if file is not None:
-        return file
+        rows = RequestFile.read(None if file == _STDIN else Path(file))
+        if rows.nameless:
+            console.warn_of(nameless_note(rows.name, rows.nameless))
+        return ResolveRequest(
+            entities=rows, has_clients=rows.has_clients, has_ips=rows.has_ips, plan=plan, detail=detail
+        )
     if entity is None and not names:
         raise UsageError(
             "no request is given; write who makes it, as in user=U,client-id=C or ip=A, or give --from FILE"
@@ -174,7 +164,7 @@ def _read_source(entity: Entity | None, names: Sequence[str], file: str | None) 
     except ValueError as error:
         raise UsageError(str(error)) from None
     require_address(entity)
-    return entity
+    return ResolveRequest.of((entity,), plan, detail)
 
 
 @with_options

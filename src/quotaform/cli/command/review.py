@@ -11,8 +11,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from quotaform.cli.console import Console
-from quotaform.cli.option.cluster import BootstrapOption, Clusters, CommandConfigOption
-from quotaform.cli.option.common import REQUIRED, SnapshotOption, argument, choice, flag, option, with_options
+from quotaform.cli.option.cluster import OR_SNAPSHOT, BootstrapOption, Clusters, CommandConfigOption
+from quotaform.cli.option.common import REQUIRED, argument, choice, flag, option, with_options
 from quotaform.cli.option.engine import Engine
 from quotaform.cli.option.output import Output
 from quotaform.cli.option.value import one_of, require_choice
@@ -27,8 +27,6 @@ from quotaform.system.files import write_new_files
 CI_SYSTEMS: Final = ("github", "gitlab", "none")
 """The keys of `CI_FILES`, whose module imports much."""
 _YAML: Final = (".yaml", ".yml")
-PLATFORMS: Final = ("github", "gitlab")
-"""The module that has them imports HTTP."""
 
 
 @with_options
@@ -77,38 +75,31 @@ def init(
     usual = InitRequest(
         directory=folder, servers="localhost:9092", command_config=None, cluster="kafka", imports=False, ci="none"
     )
-    request = replace(
-        usual,
-        servers=bootstrap_server or usual.servers,
-        command_config=command_config,
-        cluster=cluster or usual.cluster,
-        imports=bool(imports),
-        ci=ci or usual.ci,
-    )
-
-    def check(**answer: str) -> None:
-        require_cluster(replace(usual, **answer))
 
     def require_file(answer: str) -> None:
         if answer and not Path(answer).is_file():
             raise UsageError(f"There is no file {answer}")
 
     if cluster is None:
-        name = _ask(console, "Name of the cluster", request.cluster, lambda name: check(cluster=name))
-        request = replace(request, cluster=name)
+        cluster = _ask(
+            console, "Name of the cluster", usual.cluster, lambda name: require_cluster(replace(usual, cluster=name))
+        )
     if bootstrap_server is None:
-        servers = _ask(console, "Bootstrap servers", request.servers, lambda servers: check(servers=servers))
-        request = replace(request, servers=servers)
-        if command_config is None and (
-            properties := _ask(console, "Client properties file (if it needs one)", "", require_file)
-        ):
-            request = replace(request, command_config=Path(properties))
+        bootstrap_server = _ask(
+            console, "Bootstrap servers", usual.servers, lambda text: require_cluster(replace(usual, servers=text))
+        )
+        if command_config is None:
+            properties = _ask(console, "Client properties file (if it needs one)", "", require_file)
+            command_config = Path(properties) if properties else None
     if imports is None:
         answer = _ask_choice(console, "Import its quotas (yes or no)", "yes", ("yes", "no", "y", "n"))
-        request = replace(request, imports=answer.startswith("y"))
+        imports = answer.startswith("y")
     if ci is None:
         likely = "github" if (folder / ".github").is_dir() else "none"
-        request = replace(request, ci=_ask_choice(console, f"CI system ({one_of(CI_SYSTEMS)})", likely, CI_SYSTEMS))
+        ci = _ask_choice(console, f"CI system ({one_of(CI_SYSTEMS)})", likely, CI_SYSTEMS)
+    request = replace(
+        usual, servers=bootstrap_server, command_config=command_config, cluster=cluster, imports=imports, ci=ci
+    )
     made = make_repository(request, progress=console.progress)
     console.keep_code()
     if not dry_run:
@@ -118,7 +109,7 @@ def init(
 
 
 def _ask(console: Console, question: str, usual: str, check: Callable[[str], object]) -> str:
-    """Ask a person at the terminal until the check raises no UsageError; an empty answer is the usual one."""
+    """Ask at the terminal until the check raises no `UsageError`; an empty answer is the usual one."""
     while True:
         console.write_stderr(f"{question}{f' [{usual}]' if usual else ''}: ")
         line = sys.stdin.readline()
@@ -143,8 +134,7 @@ def import_quotas(
     *,
     directory: Path | None = option("--output -o DIR", "The quotas directory. [default: quotas.d]"),
     split: str = choice("--split", ("none", "prefix"), "Write one file, or one per first word of the names.", "none"),
-    target: Clusters,
-    snapshot: SnapshotOption = None,
+    target: Clusters = OR_SNAPSHOT,
     engine: Engine,
     output: Output,
 ) -> int:
@@ -169,7 +159,7 @@ def import_quotas(
     if directory is not None and not directory.is_dir() and (directory.exists() or directory.suffix in _YAML):
         raise UsageError(f"--output must be a directory, but {directory} is a file or has the name of one")
     repository = target.repository(directory)
-    chosen = target.choose(repository, repository.config(), snapshot=snapshot)
+    chosen = target.choose(repository, repository.config())
     session, progress = engine.start(console, "Reading", len(chosen))
     outcomes: list[ClusterOutcome[None]] = []
     made = import_clusters(repository, chosen, is_split=split == "prefix", engine=session, progress=progress)
@@ -204,7 +194,7 @@ def comment(
         "update",
     ),
     platform: str | None = choice(
-        "--platform", PLATFORMS, "Where the pull request is. [default: the CI system of this run]"
+        "--platform", ("github", "gitlab"), "Where the pull request is. [default: the CI system of this run]"
     ),
     repository: str | None = option(
         "--repository OWNER/NAME",

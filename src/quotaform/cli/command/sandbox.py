@@ -20,21 +20,19 @@ from importlib.resources import files
 from pathlib import Path
 from re import MULTILINE, split
 from shutil import which
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from msgspec import structs
 
-from quotaform.cli.console import Color, Console, step_console
+from quotaform.cli.console import Console, step_console
 from quotaform.cli.option.common import choice, flag, option, with_options
 from quotaform.cli.option.output import ColorOption
 from quotaform.model.errors import ExitCode, QuotaformError
 from quotaform.report.text import render_diff
+from quotaform.sandbox import Sandbox, detached
+from quotaform.sandbox.release import find_jars
+from quotaform.sandbox.tool import Traffic
 from quotaform.system.process import TerminatedError
-
-if TYPE_CHECKING:
-    from quotaform.sandbox import Sandbox
-    from quotaform.sandbox.detached import DetachedSandbox
-
 
 HELP: Final = "Run a real Apache Kafka on this machine (127.0.0.1 only), for tests."
 
@@ -65,8 +63,6 @@ def start(
       quotaform sandbox start --metrics
       quotaform sandbox start --kafka 2.8 --name old
     """
-    from quotaform.sandbox import detached
-
     console = step_console()
     sandbox, started = detached.start(
         name, brokers=brokers, secured=secured, exporter=metrics, jmx=jmx, kafka=kafka, progress=console.progress
@@ -88,8 +84,6 @@ def stop(name: Name = "default") -> int:
     Example:
       quotaform sandbox stop
     """
-    from quotaform.sandbox import detached
-
     Console().echo(f"{name}: {'stopped' if detached.stop(name) else 'not running'}\n")
     return 0
 
@@ -104,8 +98,6 @@ def status(name: Name = "default", output: FormatOption = "text") -> int:
     Example:
       quotaform plan --bootstrap-server "$(quotaform sandbox status)"
     """
-    from quotaform.sandbox import detached
-
     console = Console()
     sandbox = detached.find(name)
     if sandbox is not None:
@@ -118,7 +110,7 @@ def status(name: Name = "default", output: FormatOption = "text") -> int:
     return 1
 
 
-def _echo(console: Console, sandbox: DetachedSandbox, output: str) -> None:
+def _echo(console: Console, sandbox: detached.DetachedSandbox, output: str) -> None:
     if output == "json":
         console.echo(json.dumps(structs.asdict(sandbox) | {"running": True}, indent=2) + "\n")
         return
@@ -137,7 +129,7 @@ def _echo(console: Console, sandbox: DetachedSandbox, output: str) -> None:
 def demo(
     fleet: bool = flag("--fleet", "On three clusters, planned and applied on Spark, with history."),
     usage: bool = flag("--usage", "With real traffic: recorded, replayed on Spark, and quotas that fit it."),
-    color: ColorOption = Color.AUTO,
+    color: ColorOption = "auto",
 ) -> int:
     """Run the full workflow on a real Apache Kafka, which is started for the demo and stopped at the end.
 
@@ -160,9 +152,6 @@ def run_demo(console: Console, name: str, seconds: int = 25) -> None:
 
     `seconds`: how long clients have something to send; with less than 12, none is throttled.
     """
-    from quotaform.sandbox import Sandbox
-    from quotaform.sandbox.release import find_jars
-
     # As it was called, where a shell does not find it by its name.
     program = "quotaform" if which("quotaform") or Path(sys.argv[0]).name != "quotaform" else sys.argv[0]
     begin, *_, end = (line for line, _ in session_steps(name, {"quotaform": program}))
@@ -209,10 +198,7 @@ def session_steps(name: str, words: Mapping[str, str]) -> Iterator[tuple[str, st
 
 
 class _Session(ExitStack):
-    """Runs the lines of a session and shows them with their output.
-
-    Commands run in this process, where they use the Spark session that is there.
-    """
+    """Runs the lines of a session, the commands in this process with the Spark session that is there."""
 
     def __init__(self, console: Console, kafka: Sandbox, seconds: int) -> None:
         super().__init__()
@@ -285,8 +271,6 @@ class _Session(ExitStack):
     @contextmanager
     def _traffic(self) -> Iterator[None]:
         """Run clients until the end of the block, and wait for the producers."""
-        from quotaform.sandbox.tool import Traffic
-
         with Traffic(self._kafka) as traffic:
             traffic.produce("orders", "checkout", rate=1_000_000, seconds=self._seconds)
             traffic.produce("events", "etl", rate=4_000_000, seconds=self._seconds)

@@ -174,10 +174,9 @@ def read_mechanisms(names: Sequence[str]) -> tuple[ScramMechanism, ...]:
 
 
 def read_users(addresses: Sequence[str], names: Sequence[str] = (), *, takes_all: bool = False) -> Sequence[str]:
-    """Return the names of users from their addresses, or from `--user`; each can be a name, and is given once.
+    """Return the names of users from their addresses, or from `--user`; with `takes_all`, none stands for all users.
 
-    `addresses`: the arguments. No message shows one that is no address: it may be a password. `takes_all`: whether none
-    stands for all users.
+    No message shows an argument that is no address: it may be a password.
     """
     from quotaform.cluster.wire.message import encode_text
 
@@ -263,8 +262,7 @@ def ask_password(user: str) -> Secret:
 def read_password_file(path: Path, where: str = "the password file") -> Secret:
     """Read a password: the one line of a file, without the line break at its end.
 
-    `path`: the file. No message shows its name: somebody may have given the password itself. `where`: what messages
-    call the file.
+    No message shows the name of the file: somebody may have given the password itself.
     """
     from quotaform.cluster.scram import STDIN, require_password
 
@@ -281,10 +279,7 @@ def read_password_file(path: Path, where: str = "the password file") -> Secret:
 
 
 def read_password_variable(name: str) -> Secret:
-    """Read a password from an environment variable.
-
-    Raises `UsageError` if it is not set, or holds no password; the message shows nothing of it.
-    """
+    """Read a password from an environment variable; no message shows anything of it."""
     from quotaform.cluster.scram import require_password
 
     if not fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):

@@ -12,18 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import structs
 
 from quotaform.cli.command.ingest import ingest as ingest
-from quotaform.cli.option.cluster import (
-    Clusters,
-    ExcludeOption,
-    Selecting,
-    SelectOption,
-    make_request,
-)
+from quotaform.cli.option.cluster import OR_SNAPSHOT, Clusters, ExcludeOption, Selecting, SelectOption, make_request
 from quotaform.cli.option.common import (
     REQUIRED,
     DirectoryArgument,
     Period,
-    SnapshotOption,
     SourceOption,
     UsageOption,
     argument,
@@ -157,8 +150,7 @@ def compact(
 def headroom(
     *,
     usage: UsageOption,
-    target: Clusters,
-    snapshot: SnapshotOption = None,
+    target: Clusters = OR_SNAPSHOT,
     quotas: str | None = option(
         "--quotas DIR|TABLE", "Table of quotas instead of clusters: Parquet, or of the catalog."
     ),
@@ -185,7 +177,7 @@ def headroom(
     if quotas is None:
         repository = target.repository()
         config = repository.config()
-        clusters = target.choose(repository, config, snapshot=snapshot)
+        clusters = target.choose(repository, config)
         is_unnamed = len(clusters) == 1 and clusters[0].name not in config.clusters
     files = TableOutput(output, out)
     session = engine.installed(usage)
@@ -219,8 +211,7 @@ def backtest(
         "[DIR|PLAN.json]", "A quotas directory, which is planned, or a saved plan. [default: quotas.d]"
     ),
     usage: UsageOption,
-    target: Clusters,
-    snapshot: SnapshotOption = None,
+    target: Clusters = OR_SNAPSHOT,
     period: Period,
     top: int = option("--top", "How many buckets of each kind to show.", 20, min=1, max=10_000),
     out: DrawnOutOption = None,
@@ -243,19 +234,14 @@ def backtest(
     console = output.console
     files = TableOutput(output, out)
     session = engine.installed(usage)
-    outcomes = _plans(console, source, target, snapshot)
+    outcomes = _plans(console, source, target)
     plans = [outcome.value for outcome in outcomes if outcome.value is not None]
     if plans:
         from quotaform.usage.replay.run import BacktestRequest, backtested
 
         has_others = len(plans) < len(outcomes)
         request = BacktestRequest(
-            usage=usage,
-            most=top,
-            since=period.since,
-            until=period.until,
-            has_others=has_others,
-            is_required=True,
+            usage=usage, most=top, since=period.since, until=period.until, has_others=has_others, is_required=True
         )
         with spark_job(console, "Replaying usage", session) as (spark, _):
             try:
@@ -269,14 +255,12 @@ def backtest(
     return report_failures(console, outcomes)
 
 
-def _plans(
-    console: Console, source: Path | None, target: Clusters, snapshot: Path | None
-) -> Sequence[ClusterOutcome[Plan]]:
+def _plans(console: Console, source: Path | None, target: Clusters) -> Sequence[ClusterOutcome[Plan]]:
     """Return the plans to test, each with what its cluster holds; or why there is none."""
     if source is None or not (source.is_file() or source.suffix == ".json"):
         from quotaform.api import plan_clusters
 
-        request = make_request(target, target.repository(source), Selecting(), snapshot=snapshot, is_guarded=False)
+        request = make_request(target, target.repository(source), Selecting(), is_guarded=False)
         request = structs.replace(request, keeps_actual=True, has_lints=False)
         return list(plan_clusters(request, progress=console.progress))
     from quotaform.plan.receipt_file import load_plan_file
@@ -284,17 +268,21 @@ def _plans(
 
     saved = load_plan_file(source)
     name = saved.header.cluster_name
-    if snapshot is None:
+    if target.snapshot is None:
         cluster = target.choose_for_plan(target.repository(), source, name)
     else:
         is_known = name in target.repository().config().clusters
         chosen = replace(target, cluster=target.cluster or [name]) if is_known else target
-        [cluster] = chosen.choose(snapshot=snapshot)
+        [cluster] = chosen.choose()
     with open_pinned_gateway(cluster) as gateway:
         saved.require_cluster(gateway.cluster_id())
         header = structs.replace(saved.header, cluster_name=cluster.name)
         # Plan files do not have what the cluster holds.
         return [ClusterOutcome(cluster.name, value=replace(saved, header=header, actual=gateway.describe()))]
+
+
+def _read_days(option: str, text: str) -> float:
+    return read_duration(option, text) / timedelta(days=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,14 +304,14 @@ class SizeOptions:
         "--capacity KEY=VALUE",
         "Maximum sum of the limits of all buckets on a broker. Repeatable. [default: that of the cluster]",
     )
-    min_history: timedelta | None = option(
-        "--min-history DURATION", "Minimum recorded time of an entity. [default: 14d]", read=read_duration
+    min_history_days: float | None = option(
+        "--min-history DURATION", "Minimum recorded time of an entity. [default: 14d]", read=_read_days
     )
     min_samples: int | None = option("--min-samples N", "Minimum number of samples of an entity. [default: 100]", min=1)
-    unused_after: timedelta | None = option(
+    unused_after_days: float | None = option(
         "--unused-after DURATION",
         "Propose to remove values that were unused for this time. [default: 30d]",
-        read=read_duration,
+        read=_read_days,
     )
     create: bool = flag(
         "--create", "Also propose values for clients that a default limits too much, or that have no limit."
@@ -332,20 +320,11 @@ class SizeOptions:
     exclude: ExcludeOption = None
 
     def settings(self, config: Config, clusters: Sequence[Cluster]) -> RecommendSettings:
-        """Return the settings."""
         from quotaform.api import make_selection
         from quotaform.usage.recommend.recommendation import RecommendSettings
 
-        given = {
-            "percentile": self.percentile,
-            "outlier_days": self.outlier_days,
-            "headroom": self.headroom,
-            "min_history_days": self.min_history and self.min_history / timedelta(days=1),
-            "min_samples": self.min_samples,
-            "unused_after_days": self.unused_after and self.unused_after / timedelta(days=1),
-        }
         known = structs.asdict(config.sizing)
-        known |= {name: value for name, value in given.items() if value is not None}
+        known |= {name: value for name in known if (value := getattr(self, name, None)) is not None}
         known["floors"] = {**known["floors"], **_read_values("--floor", self.floor)}
         known["caps"] = {**known["caps"], **_read_values("--cap", self.cap)}
         capacity = _read_values("--capacity", self.capacity)
@@ -367,7 +346,6 @@ class SizeOptions:
 
 
 def _read_values(option: str, texts: Sequence[str] | None) -> Values:
-    """Read values of quota keys."""
     values: dict[str, float] = {}
     for text in texts or ():
         name, separator, value = text.partition("=")

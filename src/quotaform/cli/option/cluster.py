@@ -71,6 +71,7 @@ class Clusters:
     all_clusters: bool = flag("--all", "All clusters in quotaform.yaml.")
     bootstrap_server: BootstrapOption = None
     command_config: CommandConfigOption = None
+    snapshot: Path | None = None  # An option of those commands that have `OR_SNAPSHOT`
 
     def __post_init__(self) -> None:
         """Make sure that client properties have a server; `init` asks for one."""
@@ -98,32 +99,30 @@ class Clusters:
         repository: Repository | None = None,
         config: Config | None = None,
         *,
-        snapshot: Path | None = None,
         planned: str | None = None,
         needs_name: bool = True,
     ) -> tuple[Cluster, ...]:
         """Return the clusters that are meant, in the order of quotaform.yaml; at least one.
 
         `planned` is the cluster of a saved plan, which is meant when no option says anything else. Without
-        `needs_name`, an address alone is enough, because no files of a cluster are read or written. Raises `UsageError`
-        if it is not clear which clusters are meant.
+        `needs_name`, an address alone is enough, because no files of a cluster are read or written.
         """
         from quotaform.repository.repository import Target
 
         names = tuple(self.cluster or ())
-        if (snapshot or self.bootstrap_server) and len(names) > 1:
-            name = "--snapshot" if snapshot else "--bootstrap-server"
+        if (self.snapshot or self.bootstrap_server) and len(names) > 1:
+            name = "--snapshot" if self.snapshot else "--bootstrap-server"
             raise UsageError(f"{name} can be used for one cluster only; choose one with --cluster")
         repository = repository or self.repository()
         config = repository.config() if config is None else config
-        if planned is not None and planned in config.clusters and not (self.is_narrow or snapshot):
+        if planned is not None and planned in config.clusters and not (self.is_narrow or self.snapshot):
             names = (planned,)
         target = Target(
             clusters=names,
             takes_all=self.all_clusters,
             bootstrap_servers=self.bootstrap_server,
             command_config=self.command_config,
-            snapshot=snapshot,
+            snapshot=self.snapshot,
             needs_name=needs_name,
         )
         return repository.clusters(config, target)
@@ -140,10 +139,7 @@ class Clusters:
         return chosen[0]
 
     def choose_for_plan(self, repository: Repository, file: Path, name: str, *, noun: str = "plan") -> Cluster:
-        """Return the cluster that a saved plan is for, or a receipt; the options may say where it is.
-
-        `name`: what the plan calls the cluster. `noun`: what the file is.
-        """
+        """Return the cluster that a saved plan or a receipt (`noun`) is for; the options may say where it is."""
         what = f"{file} is a {noun} for cluster {name}"
         if self.all_clusters:
             raise UsageError(f"{what}; leave --all out")
@@ -174,6 +170,9 @@ ONE_CLUSTER: Final[Any] = {
 }
 """The default of the `Clusters` of a command that is about one."""
 
+OR_SNAPSHOT: Final[Any] = {"snapshot": option("--snapshot FILE", "Snapshot file to read instead of a live cluster.")}
+"""The default of the `Clusters` of a command that takes a snapshot for one."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selecting:
@@ -189,7 +188,7 @@ class Selecting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Selecting):
     """The options of a command that plans."""
 
     base: str | None = option(
@@ -206,10 +205,7 @@ class Comparison:
     )
 
     def choose_base(self, console: Console) -> BaseChoice | None:
-        """Return the base that is meant; that of the CI system is reported.
-
-        Raises `UsageError` if it cannot be the name of a git revision, or options exclude each other.
-        """
+        """Return the base that is meant; that of the CI system is reported."""
         if self.base is not None:
             from quotaform.plan.base import choose_base
 
@@ -229,22 +225,18 @@ def make_request(
     repository: Repository,
     selecting: Selecting,
     *,
-    snapshot: Path | None = None,
     allow: list[str] | None = None,
     revert: Path | None = None,
     **options: Any,
 ) -> PlanRequest:
-    """Return what is to be planned; the further options are those of `quotaform.api.make_request`.
-
-    `snapshot`: the snapshot to read instead of a cluster. `revert`: the receipt of the apply that is to be reverted.
-    """
+    """Return what is to be planned; the further options are those of `quotaform.api.make_request`."""
     from quotaform import api
     from quotaform.plan.receipt_file import load_receipt_file
 
     config = repository.config()
     receipt = None
     if revert is None:
-        clusters = target.choose(repository, config, snapshot=snapshot)
+        clusters = target.choose(repository, config)
     else:
         receipt = load_receipt_file(revert)
         name = api.cluster_of(receipt, config)

@@ -194,9 +194,6 @@ def _rules() -> Iterable[str]:
 DirectoryArgument: TypeAlias = Annotated[
     Path | None, argument("DIR", "Quotas directory, or its parent directory. [default: quotas.d]")
 ]
-SnapshotOption: TypeAlias = Annotated[
-    Path | None, option("--snapshot FILE", "Snapshot file to read instead of a live cluster.")
-]
 AllowOption: TypeAlias = Annotated[
     list[str] | None,
     option(

@@ -73,10 +73,7 @@ class Engine:
         return read_session(self.master, self.remote, self.spark_conf or ())
 
     def installed(self, usage: str | None = None) -> SessionOptions:
-        """Return where Spark runs, and reads a usage table; modules that use it can be imported then.
-
-        Raises `EngineError` if Spark is not installed, and `UsageError` if there is no such table.
-        """
+        """Return where Spark runs, and reads a usage table; modules that use it can be imported then."""
         from quotaform.fleet.session import require_installed
 
         session = replace(self.session(), has_joins=True)
@@ -97,8 +94,8 @@ class Engine:
     def place(self, console: Console, clusters: int, size: Callable[[], int] = int) -> SessionOptions | None:
         """Return where Spark runs, as use cases take it (`engine`); `None` for this process.
 
-        Why `auto` chooses Spark, or cannot use it, is reported. `size`: returns how many bytes the quota files have;
-        called if it matters.
+        Why `auto` chooses Spark, or cannot use it, is reported. `size` is asked for the bytes of the quota files if it
+        matters.
         """
         if not self.is_given:
             return None

@@ -108,10 +108,7 @@ def _require_known(option: str, entity_type: str) -> None:
 def read_entity(
     names: Iterable[str] | None, defaults: Iterable[str] | None = None, *, entity: Entity | None = None
 ) -> Entity:
-    """Return the entity that the argument is, or that `--name` and `--default` say; without parts if none is given.
-
-    Raises `UsageError` if a type comes twice or does not exist, or an option cannot be read.
-    """
+    """Return the entity that the argument is, or that `--name` and `--default` say; without parts if none is given."""
     if entity is not None:
         for entity_type in entity.types:
             _require_known(entity.address, entity_type)
@@ -127,7 +124,7 @@ def read_entity(
 
 
 def require_address(entity: Entity) -> None:
-    """Make sure that the name of an ip is an address as brokers spell it. Raises `UsageError`."""
+    """Make sure that the name of an ip is an address as brokers spell it."""
     name = entity.names.get(IP)
     if name is not None and (problem := ip_problem(name)):
         raise UsageError(f"{entity.address}: {problem}")
@@ -161,10 +158,6 @@ class Filters:
     strict: bool = flag("--strict", "Only entities without other entity types.")
 
     def read(self) -> EntityFilter:
-        """Return the filter.
-
-        Raises `UsageError` if an option cannot be read, or a type has two names, which no entity has.
-        """
         try:
             components = [
                 FilterComponent(entity_type, Rule.DEFAULT if name is None else Rule.EXACT, name)

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
-from quotaform.cli.console import Color, Console
+from quotaform.cli.console import Console
 from quotaform.cli.option.common import choice, flag, option
 from quotaform.cli.option.value import complete_from, one_of, shorten
 from quotaform.model.errors import UsageError
 from quotaform.report.format import FORMATS, REPORT, REPORTED, render
 
 ColorOption: TypeAlias = Annotated[
-    Color, choice("--color", Color, "When to use colours; NO_COLOR is respected. [default: auto]", show_default=False)
+    str, choice("--color", ("auto", "always", "never"), "When to use colours; NO_COLOR is respected.")
 ]
 
 
@@ -23,7 +23,7 @@ class Output:
     """What every command that prints a result understands, and where its output goes."""
 
     format_name: str = "text"
-    color: ColorOption = Color.AUTO
+    color: ColorOption = "auto"
     quiet: bool = flag("--quiet -q", "Suppress progress and warnings, not failures.")
     verbose: bool = flag("--verbose -v", "Log steps to stderr; show tracebacks of internal errors.")
 
@@ -106,7 +106,7 @@ def format_option(subject: str) -> Any:
     """Return the option `--format` of a command that prints a subject."""
     formats = (*FORMATS[subject], *((REPORT,) if subject in REPORTED else ()))
     text = "Output format." + (" report: one report of all clusters." if subject in REPORTED else "")
-    return choice("--format", formats, text, "text", show_default=True)
+    return choice("--format", formats, text, "text")
 
 
 def out_option(subject: str) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 from re import fullmatch
 from typing import TYPE_CHECKING, Any, Final
 
@@ -85,8 +85,7 @@ NO_ARGV: Final = (
 def usage_text(error: typer.TyperException, command: str) -> str:
     """Return what is wrong with a command line, in one sentence, and where its help is.
 
-    `error`: what typer raised; its exceptions carry what the sentence is built from, by these names. `command`: the
-    command, where the error does not know it.
+    Typer's exceptions carry what the sentence is built from, by these names. `command` is for those without one.
     """
     context: Any = getattr(error, "ctx", None)
     option = getattr(error, "option_name", None)
@@ -126,7 +125,7 @@ def _meant_option(error: Any) -> str:
     return "" if near is None else f"; did you mean {near}?"
 
 
-def name_options(error: QuotaformError) -> None:
+def name_options(error: QuotaformError | None) -> None:
     """Let the message of an error have options where it names arguments."""
     if isinstance(error, ArgumentError):
         error.args = (error.spelled(option_of),)
@@ -148,16 +147,9 @@ def redact(text: str, arguments: list[str]) -> str:
         # The name of an option stays, known or not; a password with a digit or a capital letter is none.
         for word in ("" if fullmatch("--[a-z]+(-[a-z]+)*", name) else name.lstrip("-"), value):
             # A shorter text is part of many words.
-            if len(word) >= 4 and word not in ENTITY_TYPES and not _exists(word):
+            if len(word) >= 4 and word not in ENTITY_TYPES and not os.path.lexists(word):
                 text = text.replace(word, "…")
     return text
-
-
-def _exists(path: str) -> bool:
-    try:
-        return Path(path).exists()
-    except (OSError, ValueError):
-        return False
 
 
 def cut_lines(message: str) -> str:

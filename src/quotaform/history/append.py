@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import Struct
 from pyspark.sql import Window
@@ -20,7 +20,7 @@ from quotaform.plan.receipt_file import load_receipt_file, receipts_by_name, tim
 from quotaform.resolve.spark import completed, struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -36,50 +36,46 @@ CLAIMS: Final = struct(
 """What receipts say was changed, and when; null is no value."""
 
 
-class NewSnapshot(Struct, frozen=True, kw_only=True):
-    """A snapshot that a history does not know yet."""
+STEPS: Final = struct("cluster cluster_id string", "old_at now_at timestamp", "old_is_new now_is_new is_late boolean")
+"""Two snapshots of a cluster that follow each other, of which a history does not know one; `old_at` is null before the
+first one. `cluster_id` is that of the second, which is late if the history knows one after it."""
+
+
+class Step(NamedTuple):
+    """A row of `STEPS`."""
 
     cluster: str
     cluster_id: str
-    read_at: datetime
-    previous_at: datetime | None
-    """The time of the snapshot of the cluster before it, known or new; `None` if there is none."""
-    next_at: datetime | None  # The time of the one after it
+    old_at: datetime | None
+    now_at: datetime
+    old_is_new: bool
+    now_is_new: bool
     is_late: bool
 
-    def intervals(self) -> Iterator[tuple[datetime, datetime]]:
-        """Yield the times of snapshots that follow each other now: the one before and this, this and the one after."""
-        if self.previous_at is not None:
-            yield self.previous_at, self.read_at
-        if self.next_at is not None:
-            yield self.read_at, self.next_at
 
-
-def new_snapshots(known: DataFrame, given: Iterable[tuple[str, str, datetime]]) -> list[NewSnapshot]:
-    """Bring to the driver which snapshots a history does not know, by cluster and time.
+def new_steps(known: DataFrame, given: Iterable[tuple[str, str, datetime]]) -> list[Step]:
+    """Bring to the driver what snapshots add to those that a history knows, by cluster and time.
 
     `given`: Cluster, id and time of snapshots; at most one of a cluster and time.
     """
     taken = make_table(known.sparkSession, TAKEN, given)
-    given_rows = taken.withColumn("is_new", f.lit(True))
     old = known.join(f.broadcast(taken.select("cluster").distinct()), "cluster", "left_semi")
     moments = (
-        old.withColumn("is_new", f.lit(False))
-        .unionByName(given_rows)
-        .groupBy("cluster", "read_at")
-        .agg(f.min("cluster_id").alias("cluster_id"), f.bool_and("is_new").alias("is_new"))
+        old.withColumn("now_is_new", f.lit(False))
+        .unionByName(taken.withColumn("now_is_new", f.lit(True)))
+        .groupBy("cluster", f.col("read_at").alias("now_at"))
+        .agg(f.min("cluster_id").alias("cluster_id"), f.bool_and("now_is_new").alias("now_is_new"))
     )
-    in_order = Window.partitionBy("cluster").orderBy("read_at")
+    in_order = Window.partitionBy("cluster").orderBy("now_at")
     later = in_order.rowsBetween(1, Window.unboundedFollowing)
-    rows = (
-        moments.withColumn("next_at", f.lead("read_at").over(in_order))
-        .withColumn("previous_at", f.lag("read_at").over(in_order))
-        .withColumn("is_late", f.coalesce(f.bool_or(~f.col("is_new")).over(later), f.lit(False)))
-        .where("is_new")
-        .drop("is_new")
+    rows = moments.select(
+        *("cluster", "cluster_id", "now_at", "now_is_new"),
+        f.lag("now_at").over(in_order).alias("old_at"),
+        f.lag("now_is_new", 1, False).over(in_order).alias("old_is_new"),
+        f.coalesce(f.bool_or(~f.col("now_is_new")).over(later), f.lit(False)).alias("is_late"),
     )
-    found = (NewSnapshot(**row) for row in rows.toArrow().to_pylist())
-    return sorted(found, key=lambda snapshot: (snapshot.cluster, snapshot.read_at))
+    found = (Step(**row) for row in rows.where("old_is_new OR now_is_new").toArrow().to_pylist())
+    return sorted(found, key=lambda step: (step.cluster, step.now_at))
 
 
 _MOST_PROBLEMS: Final = 100
@@ -93,12 +89,9 @@ class Receipts(Struct, frozen=True):
     folder: Path  # The folder; one that does not exist has none
     within: Path | None = None  # The folder that no receipt must lead out of
 
-    def claims(self, new: Sequence[NewSnapshot]) -> tuple[list[tuple[Any, ...]], list[str]]:
-        """Return `CLAIMS` about new snapshots, and why receipts cannot be read.
-
-        Those of applies are read that may have ended between a snapshot and the one before it.
-        """
-        starts = [begin for each in new for begin, _ in each.intervals()]
+    def claims(self, steps: Iterable[Step]) -> tuple[list[tuple[Any, ...]], list[str]]:
+        """Return `CLAIMS` about steps, and why receipts cannot be read; of applies that may have ended in a step."""
+        starts = [each.old_at for each in steps if each.old_at is not None]
         rows: list[tuple[Any, ...]] = []
         problems: list[str] = []
         for path in receipts_by_name(self.folder) if starts else ():
@@ -122,7 +115,7 @@ class Receipts(Struct, frozen=True):
         return rows, sorted(set(problems))[:_MOST_PROBLEMS]
 
 
-def attributed(rows: DataFrame, claims: Sequence[tuple[Any, ...]], new: Sequence[NewSnapshot]) -> DataFrame:
+def attributed(rows: DataFrame, claims: Sequence[tuple[Any, ...]], steps: DataFrame) -> DataFrame:
     """Return rows of `changes_of` with who set the value and who removed the one before it.
 
     A receipt says it of a value if its apply ran between the two snapshots and set that value of that key of the
@@ -130,19 +123,12 @@ def attributed(rows: DataFrame, claims: Sequence[tuple[Any, ...]], new: Sequence
     """
     if not claims:
         return rows
-    spark = rows.sparkSession
-    receipts = make_table(spark, CLAIMS, claims)
-    between = make_table(
-        spark,
-        struct("cluster cluster_id string", "after_at read_at timestamp"),
-        ((each.cluster, each.cluster_id, *times) for each in new for times in each.intervals()),
+    receipts = make_table(rows.sparkSession, CLAIMS, claims)
+    is_between = (receipts["started_at"] <= steps["now_at"]) & (
+        receipts["changed_by.at"] + f.expr("INTERVAL 1 SECOND") > steps["old_at"]
     )
-    is_between = (receipts["started_at"] <= between["read_at"]) & (
-        receipts["changed_by.at"] + f.expr("INTERVAL 1 SECOND") > between["after_at"]
-    )
-    is_same_cluster = receipts["cluster_id"] == between["cluster_id"]
-    told = receipts.join(f.broadcast(between), is_same_cluster & is_between)
-    told = told.select(between["cluster"], between["read_at"], "entity_key", "key", "before", "after", "changed_by")
+    is_same_cluster = receipts["cluster_id"] == steps["cluster_id"]
+    told = receipts.join(f.broadcast(steps), is_same_cluster & is_between).withColumnRenamed("now_at", "read_at")
     of_row = ["cluster", "read_at", "entity_key", "key"]
     for claimed, value, name in (("after", "value", "changed_by"), ("before", "before", "ended_by")):
         made = told.where(f.col(claimed).isNotNull()).groupBy(*of_row, f.col(claimed).alias(value))
@@ -178,21 +164,22 @@ def append(
             chosen.setdefault(place, (row["cluster"], row["cluster_id"], row["read_at"], row["file"]))
     for _ in range(3):
         readings = table.readings()
-        new = new_snapshots(snapshots_of(readings), (row[:3] for row in chosen.values()))
-        taken = make_table(
-            given.sparkSession, struct(TAKEN, "file string"), (chosen[each.cluster, each.read_at] for each in new)
-        )
+        found = new_steps(snapshots_of(readings), (row[:3] for row in chosen.values()))
+        new = [each for each in found if each.now_is_new]
+        steps = make_table(given.sparkSession, STEPS, found)
+        own = (chosen[each.cluster, each.now_at] for each in new)
+        taken = make_table(given.sparkSession, struct(TAKEN, "file string"), own)
         is_taken = [given[name].eqNullSafe(taken[name]) for name in taken.columns]
-        claims, problems = ([], []) if receipts is None else receipts.claims(new)
-        changes = changes_of(readings, given.join(f.broadcast(taken), is_taken, "left_semi"), new)
-        rows = completed(attributed(changes, claims, new), READINGS).unionByName(completed(taken, READINGS))
+        claims, problems = ([], []) if receipts is None else receipts.claims(found)
+        changes = changes_of(readings, given.join(f.broadcast(taken), is_taken, "left_semi"), steps)
+        rows = completed(attributed(changes, claims, steps), READINGS).unionByName(completed(taken, READINGS))
         if not new or table.add(rows):
             break
         table = open_table()
     else:
         raise HistoryError(table.name, "other appends were faster each time", "run this again")
     status: dict[tuple[str, datetime], AppendStatus] = {
-        (each.cluster, each.read_at): "late" if each.is_late else "appended" for each in new
+        (each.cluster, each.now_at): "late" if each.is_late else "appended" for each in new
     }
     failed = [(row["cluster"], read_failure(row["failure"])) for row in snapshots if row["failure"]]
     records = tuple(
@@ -207,29 +194,16 @@ def append(
     return AppendDocument(table=table.name, snapshots=records, receipt_problems=tuple(problems)), failed
 
 
-_COMPARED: Final = struct("cluster string", "old_at now_at timestamp", "old_is_new now_is_new boolean")
-"""Two snapshots of a cluster that follow each other, and which of them are new."""
-
-
-def changes_of(readings: DataFrame, quotas: DataFrame, new: Sequence[NewSnapshot]) -> DataFrame:
+def changes_of(readings: DataFrame, quotas: DataFrame, steps: DataFrame) -> DataFrame:
     """Return what new snapshots add to a history: rows of `READINGS` that have an entity, and the value `before`.
 
-    What a new snapshot holds is compared with the one before it, and the one after it with what it holds.
-
-    `readings`: `READINGS` that are known. `quotas`: `QUOTAS` of the new snapshots.
+    `readings`: `READINGS` that are known. `quotas`: `QUOTAS` of the new snapshots. `steps`: `STEPS`, in each of which
+    the second snapshot is compared with the first.
     """
-    fresh = {(each.cluster, each.read_at) for each in new}
-    pairs: set[tuple[str, datetime | None, datetime]]
-    pairs = {(each.cluster, *times) for each in new for times in each.intervals()}
-    pairs |= {(each.cluster, None, each.read_at) for each in new if each.previous_at is None}
-    compared = make_table(
-        readings.sparkSession,
-        _COMPARED,
-        ((cluster, old, now, (cluster, old) in fresh, (cluster, now) in fresh) for cluster, old, now in pairs),
-    )
     columns: list[Column | str]
     columns = ["cluster", f.col("read_at").alias("at"), "entity_key", "key"]
     columns.append(f.struct("cluster_id", "entity", "value").alias("held"))
+    compared = steps.select("cluster", "old_at", "now_at", "old_is_new", "now_is_new")
     parts = [
         rows.where(f.col("entity_key").isNotNull()).select(*columns, f.lit(is_new).alias("is_new"))
         for rows, is_new in ((readings, False), (quotas, True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
@@ -397,41 +397,27 @@ def _read_paths(paths: list[Any], document: Document) -> tuple[WrittenText, ...]
 
 def _read_guard_limits(root: dict[str, Any], document: Document) -> GuardLimits:
     guards, default = root.get("guards", {}), DEFAULT_GUARD_LIMITS
-    delete, update = (
-        replace(limit, **{side: int(number) for side, number in guards.get(key, {}).items()})
-        for key, limit in (("delete", default.delete), ("update", default.update))
-    )
-    return GuardLimits(
-        delete=delete,
-        update=update,
-        change_factor=int(guards.get("change_factor", default.change_factor)),
-        protect=_read_patterns(root.get("protect", ()), document),
-    )
-
-
-def _days(text: str) -> float:
-    return parse_duration(text).total_seconds() / 86_400
-
-
-_SIZING: Final[dict[str, tuple[str, Callable[[Any], float]]]] = {
-    "percentile": ("percentile", parse_percentile),
-    "outlier_days": ("outlier_days", int),
-    "headroom": ("headroom", float),
-    "min_history": ("min_history_days", _days),
-    "min_samples": ("min_samples", int),
-    "unused_after": ("unused_after_days", _days),
-}
-"""The fields of `recommend` that are not values: the setting that each is, and what reads it."""
+    counts = {
+        key: replace(getattr(default, key), **{side: int(number) for side, number in guards.get(key, {}).items()})
+        for key in ("delete", "update")
+    }
+    factor = int(guards.get("change_factor", default.change_factor))
+    return GuardLimits(**counts, change_factor=factor, protect=_read_patterns(root.get("protect", ()), document))
 
 
 def _read_sizing(node: dict[str, Any], document: Document) -> SizingSettings:
-    settings: dict[str, Any] = {
-        f"{key}s": read_values(node[key], None, document) for key in ("floor", "cap") if key in node
-    }
-    for key, (name, read) in _SIZING.items():
+    settings: dict[str, Any] = {}
+    for key, value in node.items():
         try:
-            if key in node:
-                settings[name] = read(node[key])
+            match key:
+                case "percentile":
+                    settings[key] = parse_percentile(value)
+                case "floor" | "cap":
+                    settings[f"{key}s"] = read_values(value, None, document)
+                case "min_history" | "unused_after":
+                    settings[f"{key}_days"] = parse_duration(value).total_seconds() / 86_400
+                case _:
+                    settings[key] = float(value) if key == "headroom" else int(value)
         except ValueError as error:
             document.add(rule.BAD_VALUE, f"{key}: {error}", node, key)
     return SizingSettings(**settings)

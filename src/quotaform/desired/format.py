@@ -84,12 +84,11 @@ def format_source(source: SourceFile) -> FormattedFile:
         other = read_document(source.name, formatted, most_values=_MOST_VALUES)
         if other.errors or not _is_same(content.root, other.root):
             formatted = None
-    if formatted is not None:
-        return FormattedFile(name=source.name, before=before, after=formatted.replace("\n", line_end))
-    if not problems:
+    after = before if formatted is None else formatted.replace("\n", line_end)
+    if formatted is None and not problems:
         message = "this file cannot be formatted without changing what it declares, so it is left unchanged"
         problems = [rule.UNFORMATTABLE.finding(message, location=Location(source.name))]
-    return FormattedFile(name=source.name, before=before, after=before, problems=tuple(problems))
+    return FormattedFile(name=source.name, before=before, after=after, problems=tuple(problems))
 
 
 _MOST_VALUES: Final = 1 << 30
@@ -279,10 +278,7 @@ class FileEdit:
     """A file that is edited. `before` is its content, which must be valid; empty for a new file."""
 
     def __init__(self, name: str, text: str, schema: str) -> None:
-        """Read a file.
-
-        `name`: the file in messages. `schema`: where editors find the schema, if the file is new.
-        """
+        """Read a file. `name`: the file in messages. `schema`: where editors find the schema, if the file is new."""
         self.name = name
         self.before = text
         new = f"# yaml-language-server: $schema={schema}\nquotas: []\n"
@@ -301,10 +297,7 @@ class FileEdit:
         }
 
     def change(self, position: Position, edit: EntryEdit) -> None:
-        """Change the entry at a position, which is of one entity.
-
-        Raises `UneditableError` if it is not written so that it could be changed alone; nothing is changed then.
-        """
+        """Change the entry at a position. Raises `UneditableError`, and changes nothing, if it cannot be alone."""
         at = Location.at(self.name, position)
         place = self._places.get((at.line, at.column))
         if place is None or self._entries is None:
@@ -386,10 +379,7 @@ def _require_unanchored(node: Node, name: str) -> None:
 
 
 def _set(mapping: MappingNode, field: str) -> None:
-    """Set a field, written as `name: value`.
-
-    Raises `UneditableError` if something elsewhere may be an alias of a part of what is there.
-    """
+    """Set a field, written as `name: value`, in the place of one that nothing elsewhere can be an alias of."""
     new_key, new = read_nodes(field).root.value[0]
     for place, (key, value) in enumerate(mapping.value):
         if key.value == new_key.value:
@@ -400,10 +390,7 @@ def _set(mapping: MappingNode, field: str) -> None:
 
 
 def _remove(mapping: MappingNode, names: Collection[str]) -> None:
-    """Take fields away; the comments above one stay.
-
-    Raises `UneditableError` if something elsewhere may be an alias of a part of one.
-    """
+    """Take fields away that nothing elsewhere can be an alias of; the comments above one stay."""
     kept, above = [], []
     for key, value in mapping.value:
         if key.value in names:

@@ -222,10 +222,9 @@ def _read_text(item: dict[str, Any], field: str, document: Document) -> str | No
 
 
 def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = FULL_SCOPE) -> tuple[Desired, list[Finding]]:
-    """Merge files: each entity once per layer, the cluster's layer over the common one, key by key.
+    """Merge the common files and those of at most one cluster: each entity once per layer, its layer over the common.
 
-    `files`: the common files and those of at most one cluster. `today`: the day (UTC) on which entries may have
-    expired. Returns the entries with all findings, sorted by location.
+    `today`: the day (UTC) on which entries may have expired. Returns the entries, and all findings by location.
     """
     layers: dict[str | None, dict[Entity, Entry]] = {None: {}}
     problems = FindingList()

@@ -34,10 +34,9 @@ _TYPES: Mapping[str, str] = {
 
 
 def check_shape(build: Builder, document: Document) -> set[NodePath]:
-    """Report where and why a document does not fit its schema, as far as that is not left to code (`in_code`).
+    """Report why a document does not fit its schema, as far as that is not left to code (`in_code`), and return where.
 
-    Returns the paths of what does not fit, or is missing. Raises `StopReadingError`: there are more problems than are
-    shown.
+    Raises `StopReadingError`: there are more problems than are shown.
     """
     shape = gate(build, is_shape=True)
     if shape.is_valid(document.root):

@@ -44,11 +44,9 @@ _PLAIN = regex(r"[A-Za-z0-9_][A-Za-z0-9_.@/=+-]*").fullmatch
 
 
 def render_quotas(quotas: Quotas, *, schema: str | None = SCHEMA) -> tuple[str, list[Finding]]:
-    """Write quotas as the text of a quotas.d file, sorted by address.
+    """Return quotas as the text of a quotas.d file, sorted by address, and what files cannot say, which is left out.
 
     `schema`: where editors find the schema; `None` leaves the line out.
-
-    Returns the text, and what files cannot say: such an entity is left out, never written half.
     """
     lines = [f"# yaml-language-server: $schema={schema}"] if schema else []
     findings: list[Finding] = []
@@ -163,16 +161,12 @@ def _name_problems(entity: Entity) -> list[tuple[FindingRule, str]]:
             text = f"the entity type {quote(entity_type)} is not known to this version; it is left unchanged"
             problems.append((rule.UNKNOWN_TYPE, text))
         elif name == "":
-            text = (
-                f"{entity_type} has an empty name, which no broker changes or removes (KAFKA-16411); "
-                "it is left unchanged"
-            )
-            problems.append((rule.EMPTY_NAME, text))
+            text = "has an empty name, which no broker changes or removes (KAFKA-16411); it is left unchanged"
+            problems.append((rule.EMPTY_NAME, f"{entity_type} {text}"))
         elif name is None:
             continue
         elif entity_type == IP:
-            problem = ip_problem(name)
-            if problem:
+            if problem := ip_problem(name):
                 remove = f"quotaform alter {quote_for_shell(entity.address)} {option_of('delete')} KEY"
                 text = f"{problem}. It is left unchanged; remove it with {remove} and declare the address"
                 problems.append((rule.IP_NAME, text))
@@ -189,10 +183,8 @@ def _value_problem(types: tuple[str, ...], name: str, value: float) -> tuple[Fin
         return rule.UNKNOWN_KEY, f"{quote(name)} is not known to this version; it is left unchanged"
     if not key.entity_types.issuperset(types) and _KNOWN.issuperset(types):
         fitting = ", ".join(name for name, other in QUOTA_KEYS.items() if other.entity_types.issuperset(types))
-        return (
-            rule.MISFIT_KEY,
-            f"{name} is not valid for this entity, which can have {fitting or 'no key'}; it is left unchanged",
-        )
+        text = f"{name} is not valid for this entity, which can have {fitting or 'no key'}; it is left unchanged"
+        return rule.MISFIT_KEY, text
     if is_writable(key, value):
         return None
     kinds = f"{'whole numbers' if key.is_whole else 'numbers'} of {key.measures}"
@@ -208,8 +200,7 @@ def check_live(
 ) -> list[Finding]:
     """Return what files cannot write of a cluster's quotas, and addresses that have several entities.
 
-    What files cannot write of a declared entity is replaced by what they say, so that only what is never
-    touched is reported of it; likewise of an entity that is pruned.
+    Of a declared or a pruned entity, only what is never touched: all else is replaced by what the files say.
     """
     declared = desired or {}
     findings: list[Finding] = []

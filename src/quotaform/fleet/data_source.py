@@ -86,10 +86,7 @@ class UnreadError(QuotaformError):
 
 
 def read_failure(failure: Mapping[str, Any]) -> UnreadError:
-    """Return the error of a cluster that could not be read, with its message and exit code.
-
-    The row may be of a table that somebody else wrote: a kind that is not known has the exit code of most errors.
-    """
+    """Return the error of a cluster that could not be read; a table that somebody else wrote may have any `kind`."""
     kind = getattr(errors, str(failure["kind"]), None)
     code = kind.exit_code if isinstance(kind, type) and issubclass(kind, QuotaformError) else ExitCode.ERROR
     return UnreadError(failure["message"] or "The cluster could not be read.", code)
@@ -221,11 +218,7 @@ class KafkaQuotas(DataSource):
         return QuotaSourceReader(clusters_of(self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Return the writer.
-
-        Raises `ValueError` if the options do not name clusters, the columns are others, or more than appending is asked
-        for.
-        """
+        """Return the writer. Raises `ValueError` if it is not to append `PLAN_ROWS`, or options name no clusters."""
         if overwrite:
             raise ValueError(f'{NAME}: rows of plans change what clusters hold; write them with mode("append")')
         found = {field.name: field.dataType for field in schema}
@@ -238,10 +231,7 @@ class KafkaQuotas(DataSource):
 
 
 def clusters_of(options: Mapping[str, str]) -> list[Cluster]:
-    """Return the clusters that options name.
-
-    Raises `ValueError` if they name none, one is unknown or has no meaning, or quotaform.yaml is invalid.
-    """
+    """Return the clusters that options name. Raises `ValueError` if they name none, or quotaform.yaml is invalid."""
     if unknown := sorted(name for name in options if name not in _OPTIONS):
         raise ValueError(f"{NAME} has no option {', '.join(unknown)}; the options are {', '.join(_OPTIONS)}")
     if len([name for name in _PLACES if name in options]) != 1:
@@ -309,10 +299,7 @@ class PlanWriter(DataSourceArrowWriter):
         self._applier = Applier.current()
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
-        """Apply `PLAN_ROWS`, cluster by cluster; runs on an executor.
-
-        Raises `QuotaformError` if the folder of receipts does not exist: receipts in it would not be found.
-        """
+        """Apply `PLAN_ROWS`, cluster by cluster; runs on an executor, which must see the folder of receipts."""
         by_cluster: dict[str | None, list[PlanRow]] = {}
         for batch in iterator:
             for row in batch.to_pylist():
@@ -329,10 +316,7 @@ class PlanWriter(DataSourceArrowWriter):
         return written
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Make sure that all entities hold what was written, and receipts say so.
-
-        Raises `PartialError` with the first reasons if not.
-        """
+        """Raise `PartialError`, with the first reasons, unless all entities hold what was written and receipts say so."""
         tasks = [each for each in messages if isinstance(each, Written)]
         counts = sum((task.counts for task in tasks), Counter[str]())
         unsaved = [reason for task in tasks for reason in task.unsaved]
@@ -401,11 +385,7 @@ class Written(WriterCommitMessage):
 
 
 def cluster_changes(cluster: str, rows: Sequence[PlanRow]) -> tuple[str, dict[Entity, list[Change]]]:
-    """Return the id of a cluster and its changes, after making sure that its rows are such as a plan has.
-
-    Raises `QuotaformError` if something is null, contradicts something else, is there twice or is missing, or files
-    could not declare it.
-    """
+    """Return the id of a cluster and its changes. Raises `QuotaformError` unless its rows are such as a plan has."""
     changes: dict[Entity, list[Change]] = {}
     ids = {row["cluster_id"] for row in rows}
     for row in rows:

@@ -168,10 +168,7 @@ _ROWS_IN_TASK: Final = 100_000
 
 @contextmanager
 def kept_rows(rows: DataFrame) -> Iterator[DataFrame]:
-    """Give rows that are made when they are read first, and are kept on the disks of executors.
-
-    Those that are lost with an executor are made again.
-    """
+    """Give rows that are made when they are read first, or lost with an executor, and are kept on its disk."""
     kept = rows.persist(StorageLevel.DISK_ONLY)
     try:
         yield kept

@@ -25,7 +25,7 @@ from msgspec import Struct
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import StringType
 
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.table import NO_PATH, format_of, is_of_spark, located, reason_of, table_problem
@@ -69,10 +69,7 @@ def is_text(name: str) -> bool:
 
 
 def require_files(name: str, session: SessionOptions) -> None:
-    """Make sure that principals can be there, as far as is known before Spark is started.
-
-    Raises `InvalidFilesError`: There is nothing at the path, or something else.
-    """
+    """Raise `InvalidFilesError` if no principals can be there, as far as is known before Spark is started."""
     if is_text(name):
         problem = None if is_of_spark(name, session) or Path(name).exists() else NO_PATH
     else:
@@ -86,12 +83,9 @@ def load_principals(
 ) -> tuple[DataFrame, int, int]:
     """Return `PRINCIPALS` that can be resolved, and how many clients and addresses there are, repeated ones included.
 
-    One Spark job. A column `cluster` is kept.
-
-    `warn`: called with a sentence about rows that name no client, which are left out. `cluster`: the one of which those
-    are meant, if the table has a column `cluster`; `None` for all. Raises `InvalidFilesError`: It cannot be read, does
-    not have the columns, or has no principals, or rows from which no request can come: with an ip as well as a user or
-    client-id, with an empty user or ip, or not readable. It counts them and shows some.
+    One Spark job. `warn`: called about rows that name no client, which are left out. `cluster`: the one that is meant,
+    if the table has a column `cluster`, which is kept; `None` for all. Raises `InvalidFilesError` if it cannot be read,
+    lacks the columns, has no principals, or has rows from which no request can come, which it counts and shows.
     """
     rows, of = _read(spark, name), ""
     if cluster is not None and CLUSTER in rows.columns:
@@ -105,11 +99,8 @@ def load_principals(
     clients, ips, nameless, unread = counts
     if unread:
         shown = "; ".join(map(_shown, rows.where(wrong).limit(3).collect()))
-        raise unusable(
-            name,
-            f"{counted(unread, 'row')} cannot be used, such as {shown}; a row has a user, a client_id or both, or an "
-            "ip, and of these only a client_id can be empty",
-        )
+        why = "a row has a user, a client_id or both, or an ip, and of these only a client_id can be empty"
+        raise unusable(name, f"{counted(unread, 'row')} cannot be used, such as {shown}; {why}")
     if not clients and not ips:
         raise unusable(name, f"there are no principals{of} in it")
     if nameless:
@@ -205,9 +196,6 @@ class OutputTarget(Struct, frozen=True):
     kind: str  # `parquet`, `csv` or `table`
     name: str  # A folder, or the name of a table
 
-    def __str__(self) -> str:
-        return self.name
-
     def require_free(self, spark: SparkSession) -> None:
         """Make sure that there is nothing yet, before any work is done."""
         problem, folder = None, Path(self.name)
@@ -221,23 +209,15 @@ class OutputTarget(Struct, frozen=True):
         if problem is not None:
             raise ArgumentError(f"{{out}} {self.kind}={{}}: this {problem}", inert(self.name))
 
-    def write(self, rows: DataFrame) -> None:
-        """Write rows."""
-        writer = rows.write.mode("error")
+    def write(self, rows: DataFrame) -> DataFrame:
+        """Write rows, and return what was written."""
+        writer, spark = rows.write.mode("error"), rows.sparkSession
         if self.kind == _TABLE:
             writer.saveAsTable(self.name)
-        elif self.kind == _CSV_FILES:
-            writer.options(**_CSV_OPTIONS).csv(located(self.name))
-        else:
-            writer.parquet(located(self.name))
-
-    def read(self, spark: SparkSession, schema: StructType) -> DataFrame:
-        """Return what was written."""
-        if self.kind == _TABLE:
             return spark.table(self.name)
-        if self.kind == _CSV_FILES:
-            return spark.read.options(**_CSV_OPTIONS).schema(schema).csv(located(self.name))
-        return spark.read.parquet(located(self.name))
+        options = _CSV_OPTIONS if self.kind == _CSV_FILES else {}
+        writer.format(self.kind).options(**options).save(located(self.name))
+        return spark.read.format(self.kind).options(**options).schema(rows.schema).load(located(self.name))
 
 
 _MOST_PRINTED: Final = 10_000
@@ -281,8 +261,7 @@ def write_resolved(
         inherited=detail.inherited,
     )
     progress(f"Resolving {clients + ips:,} principals", 0, 0)
-    target.write(rows)
-    found = _key_counts(target.read(spark, rows.schema))
+    found = _key_counts(target.write(rows))
     header = ResolveHeader(
         cluster=ClusterRecord(name=cluster.name, id=cluster_id),
         read_at=timestamp(clock),
@@ -290,15 +269,14 @@ def write_resolved(
         options=detail,
         snapshot=snapshot,
     )
-    return TableReport(header=header, target=str(target), clients=clients, ips=ips, keys=found)
+    return TableReport(header=header, target=target.name, clients=clients, ips=ips, keys=found)
 
 
 def few_principals(spark: SparkSession, name: str, cluster: str, warn: Callable[[str], None]) -> list[Entity]:
     """Return principals of a cluster that are few enough to be printed, each as a concrete entity.
 
-    A file that one process can read is read as it would be there, in the same order.
-
-    Raises `InvalidFilesError`: They cannot be read, or are too many.
+    A file that one process can read is read as it would be there, in the same order. Raises `InvalidFilesError` if they
+    cannot be read, or are too many.
     """
     path, found, principals = Path(name), None, None
     if is_text(name) and path.is_file() and path.stat().st_size <= REQUESTS_LIMIT:
@@ -310,11 +288,8 @@ def few_principals(spark: SparkSession, name: str, cluster: str, warn: Callable[
         principals, clients, ips = load_principals(spark, name, warn, cluster=cluster)
         total = clients + ips
     if total > _MOST_PRINTED:
-        raise unreadable(
-            name,
-            f"{total:,} principals are more than the {_MOST_PRINTED:,} that are printed; add {option_of('out')} "
-            "parquet=FOLDER",
-        )
+        text = f"{total:,} principals are more than the {_MOST_PRINTED:,} that are printed"
+        raise unreadable(name, f"{text}; add {option_of('out')} parquet=FOLDER")
     if principals is None:
         return list(found or ())
     return [entity_of_row(*row.values()) for row in principals.select(*PRINCIPALS.names).toArrow().to_pylist()]

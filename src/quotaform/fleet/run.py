@@ -76,8 +76,7 @@ def plan(
 ) -> list[ClusterOutcome[Any]]:
     """Plan clusters on Spark, or do as `make` does with each of them; see `quotaform.plan.run.plan`.
 
-    `warn` is called with what is odd about a table of principals. Raises `EngineError`, `InvalidFilesError` or
-    `BaseError`.
+    `warn`: called about a table of principals. Raises `EngineError`, `InvalidFilesError` or `BaseError`.
     """
     with opened_bundle(session, progress) as (spark, bundle):
         progress("Reading files", 0, 0)

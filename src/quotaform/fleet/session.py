@@ -75,11 +75,9 @@ def starts_java(options: SessionOptions = LOCAL_SESSION) -> bool:
 
 
 def chosen_engine(clusters: int, size: Callable[[], int], session: SessionOptions) -> tuple[str, str | None]:
-    """Return the engine for some work: Spark for much of it, if it can be used here.
+    """Return `local` or `spark` for some work, and a clause that says why; `None` for what is small enough for here.
 
     `size`: returns how many bytes the quota files have; called if it matters.
-
-    Returns `local` or `spark`, and a clause that says why; `None` for work that is small enough for this process.
     """
     if clusters > _MOST_CLUSTERS:
         reason = f"{clusters:,} clusters are more than {_MOST_CLUSTERS}"

@@ -53,10 +53,7 @@ def is_url(path: str) -> bool:
 
 
 def located(path: str) -> str:
-    """Return a path as Spark understands it wherever its Java process runs, and whatever `fs.defaultFS` is.
-
-    A path without a scheme is one of the file system that this process sees, from the current folder on: that is where
-    the checks look whether something is there.
+    """Return a path as Spark understands it: without a scheme it is one of the file system that this process sees.
 
     >>> located("s3a://lake/principals"), located("/data/principals.csv")
     ('s3a://lake/principals', 'file:///data/principals.csv')
@@ -106,8 +103,8 @@ def read_table(
 ) -> DataFrame:
     """Return a table, not read yet but for its schema.
 
-    `schema`: The schema of files, which may have columns that some files lack; `None` takes that of one of them.
-    `kind`: Their format; `None` goes by the name. `options`: What its reader takes.
+    `schema`: that of files, which may have columns that some files lack; `None` takes that of one of them. `kind`: the
+    format; `None` goes by the name.
     """
     kind = kind or format_of(name)
     try:
@@ -158,9 +155,8 @@ def reason_of(error: PySparkException | Py4JError) -> str:
 def staged_rows(rows: DataFrame, table: Path, expected: int | None, by: Sequence[str] = ()) -> Iterator[Path]:
     """Write rows to a folder in a table where no reader looks, and yield it; what is not moved from it is removed.
 
-    They last through a power cut. `expected`: how many there are; `None` if unknown, but not 0. `by`: the
-    columns by which they are in folders. Raises `EngineError` if Spark has written them where this process does not see
-    them: an executor on another machine writes to its own disk, and so does the server of Spark Connect.
+    They last through a power cut. `expected`: how many there are; `None` if unknown, but not 0. `by`: the columns by
+    which they are in folders. Raises `EngineError` if an executor, or Spark Connect, has written to another disk.
     """
     with staged_folder(table) as staged:
         rows.write.option("maxRecordsPerFile", 50_000_000).partitionBy(*by).parquet(located(str(staged)))

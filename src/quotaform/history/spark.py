@@ -120,15 +120,13 @@ def as_of(history: DataFrame, at: datetime) -> DataFrame:
     """
     held = history.where(f.col("entity_key").isNotNull() & _holds(at))
     held = held.select("cluster", "entity_key", "entity", "key", "value")
-    rows = last_snapshots(history, at).join(held, "cluster", "left")
-    return completed(rows, QUOTAS)
+    return completed(last_snapshots(history, at).join(held, "cluster", "left"), QUOTAS)
 
 
 def last_snapshots(history: DataFrame, at: datetime) -> DataFrame:
     """Return the last snapshot of each cluster at or before a moment, as `TAKEN`."""
     taken = known_snapshots(history).where(f.col("read_at") <= f.lit(at)).groupBy("cluster")
-    last = taken.agg(f.max("read_at").alias("read_at"), f.max_by("cluster_id", "read_at").alias("cluster_id"))
-    return last.select(*TAKEN.names)
+    return taken.agg(f.max_by("cluster_id", "read_at").alias("cluster_id"), f.max("read_at").alias("read_at"))
 
 
 def _holds(at: datetime) -> Column:
@@ -166,22 +164,20 @@ MOST_ROWS: Final = 1000
 
 
 def of_clusters(table: HistoryTable, patterns: Sequence[str]) -> DataFrame:
-    """Return the rows of clusters.
-
-    Raises `UsageError` or `HistoryError`.
-    """
+    """Return the rows of clusters; all for no pattern. Raises `UsageError` or `HistoryError`."""
     known = snapshots_of(table.readings()).select("cluster").distinct().toArrow().column("cluster").to_pylist()
     if not known:
-        raise HistoryError(table.name, "it is empty", "append snapshots with quotaform history append")
-    rows = history_of(table.readings())
-    if not patterns:
-        return rows
+        raise _empty(table)
+    rows, names = history_of(table.readings()), set[str]()
     for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in known):
-            problem = "{cluster} {}: {} has no snapshot of such a cluster"
-            raise ArgumentError(problem, quote(pattern), table.name)
-    names = [name for name in known if any(fnmatchcase(name, pattern) for pattern in patterns)]
-    return rows.where(f.col("cluster").isin(names))
+        if not (matching := {name for name in known if fnmatchcase(name, pattern)}):
+            raise ArgumentError("{cluster} {}: {} has no snapshot of such a cluster", quote(pattern), table.name)
+        names |= matching
+    return rows.where(f.col("cluster").isin(sorted(names))) if patterns else rows
+
+
+def _empty(table: HistoryTable) -> HistoryError:
+    return HistoryError(table.name, "it is empty", "append snapshots with quotaform history append")
 
 
 def entity_history(table: HistoryTable, rows: DataFrame, entities: Sequence[Entity]) -> tuple[EntityHistory, DataFrame]:
@@ -243,19 +239,13 @@ def difference(
 
 
 def require_known(table: HistoryTable, rows: DataFrame, at: datetime) -> None:
-    """Make sure that a history has a snapshot at or before a moment.
-
-    Raises `HistoryError`, with the time of its first one, if it has none.
-    """
+    """Raise `HistoryError`, with the time of its first snapshot, unless a history has one at or before a moment."""
     (first,) = known_snapshots(rows).agg(f.min("read_at").alias("first")).toArrow().column("first").to_pylist()
     if first is None:
-        raise HistoryError(table.name, "it is empty", "append snapshots with quotaform history append")
+        raise _empty(table)
     if first > at:
-        raise HistoryError(
-            table.name,
-            f"it has no snapshot at or before {spell_moment(at)}",
-            f"its first one is of {spell_moment(first)}",
-        )
+        problem = f"it has no snapshot at or before {spell_moment(at)}"
+        raise HistoryError(table.name, problem, f"its first one is of {spell_moment(first)}")
 
 
 def _records(rows: DataFrame, kind: type[R]) -> list[R]:

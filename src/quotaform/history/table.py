@@ -31,10 +31,7 @@ TABLE: Final = "table:"
 
 
 def require_history(location: str, *, is_read: bool) -> None:
-    """Make sure, without Spark, that a history in Parquet can be used; nothing is known of others before Spark starts.
-
-    Raises `HistoryError` or `UsageError`.
-    """
+    """Raise `HistoryError` or `UsageError` if a history in Parquet cannot be used; of others only Spark knows."""
     if not location.startswith((DELTA, TABLE)) and appends_of(location)[1] == 0 and is_read:
         remedy = f"make it with quotaform history append, or correct {option_of('history')}"
         raise HistoryError(location, "there is none", remedy)
@@ -55,9 +52,8 @@ def require_columns(found: StructType, name: str) -> None:
     types = {(field.name, field.dataType.simpleString()) for field in found}
     for field in READINGS:
         if (field.name, kind := field.dataType.simpleString()) not in types:
-            raise HistoryError(
-                name, f"it has no column {field.name} {kind}, so it is not a history", "give another path"
-            )
+            problem = f"it has no column {field.name} {kind}, so it is not a history"
+            raise HistoryError(name, problem, "give another path")
 
 
 _FOLDER: Final = regex(r"append=([0-9]{8})(?:-([0-9]{8}))?").fullmatch
@@ -75,10 +71,7 @@ class ParquetHistory:
     """
 
     def __init__(self, spark: SparkSession, path: str) -> None:
-        """Open a history; it need not exist.
-
-        Raises `HistoryError` if the folder is no history.
-        """
+        """Open a history; it need not exist. Raises `HistoryError` if the folder is no history."""
         self.name = path
         self._spark = spark
         self._path = Path(path).absolute()
@@ -251,11 +244,8 @@ class DeltaHistory:
             raise self._no_delta() from None
 
     def _no_delta(self) -> HistoryError:
-        return HistoryError(
-            self.name,
-            "the Spark session has no Delta Lake",
-            f"give its package and its two settings with {option_of('spark_conf')}, see docs/history.md",
-        )
+        remedy = f"give its package and its two settings with {option_of('spark_conf')}, see docs/history.md"
+        return HistoryError(self.name, "the Spark session has no Delta Lake", remedy)
 
 
 HistoryTable: TypeAlias = ParquetHistory | DeltaHistory

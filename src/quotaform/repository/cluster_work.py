@@ -28,7 +28,6 @@ class ClusterProgress:
         self._last = ("", 0, 0)
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Report a step."""
         self._last = (what, done, total)
         self._progress(what, done, total)
 
@@ -39,10 +38,7 @@ class ClusterProgress:
 
 @contextmanager
 def repeated(progress: Progress, what: str, total: int = 0) -> Iterator[ClusterProgress]:
-    """Report the last step again and again while the block waits for a cluster; nothing else may be printed in it.
-
-    `progress` is called with what is being done, from a thread of its own.
-    """
+    """Report the last step again and again, from a thread, while the block waits and prints nothing else."""
     steps = ClusterProgress(progress)
     steps(what, 0, total)
     is_over = Event()
@@ -87,12 +83,10 @@ def work_on(
 ) -> Iterator[ClusterOutcome[T]]:
     """Work on clusters in threads, each with a connection, and yield one outcome per cluster, in order.
 
-    `work` is called once per cluster, with what shows how far it is if there is only one. `known`: clusters that have
-    failed already, with the reasons; they are not connected to. An error that is not a `QuotaformError` is raised.
-
-    An interrupt while an outcome is waited for is raised again after those of all clusters that are finished. The end
-    of the iterator closes the connections that are still open, which ends whatever waits for a broker, and the threads
-    are daemons: so an interrupt is never kept waiting.
+    `known`: clusters that have failed already, with the reasons; they are not connected to. An error that is not a
+    `QuotaformError` is raised, and an interrupt after the outcomes of all clusters that are finished. The end of the
+    iterator closes the connections that are still open, which ends whatever waits for a broker, and the threads are
+    daemons: so an interrupt is never kept waiting.
     """
     steps, total = ClusterProgress(progress), len(clusters)
     results: dict[str, Future[T]] = {cluster.name: Future() for cluster in clusters}

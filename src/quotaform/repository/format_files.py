@@ -23,9 +23,8 @@ def format_files(paths: Sequence[Path]) -> Iterator[tuple[FormattedFile, Path]]:
     """Read files, and yield each once, in the style or with why it stays as it is.
 
     `paths`: YAML files and folders, named by the operator; the current folder without any. A folder with a folder
-    `quotas.d` stands for that and the quotaform.yaml next to it, another one for the YAML files in it.
-
-    Raises `FileReadError`: one that is named does not exist or cannot be read; `UsageError`: a file is not a YAML file.
+    `quotas.d` stands for that and the quotaform.yaml next to it, another one for the YAML files in it. Raises
+    `FileReadError` if one that is named cannot be read, and `UsageError` if it is not a YAML file.
     """
     found: dict[Path, SourceFile | Finding] = {}
     for path in paths or (_HERE,):

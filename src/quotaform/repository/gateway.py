@@ -29,10 +29,9 @@ def connection_of(
 ) -> tuple[tuple[Server | str, ...], ClientConfig]:
     """Return the bootstrap servers of a cluster and its client, which are meant for each other.
 
-    A pull request may name any host in quotaform.yaml, which would get what the client properties hold. So none is
-    accepted from there that the properties or `QUOTAFORM_ALLOWED_HOSTS` leave out; what the command line names is the
-    operator's own choice, and held to `QUOTAFORM_ALLOWED_HOSTS` where it is connected to. Raises `InvalidFilesError` if
-    servers or client are invalid, or quotaform.yaml names a host that is not allowed.
+    A pull request may name any host in quotaform.yaml, which would get what the client properties hold. So
+    `InvalidFilesError` is raised for one from there that the properties or `QUOTAFORM_ALLOWED_HOSTS` leave out; what
+    the command line names is the operator's own choice, and held to that variable where it is connected to.
     """
     servers, config = bootstrap_servers(cluster, environment), _client_config(cluster, environment)
     if cluster.servers_location is None:
@@ -73,10 +72,7 @@ def _refuse(problems: Iterable[str], location: Location | None) -> None:
 
 
 def bootstrap_servers(cluster: Cluster, environment: Mapping[str, str] = environ) -> tuple[Server | str, ...]:
-    """Return the bootstrap servers of a cluster: as they are written, or from variables, whose values are not shown.
-
-    Raises `InvalidFilesError` if a variable is not set, may not be read, or does not hold HOST:PORT.
-    """
+    """Return the bootstrap servers of a cluster: as they are written, or from variables, whose values are not shown."""
     servers: list[Server | str] = []
     for text in cluster.bootstrap_servers:
         if (referring := cluster.server_references.get(text)) is None:
@@ -117,24 +113,14 @@ def require_pinned(
     snapshot: SnapshotFile | None = None,
     is_reading: bool = False,
 ) -> None:
-    """Raise `ClusterIdError` unless a cluster is the one that quotaform.yaml pins.
-
-    `cluster`: what messages call the cluster. `found_id`: the id that it gives itself, or that its `snapshot` has.
-    `is_reading`: whether nothing was going to be written to it.
-    """
+    """Raise `ClusterIdError` unless a cluster has the id that quotaform.yaml pins; `found_id` is its own."""
     finding = check_pinned_id(cluster, pinned_id, found_id, snapshot)
     if finding is not None:
         raise ClusterIdError(finding, is_reading=is_reading)
 
 
 def open_pinned_gateway(cluster: Cluster, *, is_reading: bool = True) -> Gateway:
-    """Connect to a cluster, or open its snapshot, and make sure that it is the one that quotaform.yaml pins.
-
-    `is_reading`: whether nothing is going to be written to it.
-
-    Raises `ClusterError`: there is no usable connection; `InvalidFilesError`: the snapshot or the client properties are
-    invalid; `ClusterIdError`: it has another id.
-    """
+    """Open a cluster; see `open_gateway`. Raises `ClusterIdError` if it is not the one that quotaform.yaml pins."""
     gateway = open_gateway(cluster)
     try:
         found_id = gateway.cluster_id()

@@ -37,10 +37,7 @@ class _NoFilesError(Exception):
 
 
 def list_policies(folder: Folder, paths: Sequence[WrittenText], problems: list[Finding]) -> Iterator[str]:
-    """Yield the files that paths and globs stand for, each once.
-
-    `folder`: the folder of quotaform.yaml. `paths`: what quotaform.yaml lists. `problems`: takes what is wrong with it.
-    """
+    """Yield the files that paths and globs of quotaform.yaml stand for, each once; `problems` takes what is wrong."""
     known: set[str] = set()
     for each in paths:
         try:
@@ -104,10 +101,6 @@ def _expand(folder: Folder, text: str) -> list[str]:
 
 
 def _matching(folder: Folder, parent: str, part: str) -> list[str]:
-    """Return what a part of a glob matches in a folder.
-
-    Raises `_NoFilesError` if there is too much in it, or it cannot be listed.
-    """
     prefix = f"{parent}/" if parent else ""
     if not is_glob(part):
         return [f"{prefix}{part}"] if folder.has(f"{prefix}{part}") else []
@@ -136,10 +129,7 @@ NO_POLICIES: Final = LoadedPolicies()
 
 
 def load_policies(repository: Repository, config: Config) -> LoadedPolicies:
-    """Read the policies that a configuration names; never raises for what is in the files.
-
-    They are those of the work tree, also when the quotas of another commit are read.
-    """
+    """Read the policies of the work tree, also for the quotas of another commit; never raises for what is in them."""
     if not config.policies:
         return NO_POLICIES
     from quotaform.desired.policy.reader import MOST_STEPS, read_policy

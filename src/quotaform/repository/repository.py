@@ -75,8 +75,8 @@ class Repository(Struct, frozen=True, kw_only=True):
     def at(cls, directory: str | PathLike[str] | None = None, config: str | PathLike[str] | None = None) -> Repository:
         """Find a repository.
 
-        `directory` is a quotas directory, or the folder that holds `quotas.d`; `quotas.d` here if left out.
-        `config` is quotaform.yaml; if left out the one next to the quotas directory, else the one here.
+        `directory`: a quotas directory, or the folder that holds `quotas.d`; by default the one here. `config`: by
+        default the quotaform.yaml next to it, else the one here.
         """
         quotas = Path(QUOTAS_NAME if directory is None else directory)
         revision = WorkTree(named=frozenset(Path(path) for path in (directory, config) if path is not None))
@@ -103,9 +103,8 @@ class Repository(Struct, frozen=True, kw_only=True):
     def config(self) -> Config:
         """Read quotaform.yaml; an empty configuration if there is none and none was named.
 
-        Raises `InvalidFilesError` if it is invalid, or missing although somebody named it; all problems at once, and
-        `UsageError` if the quotas directory is the folder of one cluster: it is named after one, in `quotas.d`
-        or next to folders of others.
+        Raises `InvalidFilesError` with all problems, and `UsageError` if the quotas directory is the folder of one
+        cluster: it is named after one, in `quotas.d` or next to folders of others.
         """
         source = self._read(self.config_path)
         if source is None and self.needs_config:
@@ -125,18 +124,12 @@ class Repository(Struct, frozen=True, kw_only=True):
         return config
 
     def require_prunable(self, config: Config, mode: PruneMode) -> None:
-        """Make sure that undeclared entities can be pruned in a mode.
-
-        Raises `InvalidFilesError` if quotaform.yaml does not say what is in scope.
-        """
+        """Raise `InvalidFilesError` if a prune mode needs quotaform.yaml to say what is in scope, and it does not."""
         if problem := prune_problem(mode, config.scope):
             raise _invalid(rule.PRUNE_SCOPE, problem, self.config_path)
 
     def approvals(self, today: date) -> dict[Approval, Location]:
-        """Read approvals.yaml, next to quotaform.yaml, with the places in it; nothing is approved without one.
-
-        Raises `InvalidFilesError` if it cannot be read or is invalid; all problems at once.
-        """
+        """Read approvals.yaml, next to quotaform.yaml, with the places in it; nothing is approved without one."""
         source = self._read(self.config_path.with_name(APPROVALS_NAME))
         if source is None:
             return {}
@@ -184,20 +177,15 @@ class Repository(Struct, frozen=True, kw_only=True):
         return Layout(tree, config.clusters, may_be_empty=may_be_empty)
 
     def load(self, config: Config, today: date, *, may_be_empty: bool = False) -> LoadedFiles:
-        """Read the files of the quotas directory, to be asked what they say about each cluster.
-
-        `may_be_empty`: see `layout`.
-        """
+        """Read the files of the quotas directory, to be asked what they say about each cluster; see `layout`."""
         return LoadedFiles(self.layout(config, may_be_empty=may_be_empty), config.profiles, today, config.scope)
 
     def clusters(self, config: Config, target: Target) -> tuple[Cluster, ...]:
         """Choose the clusters that are meant, and where to reach them.
 
-        An address or a snapshot in the target stands for the named cluster, or for the only one; its own
-        quotas, its pinned id and its credentials stay the same.
-
-        Raises `UsageError`: a name or a glob fits no cluster of quotaform.yaml, none is named and there are several, or
-        several have one address, or there is none, and no address; `InvalidFilesError`: the snapshot is invalid.
+        An address or a snapshot in the target stands for the named cluster, or for the only one; its own quotas, its
+        pinned id and its credentials stay the same. Raises `UsageError` if
+        there is no such cluster, or several may be meant, and `InvalidFilesError` if the snapshot is invalid.
         """
         if target.snapshot or target.bootstrap_servers:
             return (self._redirected(config, target),)
@@ -216,23 +204,17 @@ class Repository(Struct, frozen=True, kw_only=True):
         return choose_clusters(config, target.clusters, takes_all=target.takes_all)
 
     def cluster_names(self, config: Config, patterns: Sequence[str]) -> tuple[str | None, ...]:
-        """Choose the clusters whose files are meant, offline: all of them unless some are named.
+        """Return the names of the clusters whose files are meant, offline: all of them unless some are named.
 
-        `patterns`: names of clusters, or globs over them.
-
-        Their names come in the order of quotaform.yaml; `None` alone, for the common files, when it names no cluster.
-
-        Raises `UsageError`: a name or a glob fits no cluster.
+        `None` alone, for the common files, when quotaform.yaml names no cluster. Raises `UsageError` if a name or a
+        glob fits none.
         """
         if not patterns and not config.clusters:
             return (None,)
         return tuple(cluster.name for cluster in choose_clusters(config, patterns, takes_all=not patterns))
 
     def _redirected(self, config: Config, target: Target) -> Cluster:
-        """Return the one cluster that is meant, to be read where the target says.
-
-        Raises `UsageError` if a server is not HOST:PORT.
-        """
+        """Return the one cluster that is meant, to be read where the target says."""
         if len(target.clusters) > 1 or target.takes_all:
             raise several_clusters(target.clusters or config.clusters)
         name = next(iter(target.clusters), None)
@@ -271,10 +253,7 @@ def _invalid(broken: FindingRule, text: str, path: Path) -> InvalidFilesError:
 
 
 def read_claims(repository: Repository, config: Config, today: date) -> tuple[Claim, ...]:
-    """Return what the other repositories declare for their clusters.
-
-    Raises `InvalidFilesError` if one of them is not there, or has invalid files; all problems at once.
-    """
+    """Return what the other repositories declare for their clusters. Raises `InvalidFilesError` with all problems."""
     claims: list[Claim] = []
     problems: list[Finding] = []
     for path in config.roots:
@@ -308,10 +287,7 @@ def root_trees(repository: Repository, config: Config) -> tuple[Tree, ...]:
 
 
 def _root(repository: Repository, path: WrittenText) -> Repository:
-    """Return another repository.
-
-    Raises `InvalidFilesError` if it is not there, is this one, or is somewhere else than other repositories may be.
-    """
+    """Return another repository; see the module for where it may be."""
     folder = repository.config_path.parent
     place, top = folder / path.text, find_work_tree(repository.config_path)
     allowed = [Path(os.path.realpath(folder)).parent, *([] if top is None else [top])]
@@ -323,10 +299,8 @@ def _root(repository: Repository, path: WrittenText) -> Repository:
         raise InvalidFilesError([_problem(path, f"{inert(path.text)} is this quota repository; remove it")])
     root = Repository(directory=quotas, config_path=quotas.parent / CONFIG_NAME, revision=WorkTree())
     if not is_folder(quotas) or not root.has_config():
-        text = (
-            f"{inert(path.text)} is not a quota repository: it needs a quotas directory, and quotaform.yaml beside it"
-        )
-        raise InvalidFilesError([_problem(path, text)])
+        text = "is not a quota repository: it needs a quotas directory, and quotaform.yaml beside it"
+        raise InvalidFilesError([_problem(path, f"{inert(path.text)} {text}")])
     return root
 
 

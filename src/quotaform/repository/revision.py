@@ -89,7 +89,7 @@ class DiskFolder(Struct, frozen=True):
 def read_folder(folder: Folder, name: str, files: MutableMapping[str, bytes] | None = None) -> Tree:
     """Read the files of a quotas directory and of the folders in it; what cannot be read is part of the answer.
 
-    `name` is what messages call it. `files` is what keeps the content of files; in memory if left out.
+    `files`: what keeps the content of files; in memory if left out.
     """
     contents: MutableMapping[str, bytes] = {} if files is None else files
     others: list[str] = []
@@ -168,10 +168,7 @@ WORK_TREE: Final = WorkTree()
 
 
 def find_above(path: Path) -> tuple[str, str | None]:
-    """Return the absolute path of what does not exist, and the next directory above with quotaform.yaml or `quotas.d`.
-
-    The directory is the words of a message: it, and which of them is there.
-    """
+    """Return the absolute path of what does not exist, and words for the next repository above."""
     looked_at = Path(os.path.normpath(Path.cwd() / path))
     for name in (CONFIG_NAME, QUOTAS_NAME):
         if above := next((each for each in looked_at.parent.parents if os.path.lexists(each / name)), None):

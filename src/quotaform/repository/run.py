@@ -165,11 +165,7 @@ def _check_right(step: Step, gateway: KafkaGateway | None) -> CheckedStep:
 
 
 def open_scram(cluster: Cluster) -> ScramGateway:
-    """Connect to a cluster.
-
-    Raises `UsageError`: it is a snapshot file; `BlockedError`: it is not the one that quotaform.yaml pins;
-    `ClusterError`: there is no usable connection; `InvalidFilesError`: the client properties are invalid.
-    """
+    """Connect to a cluster. Raises `UsageError` if it is a snapshot file, else as `open_pinned_gateway` does."""
     if cluster.snapshot is not None:
         raise UsageError(f"cluster {cluster.name} is a snapshot file, which contains no SCRAM credentials")
     gateway = ScramGateway.connect(*connection_of(cluster), name=cluster.label)
@@ -184,10 +180,7 @@ def open_scram(cluster: Cluster) -> ScramGateway:
 def snapshot_of(
     cluster: Cluster, gateway: Gateway, progress: Progress = no_progress, *, clock: Clock = SYSTEM_CLOCK
 ) -> Snapshot:
-    """Read everything that a cluster of quotaform.yaml holds; what a snapshot holds is as old as it was.
-
-    Raises `ClusterError` if the cluster could not be read.
-    """
+    """Read everything that a cluster of quotaform.yaml holds; what a snapshot holds is as old as it was."""
     return Snapshot(
         cluster_name=cluster.name,
         cluster_id=gateway.cluster_id(),

@@ -68,10 +68,9 @@ def entry_document(entry: Entry, cluster: str | None) -> dict[str, Any]:
 def check_policies(
     desired: Desired, policies: Iterable[Policy], cluster: str | None, selection: Selection = ALL
 ) -> list[Finding]:
-    """Return what policies refuse of what the files declare: the first of it, and that there is more.
+    """Return what policies refuse of the entries that declare values, changed or not: the first, and if there is more.
 
-    All entries are checked that declare values, whether or not they change anything: the files must be right. `cluster`
-    is the cluster that the files are read for.
+    `cluster`: the one that the files are read for.
     """
     policies = list(policies)
     if not policies:

@@ -221,10 +221,7 @@ class ShapeCheck:
 
 
 def _find(root: Any, fragment: str) -> tuple[JsonPath, Any] | None:
-    """Return the value that a JSON pointer means, with its path; `None` when there is none.
-
-    There is none either where a validator may find another one: what is percent-encoded, or within another `$id`.
-    """
+    """Return the value of a JSON pointer, and its path; none where a validator may find another one (`%`, `$id`)."""
     if "%" in fragment or fragment[:1] not in {"", "/"}:
         return None
     here = root
@@ -333,7 +330,7 @@ class Policy:
         self._left = seconds
 
     def violations(self, entity: Entity, document: Mapping[str, Any]) -> Sequence[Violation]:
-        """Return the violations in the document of an entry, usually none, and none if it doesn't apply to the entity.
+        """Return the violations in the document of an entry, if it applies to the entity.
 
         Raises `SlowPolicyError` if all entries together take too long, messages included.
         """

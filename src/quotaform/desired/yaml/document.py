@@ -74,12 +74,10 @@ _ODD: Final = tuple(
 
 @lru_cache(maxsize=8192)
 def read_number(text: str) -> str | int | Decimal | Oddity:
-    """Read a plain scalar that begins like a number.
+    """Return the number that begins so if every reader agrees on it, else what it is taken for, or the text.
 
     >>> read_number("5"), read_number("1e6"), read_number("007").value, read_number("10MiB/s")
     (5, Decimal('1E+6'), 'an octal number', '10MiB/s')
-
-    Returns the number when every reader agrees on it, what it is otherwise taken for, or the text when it is text.
     """
     if len(text) <= 18 and _INTEGER(text):
         return int(text)
@@ -231,16 +229,19 @@ class Document:
         """Return what another reader takes a text for."""
         return spot_of(container, key)[3] if self.has_odd else None
 
-    def place(self, container: Node, key: str | int) -> Place:
-        """Where something is written; the whole file when that is not known."""
-        return self._place(container, key) or Place(Location(self.name), Location(self.name), None)
+    def place(self, container: Node, key: str | int, unknown: Place | None = None) -> Place:
+        """Where something is written; the whole file when that is not known and nothing else is given for it."""
+        at_key, at, text, _ = spot_of(container, key)
+        if at is None:
+            return unknown or Place(Location(self.name), Location(self.name), None)
+        return Place(self.location(at_key), self.location(at), text)
 
     def locate(self, path: tuple[str | int, ...]) -> Place:
         """Where the value at a path from the root is written, or the last value on the way that there is."""
         here: Any = self.root
         place = Place(Location(self.name, 1, 1), Location(self.name, 1, 1), None)
         for step in path:
-            place = self._place(here, step) or place
+            place = self.place(here, step, place)
             try:
                 here = here[step]
             except (LookupError, TypeError):
@@ -250,10 +251,6 @@ class Document:
     def location(self, mark: Any) -> Location:
         """Return the location of a mark of the parser."""
         return Location(self.name, mark.line + 1, mark.column + 1)
-
-    def _place(self, container: Node, key: str | int) -> Place | None:
-        at_key, at, text, _ = spot_of(container, key)
-        return None if at is None else Place(self.location(at_key), self.location(at), text)
 
 
 _CONFLICT: Final = regex(r"^(?:<{7}|>{7}|\|{7})(?: |$)", MULTILINE).search

@@ -316,7 +316,7 @@ class PlanWriter(DataSourceArrowWriter):
         return written
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Raise `PartialError`, with the first reasons, unless all entities hold what was written and receipts say so."""
+        """Raise `PartialError`, with the first reasons, unless all hold what was written, and receipts say so."""
         tasks = [each for each in messages if isinstance(each, Written)]
         counts = sum((task.counts for task in tasks), Counter[str]())
         unsaved = [reason for task in tasks for reason in task.unsaved]

@@ -184,8 +184,8 @@ class Repository(Struct, frozen=True, kw_only=True):
         """Choose the clusters that are meant, and where to reach them.
 
         An address or a snapshot in the target stands for the named cluster, or for the only one; its own quotas, its
-        pinned id and its credentials stay the same. Raises `UsageError` if
-        there is no such cluster, or several may be meant, and `InvalidFilesError` if the snapshot is invalid.
+        pinned id and its credentials stay the same. Raises `UsageError` if there is no such cluster, or
+        several may be meant, and `InvalidFilesError` if the snapshot is invalid.
         """
         if target.snapshot or target.bootstrap_servers:
             return (self._redirected(config, target),)

@@ -23,7 +23,7 @@ PAIRS = 100_000
 def resolve(path: Path, *, resolves: bool) -> str:
     """Resolve pairs of users and client-ids, four of five of which some quota names."""
     from quotaform import Entity, QuotaAdmin
-    from quotaform.cluster.snapshot import SnapshotGateway
+    from quotaform.cluster.gateway import SnapshotGateway
     from quotaform.model.quotas import Snapshot
 
     items: list[Any] = json.loads(path.read_bytes())

@@ -147,7 +147,7 @@ def _write_quotas(path: Path, entries: list[_Entry]) -> None:
 
 
 def _write_snapshot(path: Path, name: str, entries: list[_Entry], random: Random) -> None:
-    from quotaform.cluster.snapshot import dump_snapshot
+    from quotaform.cluster.gateway import dump_snapshot
     from quotaform.model.entity import Entity
     from quotaform.model.quotas import Snapshot
 

@@ -17,7 +17,7 @@ from typer.main import get_command
 from quotaform.cli import main
 from quotaform.cli.main import GROUPS, build_app
 from quotaform.sandbox import Sandbox
-from quotaform.sandbox.security import Certificates, make_certificates
+from quotaform.sandbox.configuration import Certificates, make_certificates
 from tests.broker import SHORT_SESSIONS
 from tests.doctest_modules import DoctestModules
 from tests.worker import scope_of

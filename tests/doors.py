@@ -23,7 +23,7 @@ from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.wire.message import INT64, BrokerRequest, ResponseReader, Writer
 from quotaform.model.errors import AuthenticationError
 from quotaform.sandbox import Sandbox
-from quotaform.sandbox.security import PROTOCOLS, make_certificates
+from quotaform.sandbox.configuration import PROTOCOLS, make_certificates
 from tests.identity_provider import CLIENTS, IdentityProvider
 from tests.kdc import MODULE as KERBEROS_MODULE
 from tests.kdc import REALM, Kdc, broker_properties

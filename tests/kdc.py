@@ -12,7 +12,7 @@ from socket import create_server
 from textwrap import dedent
 from typing import Final, Self
 
-from quotaform.sandbox.node import HOST
+from quotaform.sandbox.configuration import HOST
 from tests.waiting import wait_until
 
 REALM: Final = "QUOTAFORM.TEST"

@@ -21,7 +21,7 @@ from quotaform.cluster.wire.message import ApiVersions, BrokerRequest, ResponseR
 from quotaform.model.server import parse_server
 from quotaform.model.text import Secret
 from quotaform.sandbox import Sandbox
-from quotaform.sandbox.security import USERS
+from quotaform.sandbox.configuration import USERS
 
 TIMEOUT: Final = 60.0
 """Seconds for connecting, and for each request with the time that the broker holds it back."""

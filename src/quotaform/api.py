@@ -451,7 +451,7 @@ def import_quotas(
     A plan made right after it is empty. No file is overwritten. With `is_split` there is one file per first word of the
     names; of several clusters of quotaform.yaml, each has its own folder.
     """
-    from quotaform.cluster.snapshot import SnapshotGateway
+    from quotaform.cluster.gateway import SnapshotGateway
     from quotaform.review.init import import_cluster
 
     config = repository.config()

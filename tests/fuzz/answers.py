@@ -33,8 +33,7 @@ from quotaform.cluster.wire.message import (
     SaslAuthenticate,
     SaslHandshake,
 )
-from quotaform.http.api import Transport
-from quotaform.http.client import Retry, Timeouts
+from quotaform.http.client import Retry, Timeouts, Transport
 from quotaform.http.message import Url
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity

@@ -8,7 +8,7 @@ from typing import Final
 
 from quotaform.cli import main
 from quotaform.cli.client_quotas import run as client_quotas
-from quotaform.cluster.snapshot import dump_snapshot
+from quotaform.cluster.gateway import dump_snapshot
 from quotaform.model.errors import ExitCode
 from quotaform.model.quotas import Snapshot
 from tests.fuzz.target import CANARY, Target, kept, scratch, text_of

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 from typing import Any, Final
 
-from quotaform.cluster.snapshot import dump_snapshot, load_snapshot
+from quotaform.cluster.gateway import dump_snapshot, load_snapshot
 from quotaform.drift.alert import Receiver
 from quotaform.drift.metric import parse_metrics, render_metrics
 from quotaform.drift.records import dump_notify_state, load_notify_state

@@ -32,7 +32,7 @@ from quotaform.model.filter import EVERYTHING
 from quotaform.model.server import parse_servers
 from quotaform.model.text import Secret
 from quotaform.resolve.quota_admin import QuotaAdmin
-from quotaform.sandbox.security import Certificates
+from quotaform.sandbox.configuration import Certificates
 from tests.fake_broker import (
     ALTER,
     API_VERSIONS,

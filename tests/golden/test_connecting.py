@@ -33,7 +33,7 @@ from quotaform.cluster.sasl.password import Password
 from quotaform.cluster.wire.failure import Failure, LoginError, Stage, connect_error
 from quotaform.model.errors import AuthenticationError, ClusterError, ConnectError
 from quotaform.model.text import Secret
-from quotaform.sandbox.security import Certificates
+from quotaform.sandbox.configuration import Certificates
 from tests.golden.conftest import Golden
 from tests.golden.table import Lines, check_told
 from tests.waiting import PATIENCE, PatientClock

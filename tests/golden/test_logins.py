@@ -44,7 +44,7 @@ from quotaform.http.message import HttpRequest, Response
 from quotaform.model.errors import InvalidFilesError, QuotaformError, UsageError
 from quotaform.model.server import parse_servers
 from quotaform.model.text import Secret
-from quotaform.sandbox.security import Certificates
+from quotaform.sandbox.configuration import Certificates
 from quotaform.system.clock import Clock
 from quotaform.usage.stream import client_options
 from tests.golden.conftest import FOLDER, Golden

@@ -22,6 +22,7 @@ from msgspec import structs
 
 from quotaform.model.errors import HttpError, QuotaformError, SandboxError
 from quotaform.sandbox import Sandbox, detached
+from quotaform.sandbox.configuration import Certificates, client_properties, make_certificates
 from quotaform.sandbox.release import (
     KAFKA,
     Download,
@@ -34,7 +35,6 @@ from quotaform.sandbox.release import (
     open_own_file,
     release_of,
 )
-from quotaform.sandbox.security import Certificates, client_properties, make_certificates
 from tests.golden.conftest import Golden
 from tests.golden.table import Text, check_told
 

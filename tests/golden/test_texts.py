@@ -26,8 +26,8 @@ from quotaform.apply.report import render_receipt
 from quotaform.cli.client_quotas import read_properties
 from quotaform.cli.console import make_harmless
 from quotaform.cluster.client.reader import from_properties
+from quotaform.cluster.gateway import dump_snapshot, load_snapshot
 from quotaform.cluster.report import render_quotas_csv
-from quotaform.cluster.snapshot import dump_snapshot, load_snapshot
 from quotaform.desired.approval import read_approvals
 from quotaform.desired.config import Cluster, Config, choose_clusters, read_config
 from quotaform.desired.format import format_source, respell
@@ -60,7 +60,7 @@ from quotaform.repository.repository import Repository
 from quotaform.repository.revision import WORK_TREE
 from quotaform.resolve.report import render_explained
 from quotaform.resolve.run import explain_entity
-from quotaform.sandbox.security import render_properties
+from quotaform.sandbox.configuration import render_properties
 from tests.builder import PRODUCER, REQUEST, plan_of, receipt_of, result_of
 from tests.command_line import COMMANDS
 from tests.golden.conftest import Golden

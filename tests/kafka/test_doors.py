@@ -20,7 +20,7 @@ from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.desired.config import Cluster
 from quotaform.model.records.record import dump_record
 from quotaform.repository.run import check_cluster
-from quotaform.sandbox.security import render_properties
+from quotaform.sandbox.configuration import render_properties
 from tests.doors import SASL, Doors
 from tests.identity_provider import MODULE, decode, make_key
 from tests.kdc import REALM

@@ -17,7 +17,7 @@ import pytest
 from quotaform.model.errors import SandboxError, UsageError
 from quotaform.sandbox import Sandbox, detached
 from quotaform.sandbox import sandbox as sandbox_module
-from quotaform.sandbox.node import accepts, brokers_seen, free_ports
+from quotaform.sandbox.configuration import accepts, brokers_seen, free_ports
 from quotaform.sandbox.release import cache_directory
 from tests.broker import SHORT_SESSIONS
 from tests.waiting import is_alive, wait_until

@@ -8,7 +8,7 @@ from pathlib import Path
 from re import sub
 from typing import Any
 
-from quotaform.cluster.snapshot import dump_snapshot
+from quotaform.cluster.gateway import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Action, Quotas, Snapshot
 from quotaform.model.records.record import ClusterRecord

@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from quotaform import api
-from quotaform.cluster.snapshot import dump_snapshot
+from quotaform.cluster.gateway import dump_snapshot
 from quotaform.drift.records import dump_drift
 from quotaform.drift.run import check_drift
 from quotaform.fleet.options import LOCAL_SESSION

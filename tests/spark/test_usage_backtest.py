@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quotaform.cluster.snapshot import dump_snapshot
+from quotaform.cluster.gateway import dump_snapshot
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Snapshot

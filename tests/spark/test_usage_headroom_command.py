@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from quotaform.cluster.snapshot import dump_snapshot
+from quotaform.cluster.gateway import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Snapshot
 from tests.builder import CONSUMER, MUTATION, PRODUCER

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quotaform.cluster.snapshot import dump_snapshot
+from quotaform.cluster.gateway import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Snapshot
 from quotaform.model.records.schema import gate

@@ -21,8 +21,8 @@ import pytest
 import quotaform
 from quotaform import Alteration, Entity, EntityFilter, QuotaAdmin
 from quotaform.cluster.broker import split_alterations
+from quotaform.cluster.gateway import dump_snapshot
 from quotaform.cluster.records import ScramCredential, ScramUser
-from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.desired.config import read_config
 from quotaform.desired.loader import conclude, load_file
 from quotaform.desired.tree import SourceFile

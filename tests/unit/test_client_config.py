@@ -18,7 +18,7 @@ from quotaform.cluster.client.reader import from_properties, load_client_config
 from quotaform.cluster.client.tls import CAN_CHOOSE
 from quotaform.cluster.sasl.password import Password
 from quotaform.model.errors import InvalidFilesError, missing_extra
-from quotaform.sandbox.security import Certificates
+from quotaform.sandbox.configuration import Certificates
 from quotaform.usage.stream import client_options
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

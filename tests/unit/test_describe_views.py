@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
 from quotaform.cli.client_quotas import render_described
+from quotaform.cluster.gateway import dump_snapshot
 from quotaform.cluster.records import dump_described
 from quotaform.cluster.report import render_quotas_csv, render_quotas_text
-from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.filter import EVERYTHING, EntityFilter
 from quotaform.model.quotas import Quotas, Snapshot

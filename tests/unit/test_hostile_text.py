@@ -23,7 +23,7 @@ from quotaform.cli.client_quotas import build_parser
 from quotaform.cli.client_quotas import run as run_client_quotas
 from quotaform.cli.console import make_harmless
 from quotaform.cli.main import run
-from quotaform.cluster.snapshot import dump_snapshot
+from quotaform.cluster.gateway import dump_snapshot
 from quotaform.model import errors
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterError, EngineError, QuotaformError

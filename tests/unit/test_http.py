@@ -14,7 +14,7 @@ from quotaform.http.client import DEFAULT_LIMITS, Timeouts, send
 from quotaform.http.message import HttpRequest, Url
 from quotaform.model.errors import FileReadError, HttpError, QuotaformError
 from quotaform.model.text import Secret
-from quotaform.sandbox.security import Certificates
+from quotaform.sandbox.configuration import Certificates
 from tests.http_server import HttpServer, Received, answer
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_proxy")]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.cluster.snapshot import load_snapshot
+from quotaform.cluster.gateway import load_snapshot
 from quotaform.desired.config import Config, choose_clusters, read_config
 from quotaform.desired.loader import LoadedFiles, conclude, load_file
 from quotaform.desired.tree import Layout, SourceFile, Tree

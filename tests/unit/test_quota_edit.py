@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from quotaform.cluster.snapshot import dump_snapshot
+from quotaform.cluster.gateway import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.errors import QuotaformError
 from quotaform.model.outcome import ClusterOutcome

@@ -20,7 +20,7 @@ from quotaform.cli.console import step_console
 from quotaform.cli.main import run
 from quotaform.model.errors import SandboxError
 from quotaform.sandbox import release, tool
-from quotaform.sandbox.node import Node, brokers_seen, free_ports, node_properties
+from quotaform.sandbox.configuration import Node, brokers_seen, free_ports, node_properties
 from quotaform.sandbox.release import EXPORTER, KAFKA, RELEASES, Download, Java, kafka_download, release_of
 from quotaform.sandbox.sandbox import SupervisorClient
 from tests.command_line import COMMANDS

@@ -35,7 +35,7 @@ from quotaform.cluster.wire.failure import LoginError, UnprovenError
 from quotaform.cluster.wire.message import MalformedError
 from quotaform.model.errors import AuthenticationError
 from quotaform.model.text import Secret
-from quotaform.sandbox.security import Certificates
+from quotaform.sandbox.configuration import Certificates
 from quotaform.system.clock import SYSTEM_CLOCK
 from tests.fake_broker import Asked, FakeBroker, serving
 from tests.http_server import answer

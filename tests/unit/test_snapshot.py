@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from quotaform.cluster.snapshot import SnapshotGateway, dump_snapshot, load_snapshot, read_snapshot
+from quotaform.cluster.gateway import SnapshotGateway, dump_snapshot, load_snapshot, read_snapshot
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterError, InvalidFilesError

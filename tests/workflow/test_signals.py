@@ -13,7 +13,7 @@ from threading import Event, Thread
 
 import pytest
 
-from quotaform.sandbox.node import free_ports
+from quotaform.sandbox.configuration import free_ports
 from tests.workflow.command import QUOTAFORM, SCRIPT, environment
 
 pytestmark = pytest.mark.workflow

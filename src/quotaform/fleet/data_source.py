@@ -41,7 +41,7 @@ from pyspark.sql.types import StructType
 from quotaform.apply.audit import Applier
 from quotaform.apply.ledger import ClusterPlan, ReceiptKeeper, cluster_lock
 from quotaform.apply.run import apply_cluster
-from quotaform.cluster.snapshot import read_snapshot
+from quotaform.cluster.gateway import read_snapshot
 from quotaform.desired.config import Cluster
 from quotaform.fleet.job import DriverContext
 from quotaform.fleet.table import make_table, row_batch

@@ -223,7 +223,7 @@ SCHEMAS: Final = {
     "resolve": "resolve.records:ResolveRecord",
     "scram": "cluster.records:ScramUsers",
     "scram-result": "cluster.records:ScramResultRecord",
-    "snapshot": "cluster.snapshot:SnapshotDocument",
+    "snapshot": "cluster.gateway:SnapshotDocument",
     "top": "usage.top:Top",
     "usage-backtest": "plan.backtest:Backtest",
     "usage-compact": "usage.ingest.ingest:Compacted",

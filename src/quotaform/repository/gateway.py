@@ -138,7 +138,7 @@ def open_gateway(cluster: Cluster) -> Gateway:
     properties are invalid.
     """
     if cluster.snapshot is not None:
-        from quotaform.cluster.snapshot import SnapshotGateway, read_snapshot
+        from quotaform.cluster.gateway import SnapshotGateway, read_snapshot
 
         within = None if cluster.folder is None else trusted_folder(cluster.snapshot, cluster.folder)
         taken = cluster.taken or read_snapshot(cluster.snapshot, within=within)

@@ -219,7 +219,7 @@ class Repository(Struct, frozen=True, kw_only=True):
             raise several_clusters(target.clusters or config.clusters)
         name = next(iter(target.clusters), None)
         if target.snapshot:
-            from quotaform.cluster.snapshot import read_snapshot
+            from quotaform.cluster.gateway import read_snapshot
 
             taken = read_snapshot(target.snapshot) if name is None else None
             name = name or (taken.cluster_name if taken else "")

@@ -104,7 +104,7 @@ class QuotaAdmin(Connected):
 
         Raises `InvalidFilesError`, with all its problems, if it cannot be read or is not a snapshot.
         """
-        from quotaform.cluster.snapshot import SnapshotGateway, read_snapshot
+        from quotaform.cluster.gateway import SnapshotGateway, read_snapshot
 
         require_type(path, (str, Path), "path", "a path")
         return cls(SnapshotGateway(read_snapshot(Path(path)), path=str(path)))

@@ -20,8 +20,7 @@ from urllib.parse import quote as quote_for_url
 from msgspec import Struct
 from msgspec.structs import replace
 
-from quotaform.http.api import Api, Transport
-from quotaform.http.client import Retry
+from quotaform.http.client import Api, Retry, Transport
 from quotaform.http.message import Url
 from quotaform.model.errors import ArgumentError, HttpError, QuotaformError, StaleError, UsageError
 from quotaform.model.text import MIB, Secret, option_of, quote

@@ -22,19 +22,28 @@ from typing import Any, Self
 
 from quotaform.model.errors import SandboxError, UsageError
 from quotaform.model.outcome import Progress, no_progress
-from quotaform.sandbox import security, supervisor
-from quotaform.sandbox.node import (
+from quotaform.sandbox import configuration, supervisor
+from quotaform.sandbox.configuration import (
     CONTROLLER,
     EXPORTER_RULES,
     HOST,
+    PLAINTEXT,
+    SCRAM,
+    SUPER_CERTIFICATE,
+    USERS,
     ZOOKEEPER_SESSION_SECONDS,
+    Certificates,
     Node,
     accepts,
     brokers_seen,
     free_ports,
+    make_certificates,
     monitoring_options,
     new_uuid,
     node_properties,
+    render_properties,
+    secured_protocols,
+    security_properties,
 )
 from quotaform.sandbox.release import (
     EXPORTER,
@@ -50,7 +59,6 @@ from quotaform.sandbox.release import (
     release_of,
     shown,
 )
-from quotaform.sandbox.security import SCRAM, USERS, Certificates, make_certificates, render_properties
 
 _TRIES = 5
 _TIMEOUT_SECONDS = 120.0  # seconds that a start may take; it takes 1 to 3, but a busy machine may be slower by far
@@ -253,10 +261,10 @@ class Sandbox:
         (directory / "log4j2.properties").write_text(LOGGING, encoding="ascii")
         (directory / EXPORTER_RULES).write_bytes(resources.files(__package__).joinpath(EXPORTER_RULES).read_bytes())
         self.cluster_id = "" if self.release.has_zookeeper else new_uuid()
-        protocols = security.protocols(self.release) if self.secured else {security.PLAINTEXT: "PLAINTEXT"}
+        protocols = secured_protocols(self.release) if self.secured else {PLAINTEXT: "PLAINTEXT"}
         more: dict[str, str] = {}
         if self.secured:
-            more = security.server_properties(make_certificates(self.certificates.folder), self.release)
+            more = security_properties(make_certificates(self.certificates.folder), self.release)
         zookeeper = ""
         if self.release.has_zookeeper:
             zookeeper = self._start_zookeeper()
@@ -357,9 +365,7 @@ class Sandbox:
             if self.release.has_zookeeper:
                 self.cluster_id = _written_cluster_id(node)
             # A broker opens its listeners one after the other.
-            if brokers_seen(node.ports[security.PLAINTEXT], self.cluster_id) >= see and all(
-                map(accepts, node.ports.values())
-            ):
+            if brokers_seen(node.ports[PLAINTEXT], self.cluster_id) >= see and all(map(accepts, node.ports.values())):
                 waiting.pop(0)
                 continue
             if self.release.has_zookeeper and self._supervisor.exit_code(_ZOOKEEPER) is not None:
@@ -434,7 +440,7 @@ class Sandbox:
     @property
     def bootstrap_servers(self) -> str:
         """Addresses of all brokers: of the PLAINTEXT listener, of SASL_PLAINTEXT in a secured sandbox."""
-        listener = "SASL_PLAINTEXT" if self.secured else security.PLAINTEXT
+        listener = "SASL_PLAINTEXT" if self.secured else PLAINTEXT
         return ",".join(node.address(listener) for node in self._started.values())
 
     @property
@@ -478,15 +484,15 @@ class Sandbox:
         user: str | None = None,
         password: str | None = None,
         mechanism: str | None = None,
-        certificate: str = security.SUPER_CERTIFICATE,
+        certificate: str = SUPER_CERTIFICATE,
     ) -> str:
         """Return the text of a Java-style client properties file for a listener.
 
-        The user is `admin` if not given (`quotaform.sandbox.security.USERS`), its mechanism the first of the
+        The user is `admin` if not given (`quotaform.sandbox.configuration.USERS`), its mechanism the first of the
         user, PLAIN before Kafka 3.5. A certificate, for MTLS, is `quota-admin`, a super user, or `tenant`,
         without rights.
         """
-        return security.client_properties(
+        return configuration.client_properties(
             listener,
             self.certificates if self.secured else None,
             user=user,

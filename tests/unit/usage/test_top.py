@@ -15,7 +15,7 @@ import pytest
 
 import quotaform
 from quotaform.cli.main import run
-from quotaform.cluster.snapshot import dump_snapshot
+from quotaform.cluster.gateway import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ConnectError, MetricsError, UsageError
 from quotaform.model.quotas import Quotas, Snapshot

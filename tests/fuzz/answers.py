@@ -33,7 +33,7 @@ from quotaform.cluster.wire.message import (
     SaslAuthenticate,
     SaslHandshake,
 )
-from quotaform.http.client import Retry, Timeouts, Transport
+from quotaform.http.client import Transport
 from quotaform.http.message import Url
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
@@ -191,8 +191,7 @@ def _ask(document: bytes) -> None:
     server = _server()
     server.document = document
     clock: Any = SimpleNamespace(sleep=lambda _: None, monotonic=lambda: 0.0, now=lambda: _NOW)
-    retry = Retry(clock=clock, attempts=2)
-    transport = Transport(retry=retry, limits=Timeouts(connect=5.0, total=5.0))
+    transport = Transport(connect=5.0, total=5.0, attempts=2, clock=clock)
     base, token = Url.parse(server.http.url), Secret(CANARY)
     for platform in Platform:
         pull_request = PullRequest(platform=platform, api=base, repository="a/b", number=7)

@@ -48,7 +48,7 @@ from quotaform.drift.drift import Drift, make_drift
 from quotaform.drift.metric import MetricStore
 from quotaform.drift.records import load_notify_state
 from quotaform.drift.report import render_drift
-from quotaform.http.client import Retry, asked_wait, send_again
+from quotaform.http.client import Transport, asked_wait
 from quotaform.http.message import HttpRequest, Response, Url
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow
 from quotaform.model.entity import Entity, parse_address
@@ -429,26 +429,27 @@ def of_retried(text: str) -> Lines:
     waits: list[float] = []
     sent: list[HttpRequest] = []
 
-    def send(request: HttpRequest) -> Response:
-        sent.append(request)
-        answered = next(answers)
-        if isinstance(answered, HttpError):
-            raise answered
-        return answered
+    class Scripted(Transport, frozen=True):
+        def send_once(self, request: HttpRequest) -> Response:
+            sent.append(request)
+            answered = next(answers)
+            if isinstance(answered, HttpError):
+                raise answered
+            return answered
 
     clock: Any = SimpleNamespace(
         sleep=waits.append, monotonic=lambda: sum(waits), now=lambda: NOON + timedelta(seconds=sum(waits))
     )
-    retry = Retry(
+    transport = Scripted(
         clock=clock,
         attempts=int(given.get("attempts", 5)),
         longest_wait=float(given.get("longest_wait", 30)),
-        total=float(given.get("total", 120)),
+        patience=float(given.get("total", 120)),
         jitter=lambda: float(given.get("jitter", 0)),
     )
     request = HttpRequest(method=method.rstrip("!"), url=HOST, is_repeatable=method.endswith("!"))
     try:
-        end = str(send_again(request, send, retry).status)
+        end = str(transport.send(request).status)
     except HttpError as error:
         end = str(error)
     return [f"sent {len(sent)}, waited {waits}: {end}"]

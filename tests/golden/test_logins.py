@@ -39,7 +39,7 @@ from quotaform.cluster.sasl.oauth import Bearer
 from quotaform.cluster.sasl.password import Password
 from quotaform.cluster.wire.failure import CodeError, LoginError
 from quotaform.cluster.wire.message import MalformedError
-from quotaform.http.client import Timeouts, send
+from quotaform.http.client import Transport
 from quotaform.http.message import HttpRequest, Response
 from quotaform.model.errors import InvalidFilesError, QuotaformError, UsageError
 from quotaform.model.server import parse_servers
@@ -141,13 +141,13 @@ def of_oauth(text: Text) -> Iterator[str]:
                 said = said.replace(value, "IDP")
             return said.replace(folder, "FOLDER")
 
-        used = list[Timeouts]()
+        used, send_once = list[Transport](), Transport.send_once
 
-        def watched(request: HttpRequest, limits: Timeouts, **more: Any) -> Response:
-            used.append(limits)
-            return send(request, limits, **more)
+        def watched(transport: Transport, request: HttpRequest) -> Response:
+            used.append(transport)
+            return send_once(transport, request)
 
-        patch.setattr(token_source, "send", watched)
+        patch.setattr(Transport, "send_once", watched)
         given = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
         environ, replies, challenges = dict[str, str](), list[bytes](), list[str]()
         for line in lines:

@@ -16,7 +16,7 @@ from unittest.mock import Mock
 import pytest
 
 from quotaform.git import GitError, TimeLeft, merge_base, open_objects, parse_commit, parse_tree
-from quotaform.http.client import send
+from quotaform.http.client import Transport
 from quotaform.http.message import HttpRequest, Url
 from quotaform.model.errors import FileReadError, HttpError, QuotaformError
 from quotaform.model.text import Secret
@@ -172,7 +172,7 @@ def outcome_of(method: str, url: str, token: str) -> str:
     credentials = {"Authorization": Secret(token)} if token else {}
     request = HttpRequest(method=method, url=Url.parse(url), credentials=credentials)
     try:
-        response = send(request)
+        response = Transport().send_once(request)
         document = f", {response.json()}" if response.body else ""
     except HttpError as error:
         shown = f"{error} {error!r} {vars(error)} {request!r} {error.__cause__!r}"

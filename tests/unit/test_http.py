@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from quotaform import __version__
-from quotaform.http.client import DEFAULT_LIMITS, Timeouts, send
+from quotaform.http.client import Transport
 from quotaform.http.message import HttpRequest, Url
 from quotaform.model.errors import FileReadError, HttpError, QuotaformError
 from quotaform.model.text import Secret
@@ -20,7 +20,8 @@ from tests.http_server import HttpServer, Received, answer
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_proxy")]
 
 CANARY = "c4nary-T0ken"
-SHORT = Timeouts(connect=60.0, total=0.5)
+USUAL = Transport()
+SHORT = Transport(connect=60.0, total=0.5)
 """For a server that hangs; elsewhere a slow machine must not be taken for one."""
 
 
@@ -28,10 +29,10 @@ def get(server: HttpServer, path: str = f"/hook/{CANARY}?key={CANARY}") -> HttpR
     return HttpRequest(method="GET", url=Url.parse(server.url + path), credentials={"Authorization": Secret(CANARY)})
 
 
-def fail(request: HttpRequest, limits: Timeouts = DEFAULT_LIMITS) -> HttpError:
+def fail(request: HttpRequest, transport: Transport = USUAL) -> HttpError:
     """Send a request that must fail, and look for what must not be shown."""
     with pytest.raises(HttpError) as caught:
-        send(request, limits)
+        transport.send_once(request)
     shown = f"{caught.value} {caught.value!r} {vars(caught.value)} {request!r} {caught.value.__cause__!r}"
     assert CANARY not in shown
     assert caught.value.host == request.url.origin
@@ -41,7 +42,7 @@ def fail(request: HttpRequest, limits: Timeouts = DEFAULT_LIMITS) -> HttpError:
 def test_a_request_arrives_with_its_headers_and_the_answer_is_whole() -> None:
     with HttpServer(lambda _: answer(201, {"a": 1}, Link="x", link="y", X_Other="z")) as server:
         url = Url.parse(f"{server.url}/a?b=c")
-        response = send(
+        response = Transport().send_once(
             HttpRequest(
                 method="POST",
                 url=url,
@@ -120,7 +121,7 @@ class TestTls:
 
     def test_a_certificate_of_a_given_authority_is_trusted(self, certificates: Certificates) -> None:
         with self.server(certificates) as server:
-            response = send(get(server), ca_file=certificates.authority)
+            response = Transport(ca_file=certificates.authority).send_once(get(server))
         assert response.body == b"secure"
 
     def test_another_certificate_is_refused(self, certificates: Certificates) -> None:
@@ -138,10 +139,10 @@ class TestTls:
     def test_a_ca_file_must_be_readable_and_hold_certificates(self, tmp_path: Path) -> None:
         request = HttpRequest(method="GET", url=Url.parse("https://localhost:1/"))
         with pytest.raises(FileReadError, match="cannot be read"):
-            send(request, ca_file=tmp_path / "ca.pem")
+            Transport(ca_file=tmp_path / "ca.pem").send_once(request)
         (tmp_path / "ca.pem").write_text("no certificate")
         with pytest.raises(QuotaformError, match="contains no readable PEM certificate"):
-            send(request, ca_file=tmp_path / "ca.pem")
+            Transport(ca_file=tmp_path / "ca.pem").send_once(request)
 
 
 def test_a_proxy_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

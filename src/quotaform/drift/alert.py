@@ -26,7 +26,7 @@ from quotaform.drift.records import (
     make_notification,
 )
 from quotaform.drift.report import render_slack
-from quotaform.http.client import Retry, Timeouts, send, send_again
+from quotaform.http.client import Transport
 from quotaform.http.message import HttpRequest, Url
 from quotaform.model import rule
 from quotaform.model.entity import spell_name
@@ -94,8 +94,8 @@ def post(receiver: Receiver, body: bytes, *, key: Secret | None, clock: Clock) -
     if key is not None:
         headers[SIGNATURE_HEADER] = sign(body, key, clock.now())
     request = HttpRequest(method="POST", url=receiver.url, headers=headers, body=body, is_repeatable=True)
-    retry = Retry(clock=clock, attempts=3, total=_TOTAL, longest_wait=5.0)
-    response = send_again(request, lambda each: send(each, Timeouts(connect=5.0, total=10.0)), retry)
+    transport = Transport(connect=5.0, total=10.0, attempts=3, longest_wait=5.0, patience=_TOTAL, clock=clock)
+    response = transport.send(request)
     if not response.is_success:
         raise HttpError(receiver.url.origin, f"answered with status {response.status}", status=response.status)
 

@@ -1,9 +1,9 @@
-"""A request over HTTP, bounded in time and size, sent again where that helps; errors show no token, path or query.
+"""Requests over HTTP, bounded in time and size, sent again where that helps; errors show no token, path or query.
 
 | limit | what happens |
 | --- | --- |
-| `Timeouts.connect` seconds for each address of the host | an error |
-| `Timeouts.total` seconds from the first byte to the last, redirects included | an error, also when bytes keep coming |
+| `Transport.connect` seconds for each address of the host | an error |
+| `Transport.total` seconds from first to last byte, redirects included | an error, also when bytes keep coming |
 | `HttpRequest.body_limit` bytes of the answer | an error |
 | a redirect within the same scheme, host and port | followed, at most three times |
 | a redirect to anywhere else | an error that names the other host |
@@ -95,39 +95,81 @@ _REDIRECTS: Final = 3
 _REDIRECT: Final = frozenset({301, 302, 303, 307, 308})
 
 
-class Timeouts(Struct, frozen=True, kw_only=True):
-    """How long a request may take, in seconds."""
+_SECONDARY_LIMIT_WAIT: Final = 60.0  # seconds that GitHub asks to wait after a secondary rate limit that says no time
+
+
+class Transport(Struct, frozen=True, kw_only=True):
+    """How requests are sent: how long one may take, what is trusted, and how often it is sent; times are in seconds."""
 
     connect: float = 10.0  # to connect to one address of the host, TLS included
-    total: float = 30.0
+    total: float = 30.0  # for one attempt
+    ca_file: Path | None = None  # the certificates that are trusted, in PEM; `None` for those of the system
+    context: ssl.SSLContext | None = None  # what is trusted and shown, instead of `ca_file`
+    attempts: int = 5
+    first_wait: float = 1.0  # after the first failure; each further wait is twice as long
+    longest_wait: float = 30.0  # the longest such wait
+    patience: float = 120.0  # from the beginning, after which nothing is sent again
+    jitter: Callable[[], float] = random
+    """A random number from 0 to 1, by which a wait is up to a half longer, so that runs that failed together do not
+    come back together."""
+    limited_wait: float = _SECONDARY_LIMIT_WAIT  # the least after a rate limit that says no time
+    clock: Clock = SYSTEM_CLOCK
 
+    def send_once(self, request: HttpRequest) -> Response:
+        """Send a request once and return the answer, whatever its status.
 
-DEFAULT_LIMITS: Final = Timeouts()
+        Raises `HttpError` if there is no answer, or none that can be used, and `QuotaformError` if the CA file cannot
+        be read.
+        """
+        for value in [*request.headers.values(), *(secret.reveal() for secret in request.credentials.values())]:
+            if not value.isascii() or not value.isprintable():
+                words = (
+                    "was not asked: the token or another header contains a line break or a character outside of ASCII"
+                )
+                raise HttpError(request.url.origin, words, may_have_arrived=False)
+        context = self.context or _tls(self.ca_file) if request.url.scheme == "https" else None
+        deadline = time.monotonic() + self.total
+        for _ in range(_REDIRECTS + 1):
+            response = _exchange(request, self, deadline, context)
+            if response.status not in _REDIRECT or "location" not in response.headers:
+                return response
+            request = replace(request, url=_redirected(request, response))
+        raise HttpError(request.url.origin, f"redirects more than {_REDIRECTS} times; check the URL")
 
+    def send(self, request: HttpRequest) -> Response:
+        """Send a request until there is an answer that would stay the same, and return the last answer.
 
-def send(
-    request: HttpRequest,
-    limits: Timeouts = DEFAULT_LIMITS,
-    ca_file: Path | None = None,
-    context: ssl.SSLContext | None = None,
-) -> Response:
-    """Send a request once and return the answer, whatever its status.
+        Raises `HttpError` if there is no answer.
+        """
+        deadline = self.clock.monotonic() + self.patience
+        attempt = 0
+        while True:
+            outcome: Response | HttpError
+            try:
+                outcome = self.send_once(request)
+            except HttpError as error:
+                outcome = error
+            attempt += 1
+            wait = self._wait(request, outcome, attempt)
+            if wait is None or attempt >= self.attempts or self.clock.monotonic() + wait >= deadline:
+                break
+            self.clock.sleep(wait)
+        if isinstance(outcome, HttpError):
+            raise outcome
+        return outcome
 
-    `context` says what is trusted and shown, instead of `ca_file`. Raises `HttpError` if there is no answer, or none
-    that can be used, and `QuotaformError` if the CA file cannot be read.
-    """
-    for value in [*request.headers.values(), *(secret.reveal() for secret in request.credentials.values())]:
-        if not value.isascii() or not value.isprintable():
-            words = "was not asked: the token or another header contains a line break or a character outside of ASCII"
-            raise HttpError(request.url.origin, words, may_have_arrived=False)
-    context = context or _tls(ca_file) if request.url.scheme == "https" else None
-    deadline = time.monotonic() + limits.total
-    for _ in range(_REDIRECTS + 1):
-        response = _exchange(request, limits, deadline, context)
-        if response.status not in _REDIRECT or "location" not in response.headers:
-            return response
-        request = replace(request, url=_redirected(request, response))
-    raise HttpError(request.url.origin, f"redirects more than {_REDIRECTS} times; check the URL")
+    def _wait(self, request: HttpRequest, outcome: Response | HttpError, attempt: int) -> float | None:
+        """Return how many seconds to wait before the request is sent again; `None` when it is not."""
+        asked = None
+        if isinstance(outcome, HttpError):
+            is_again = outcome.may_pass and (request.may_repeat or not outcome.may_have_arrived)
+        else:
+            asked = asked_wait(outcome, self.clock.now(), self.limited_wait)
+            is_again = asked is not None or (outcome.status >= 500 and request.may_repeat)
+        if not is_again:
+            return None
+        backoff = min(self.first_wait * 2.0 ** (attempt - 1), self.longest_wait)
+        return max(backoff, asked or 0.0) * (1 + self.jitter() / 2)
 
 
 def _tls(ca_file: Path | None) -> ssl.SSLContext:
@@ -161,7 +203,7 @@ def _redirected(request: HttpRequest, response: Response) -> Url:
     raise HttpError(request.url.origin, problem, status=response.status)
 
 
-def _exchange(request: HttpRequest, limits: Timeouts, deadline: float, context: ssl.SSLContext | None) -> Response:
+def _exchange(request: HttpRequest, limits: Transport, deadline: float, context: ssl.SSLContext | None) -> Response:
     """Send a request on a connection of its own, which is cut off at the deadline."""
     connected: socket | None = None
 
@@ -245,7 +287,7 @@ def _read(request: HttpRequest, answer: HTTPResponse) -> Response:
     return Response(url=request.url, status=answer.status, headers=headers, body=body)
 
 
-def _explain(error: Exception, limits: Timeouts, *, is_connected: bool) -> tuple[str, bool]:
+def _explain(error: Exception, limits: Transport, *, is_connected: bool) -> tuple[str, bool]:
     """Say why there is no answer, and whether networks and servers recover from that.
 
     The words of an error may hold the request, so none of them is used.
@@ -270,61 +312,6 @@ def _explain(error: Exception, limits: Timeouts, *, is_connected: bool) -> tuple
     if str(error).startswith("Tunnel connection failed"):  # the words of http.client
         return "cannot be reached: the proxy refused to connect to it", False
     return f"cannot be reached: {error.strerror or 'the connection failed'}", True  # type: ignore[attr-defined]
-
-
-_SECONDARY_LIMIT_WAIT: Final = 60.0  # seconds that GitHub asks to wait after a secondary rate limit that says no time
-
-
-class Retry(Struct, frozen=True, kw_only=True):
-    """How often a request is sent, and how time is measured."""
-
-    clock: Clock = SYSTEM_CLOCK
-    attempts: int = 5
-    first_wait: float = 1.0  # seconds after the first failure; each further wait is twice as long
-    longest_wait: float = 30.0  # the most seconds of such a wait
-    total: float = 120.0  # seconds from the beginning after which nothing is sent again
-    jitter: Callable[[], float] = random
-    """A random number from 0 to 1, by which a wait is up to a half longer, so that runs that failed together do not
-    come back together."""
-    limited_wait: float = _SECONDARY_LIMIT_WAIT  # the fewest seconds after a rate limit that says no time
-
-
-def send_again(request: HttpRequest, send: Callable[[HttpRequest], Response], retry: Retry) -> Response:
-    """Send a request until there is an answer that would stay the same, and return the last answer.
-
-    Raises `HttpError` if there is no answer.
-    """
-    clock = retry.clock
-    deadline = clock.monotonic() + retry.total
-    attempt = 0
-    while True:
-        outcome: Response | HttpError
-        try:
-            outcome = send(request)
-        except HttpError as error:
-            outcome = error
-        attempt += 1
-        wait = _wait(request, outcome, attempt, retry)
-        if wait is None or attempt >= retry.attempts or clock.monotonic() + wait >= deadline:
-            break
-        clock.sleep(wait)
-    if isinstance(outcome, HttpError):
-        raise outcome
-    return outcome
-
-
-def _wait(request: HttpRequest, outcome: Response | HttpError, attempt: int, retry: Retry) -> float | None:
-    """Return how many seconds to wait before the request is sent again; `None` when it is not."""
-    asked = None
-    if isinstance(outcome, HttpError):
-        is_again = outcome.may_pass and (request.may_repeat or not outcome.may_have_arrived)
-    else:
-        asked = asked_wait(outcome, retry.clock.now(), retry.limited_wait)
-        is_again = asked is not None or (outcome.status >= 500 and request.may_repeat)
-    if not is_again:
-        return None
-    backoff = min(retry.first_wait * 2.0 ** (attempt - 1), retry.longest_wait)
-    return max(backoff, asked or 0.0) * (1 + retry.jitter() / 2)
 
 
 def is_rate_limited(response: Response) -> bool:
@@ -374,18 +361,6 @@ PAGE_LIMIT: Final = 32 * MIB
 """The most bytes of one page of a list: 100 comments of GitHub, or 20 notes of GitLab, each as long as it may be."""
 _MOST_PAGES: Final = 500
 _NEXT: Final = regex(r'<([^<>]*)>\s*;[^,<]*\brel="?next"?')
-
-
-class Transport(Struct, frozen=True, kw_only=True):
-    """How requests are sent."""
-
-    retry: Retry
-    limits: Timeouts = DEFAULT_LIMITS
-    ca_file: Path | None = None  # the certificates that are trusted, in PEM; `None` for those of the system
-
-    def send(self, request: HttpRequest) -> Response:
-        """Send a request until there is an answer that would stay the same."""
-        return send_again(request, lambda sent: send(sent, self.limits, self.ca_file), self.retry)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -457,7 +432,7 @@ class Api:
 
     def _error(self, response: Response) -> HttpError:
         status = response.status
-        now = self.transport.retry.clock.now()
+        now = self.transport.clock.now()
         wait = asked_wait(response, now)
         if is_rate_limited(response):
             when = now + timedelta(seconds=min(wait or 0.0, 10**8))

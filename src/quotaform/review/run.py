@@ -20,7 +20,7 @@ from urllib.parse import quote as quote_for_url
 from msgspec import Struct
 from msgspec.structs import replace
 
-from quotaform.http.client import Api, Retry, Transport
+from quotaform.http.client import Api, Transport
 from quotaform.http.message import Url
 from quotaform.model.errors import ArgumentError, HttpError, QuotaformError, StaleError, UsageError
 from quotaform.model.text import MIB, Secret, option_of, quote
@@ -332,7 +332,7 @@ def make_transport(ca_file: Path | None = None, clock: Clock = SYSTEM_CLOCK) -> 
 
     `ca_file` holds the certificates that are trusted, in PEM; `None` for those of the system.
     """
-    return Transport(retry=Retry(clock=clock, total=60.0), ca_file=ca_file)
+    return Transport(clock=clock, patience=60.0, ca_file=ca_file)
 
 
 def post_comments(

@@ -33,7 +33,7 @@ from typing import BinaryIO, Final
 
 from msgspec import Struct
 
-from quotaform.http.client import Retry, Timeouts, send, send_again
+from quotaform.http.client import Transport
 from quotaform.http.message import MIB, HttpRequest, Url
 from quotaform.model.errors import HttpError, SandboxError, UsageError
 from quotaform.model.outcome import Progress, no_progress
@@ -272,7 +272,6 @@ _NOT_RUNTIME = re.compile(r"-(sources|javadoc|test|test-sources|scaladoc)\.jar(\
 _BROKER_JAR: Final = re.compile(r"kafka_2\.1\d-(\d+(?:\.\d+)+).*\.jar").fullmatch
 
 _MAVEN: Final = Url.parse("https://repo1.maven.org/maven2")
-_LIMITS: Final = Timeouts(total=120.0)
 _LARGEST_JAR: Final = 64 * MIB
 
 
@@ -328,7 +327,7 @@ class Download(Struct, frozen=True, kw_only=True):
 def fetch_jar(path: str) -> bytes:
     """Return what is at a path of Maven Central. Raises `HttpError`."""
     request = HttpRequest(method="GET", url=_MAVEN.under(f"/{path}"), body_limit=_LARGEST_JAR, is_download=True)
-    response = send_again(request, lambda sent: send(sent, _LIMITS), Retry(attempts=3))
+    response = Transport(total=120.0, attempts=3).send(request)
     if not response.is_success:
         raise HttpError(_MAVEN.origin, f"answered with status {response.status}", status=response.status)
     return response.body

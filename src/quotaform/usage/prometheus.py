@@ -15,7 +15,7 @@ from typing import Final, Self
 
 from msgspec import Struct
 
-from quotaform.http.client import Timeouts, send
+from quotaform.http.client import Transport
 from quotaform.http.message import HttpRequest, Response, Url
 from quotaform.model.errors import ArgumentError, HttpError, MetricsError, UsageError
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -82,7 +82,7 @@ class Prometheus(Struct, frozen=True):
         """Scheme, host and port."""
         return f"Prometheus at {self.url.origin}"
 
-    def ask(self, path: str, fields: Mapping[str, str], limits: Timeouts) -> Response:
+    def ask(self, path: str, fields: Mapping[str, str], transport: Transport) -> Response:
         """Return an answer, whatever its status. Raises `HttpError`, and `MetricsError` if it wants another login."""
         request = HttpRequest(
             method="GET",
@@ -91,7 +91,7 @@ class Prometheus(Struct, frozen=True):
             credentials=self.credentials,
             body_limit=BODY_LIMIT,
         )
-        response = send(request, limits)
+        response = transport.send_once(request)
         if response.status in (401, 403):
             remedy = f"give a token in {_TOKEN}, or {_USER} and {_PASSWORD}"
             raise MetricsError(self.shown, f"refused this with status {response.status}; {remedy}")
@@ -103,7 +103,7 @@ DEFAULT_QUERY: Final = f'{{__name__=~"{QUERY}"}}'
 _POINTS: Final = 360
 """The points per series of a slice, at first; 10,000 series have some 90 MB then."""
 _FEWEST_POINTS: Final = 2
-_LIMITS: Final = Timeouts(total=120.0)
+_LIMITS: Final = Transport(total=120.0)
 _TOO_MUCH: Final = frozenset({413, 422, 500, 503, 504})
 """The statuses of a query that loads too many samples, or takes too long."""
 

@@ -30,7 +30,7 @@ from quotaform.cluster.sasl.token_source import (
     mask,
 )
 from quotaform.cluster.wire.failure import SASL_FAILED, CodeError, LoginError
-from quotaform.http.client import DEFAULT_LIMITS, Timeouts
+from quotaform.http.client import Transport
 from quotaform.http.message import Url, file_of, form_value
 from quotaform.model.errors import ConnectError, QuotaformError
 from quotaform.model.server import ALLOWED_HOSTS, Server
@@ -207,7 +207,7 @@ def _read_endpoint(reader: ClientProperties, options: Mapping[str, str]) -> Endp
         login = b64encode(":".join(map(form_value, (client, secret)) if is_encoded else (client, secret)).encode())
     else:
         reader.report(_JAAS, f"{_JAAS} has no clientId or no clientSecret; {_FORM}")
-    connect = reader.number("sasl.login.connect.timeout.ms", 0) / 1000 or DEFAULT_LIMITS.connect
+    connect = reader.number("sasl.login.connect.timeout.ms", 0) / 1000 or Transport().connect
     wait = reader.number("sasl.login.read.timeout.ms", 0) / 1000
     hidden = [secret, form_value(secret), login.decode()] if login else []
     return Endpoint(
@@ -218,7 +218,8 @@ def _read_endpoint(reader: ClientProperties, options: Mapping[str, str]) -> Endp
         secrets=tuple(map(Secret, hidden)),
         assertion=("assertion" if is_grant else "client_assertion", assertion) if assertion else None,
         tls=read_tls(reader.inside(_JAAS, options)),
-        limits=Timeouts(connect=connect, total=connect + wait if wait else DEFAULT_LIMITS.total),
+        connect=connect,
+        total=connect + wait if wait else Transport().total,
         backoff=reader.number("sasl.login.retry.backoff.ms", 100) / 1000,
         patience=min(reader.number("sasl.login.retry.backoff.max.ms", 10_000) / 1000, _LONGEST_PATIENCE),
     )

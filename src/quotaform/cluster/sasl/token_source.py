@@ -21,12 +21,11 @@ from msgspec import Struct
 
 from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.wire.failure import LoginError
-from quotaform.http.client import Retry, Timeouts, send, send_again
+from quotaform.http.client import Transport
 from quotaform.http.message import HttpRequest, Response, Url, form_value
 from quotaform.model.errors import FileReadError, HttpError, missing_extra
 from quotaform.model.text import MIB, Secret, inert
 from quotaform.model.variable import OwnSecret
-from quotaform.system.clock import SYSTEM_CLOCK
 from quotaform.system.files import LEADS_OUT, read_text
 
 _LONGEST_MESSAGE: Final = 200
@@ -128,7 +127,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     secrets: tuple[Secret, ...]  # what is not shown when the endpoint repeats it
     assertion: tuple[str, Assertion | SecretFile] | None  # the field for an assertion, and what makes one
     tls: Tls
-    limits: Timeouts
+    connect: float  # seconds to connect
+    total: float  # seconds for one attempt
     backoff: float  # seconds after the first failure
     patience: float  # seconds after which nothing is sent again, as in Java's client
 
@@ -146,17 +146,18 @@ class Endpoint(Struct, frozen=True, kw_only=True):
             body="&".join(f"{name}={form_value(value)}" for name, value in form).encode(),
             is_repeatable=True,  # a second token does no harm
         )
-        retry = Retry(
-            clock=SYSTEM_CLOCK,
+        transport = Transport(
+            connect=self.connect,
+            total=self.total,
+            context=self.tls.context() if self.url.scheme == "https" else None,
             attempts=100,
             first_wait=self.backoff,
             longest_wait=self.patience,
-            total=self.patience,
+            patience=self.patience,
             limited_wait=0.0,
         )
-        context = self.tls.context() if self.url.scheme == "https" else None
         try:
-            response = send_again(request, lambda sent: send(sent, self.limits, context=context), retry)
+            response = transport.send(request)
             if not response.is_success:
                 raise self._refused(response, secrets)
             answer = response.json()

@@ -10,7 +10,7 @@ from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from time import monotonic, time
 from typing import TYPE_CHECKING, Final
 
-from quotaform.http.client import Timeouts, send
+from quotaform.http.client import Transport
 from quotaform.http.message import HttpRequest, Url
 from quotaform.model.entity import IP
 from quotaform.model.errors import ArgumentError, HttpError, MetricsError, QuotaformError, UsageError
@@ -170,7 +170,7 @@ class ExporterReader(Reader):
         headers = {"Accept": "text/plain;version=0.0.4, text/plain"}
         request = HttpRequest(method="GET", url=self._url, headers=headers, body_limit=BODY_LIMIT)
         try:
-            response = send(request, Timeouts(connect=timeout, total=timeout))
+            response = Transport(connect=timeout, total=timeout).send_once(request)
         except HttpError as error:
             is_closed = error.problem.startswith("closed")
             remedy = "; check that it is the port of an exporter of Prometheus" if is_closed else ""
@@ -265,7 +265,7 @@ class PrometheusReader(Reader):
         matchers = "".join(f", {name}={dumps(value, ensure_ascii=False)}" for name, value in self._labels.items())
         query = {"query": f'{{__name__=~"{QUERY}"{matchers}}}'}
         try:
-            response = self._server.ask("/api/v1/query", query, Timeouts(connect=timeout, total=timeout))
+            response = self._server.ask("/api/v1/query", query, Transport(connect=timeout, total=timeout))
         except HttpError as error:
             raise self.error(error.problem) from None
         if not response.is_success and response.status not in (400, 422, 503):

@@ -22,7 +22,7 @@ from quotaform.cli.option.entity import (
 from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import complete_quota_key, complete_value
 from quotaform.cli.present import Results, cluster_paths, report_failures
-from quotaform.cluster.snapshot import dump_snapshot
+from quotaform.cluster.gateway import dump_snapshot
 from quotaform.desired.writer import render_quotas
 from quotaform.model.entity import ENTITY_TYPES, Entity, spell_name
 from quotaform.model.errors import UsageError

@@ -16,6 +16,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from quotaform.cli.option.cluster import Clusters
 from quotaform.desired.config import Cluster, Config
 from quotaform.desired.loader import LoadedFiles
 from quotaform.drift import watch as watch_module
@@ -23,7 +24,7 @@ from quotaform.drift.alert import DriftReporter
 from quotaform.drift.metric import MetricSample, MetricStore
 from quotaform.drift.watch import Watch
 from quotaform.model.entity import Entity
-from quotaform.model.errors import ClusterError, InvalidFilesError
+from quotaform.model.errors import ClusterError, InvalidFilesError, UsageError
 from quotaform.model.quotas import Quotas
 from quotaform.model.settings import PruneMode
 from quotaform.plan.base import BaseChoice, read_chosen_base
@@ -268,3 +269,18 @@ def test_an_error_of_the_files_that_stays_holds_on_to_no_round(tmp_path: Path) -
     error = world.watch._compare["eu"]
     assert isinstance(error, InvalidFilesError)
     assert len(list(walk_tb(error.__traceback__))) <= 2
+
+
+@pytest.mark.parametrize(
+    ("text", "option"),
+    [
+        ("clusters: {}\n", "give --bootstrap-server HOST:PORT"),
+        ("clusters: {a: {bootstrap_servers: ['a:1']}, b: {bootstrap_servers: ['b:1']}}\n", "choose with --cluster"),
+    ],
+)
+def test_a_watch_without_a_choice_of_clusters_names_options(tmp_path: Path, text: str, option: str) -> None:
+    """A watch logged `give bootstrap_server HOST:PORT`, with the name of an argument of Python, and no option."""
+    (tmp_path / "quotaform.yaml").write_text(text)
+    target = Clusters(config=tmp_path / "quotaform.yaml")
+    with pytest.raises(UsageError, match=f"{option}$"):
+        target.choose(target.repository())

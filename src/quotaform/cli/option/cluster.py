@@ -125,7 +125,13 @@ class Clusters:
             snapshot=self.snapshot,
             needs_name=needs_name,
         )
-        return repository.clusters(config, target)
+        try:
+            return repository.clusters(config, target)
+        except UsageError as error:
+            from quotaform.cli.option.value import name_options
+
+            name_options(error)  # A watch logs it.
+            raise
 
     def choose_one(self) -> Cluster:
         """Return the one cluster that is meant; no files of it are read, so that an address is enough."""

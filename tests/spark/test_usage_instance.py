@@ -209,7 +209,7 @@ def test_two_clients_at_one_nanosecond_are_two_rows(spark: SparkSession, reposit
     expected = [(0.0, 5.0, "a", None), (0.0, 7.0, "b", None)]
     assert found_rows(spark, repository.path / "usage") == expected
     # The table is a recording, too.
-    again = repository("usage", "ingest", "usage", "usage", "--usage", "copy")
+    again = repository("usage", "ingest", "usage", "./usage", "usage", "--usage", "copy")
     assert "4 read = 2 written (2 rows) + 2 dropped" in again.said
     assert found_rows(spark, repository.path / "copy") == expected
     rows = spark.read.parquet(str(repository.path / "usage")).coalesce(1)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy
 import pytest
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from quotaform.fleet.table import located, make_table, read_table
@@ -98,9 +97,6 @@ def test_spark_reads_the_rows_that_were_recorded_and_no_file_that_is_not_whole(
     assert sorted(map(tuple, rows)) == sorted(map(tuple, ROWS))
 
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 FIND = quota_buckets({})
 NAMES = ("cluster", "key", "user", "client_id", "ip")
 HELD: dict[str | None, tuple[Quotas, Quotas]] = {f"c{number}": change for number, change in enumerate(CHANGES[:40])}
@@ -172,10 +168,6 @@ def test_files_that_only_spark_can_read_are_left_to_it(spark: SparkSession, tmp_
         assert plain_files(read_usage(spark, str(tmp_path / name)), str(tmp_path / name)) is None
 
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-
 def test_a_path_means_the_files_that_the_command_sees_whatever_the_default_file_system_is(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,9 +181,6 @@ def test_a_path_means_the_files_that_the_command_sees_whatever_the_default_file_
     finally:
         spark.conf.unset("fs.defaultFS")
 
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 START = datetime(2026, 11, 1, 9, tzinfo=UTC)
 ALICE = Entity(user="alice")

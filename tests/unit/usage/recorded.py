@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from quotaform.usage.format.prometheus import parse_exposition
@@ -16,17 +15,15 @@ ORIGIN = Origin("prod", "1")
 TS = 1763676256.0
 
 
-@dataclass
 class FakeReader(Reader):
     """Answers as a function says, which is given how often it was asked before; counts what is under way at once."""
 
-    reply: Callable[[int], bytes]
-    asked: int = 0
-    most_at_once: int = 0
-    shown: str = "http://b1"
-    _now: int = 0
+    def __init__(self, reply: Callable[[int], bytes]) -> None:
+        super().__init__("http://b1", self._answer)
+        self.reply = reply
+        self.asked = self.most_at_once = self._now = 0
 
-    def ask(self, timeout: float, at: float) -> tuple[int, Iterable[Item]]:
+    def _answer(self, timeout: float, at: float) -> tuple[int, Iterable[Item]]:
         self._now += 1
         self.most_at_once = max(self.most_at_once, self._now)
         number, self.asked = self.asked, self.asked + 1

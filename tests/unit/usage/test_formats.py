@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from json import dumps
 from pathlib import Path
@@ -204,39 +203,25 @@ def times_in(folder: Path) -> list[float]:
     return [item.ts for item in items if isinstance(item, Sample)]
 
 
-def test_slices_have_every_point_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("refusal", "limit"), [(None, None), (422, None), (503, None), (None, 3000)])
+def test_slices_have_every_point_once_and_what_is_too_much_is_asked_for_in_halves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: int | None, limit: int | None
+) -> None:
+    def reply(request: Received) -> bytes:
+        times = asked(request)
+        if refusal is None or (times["end"] - times["start"]) // times["step"] < 100:
+            return recorded(request)
+        return answer(refusal, {"status": "error", "error": "too many samples"})
+
+    if limit is not None:
+        monkeypatch.setattr(prometheus, "BODY_LIMIT", limit)
     steps: list[tuple[int, int]] = []
-    with HttpServer(recorded) as server:
+    with HttpServer(reply) as server:
         save_answers(query(server), tmp_path, lambda done, total: steps.append((done, total)))
     assert times_in(tmp_path) == [START + 60 * number for number in range(1441)]
     assert steps[-1] == (1441, 1441)
     assert all(request.headers["authorization"] == "Bearer hidden" for request in server.received)
     assert all("/api/v1/query_range" in request.target for request in server.received)
-
-
-def limited(points: int, refusal: bytes) -> Callable[[Received], bytes]:
-    """Answer only if so many points are asked for, at most."""
-
-    def reply(request: Received) -> bytes:
-        times = asked(request)
-        is_small = (times["end"] - times["start"]) // times["step"] < points
-        return recorded(request) if is_small else refusal
-
-    return reply
-
-
-@pytest.mark.parametrize("status", [422, 503])
-def test_what_is_too_much_is_asked_for_in_halves(tmp_path: Path, status: int) -> None:
-    with HttpServer(limited(100, answer(status, {"status": "error", "error": "too many samples"}))) as server:
-        save_answers(query(server), tmp_path, lambda done, total: None)
-    assert times_in(tmp_path) == [START + 60 * number for number in range(1441)]
-
-
-def test_an_answer_that_is_too_large_is_asked_for_in_halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prometheus, "BODY_LIMIT", 3000)
-    with HttpServer(recorded) as server:
-        save_answers(query(server), tmp_path, lambda done, total: None)
-    assert times_in(tmp_path) == [START + 60 * number for number in range(1441)]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from quotaform.model.records.schema import gate
 from quotaform.report.format import schema_builder
 from quotaform.system.clock import SYSTEM_CLOCK
 from quotaform.usage.prometheus import Prometheus
-from quotaform.usage.record.reader import PrometheusReader
+from quotaform.usage.record.reader import prometheus_reader
 from quotaform.usage.record.recording import Reading
 from quotaform.usage.top import BucketState, render_top
 from quotaform.usage.top_reader import TopReader
@@ -170,7 +170,7 @@ RATE = {"__name__": "kafka_server_quota_byte_rate", "quota_type": "Produce", "us
 def ask(reply: bytes, labels: Mapping[str, str] | None = None) -> tuple[Reading, Received]:
     with HttpServer(lambda _: reply) as server:
         prometheus = Prometheus.at(f"{server.url}/prom/", {"QUOTAFORM_PROMETHEUS_TOKEN": "hidden"})
-        reading = PrometheusReader(prometheus, "lab", labels or {}).read(5.0)
+        reading = prometheus_reader(prometheus, "lab", labels or {}).read(5.0)
         return reading, server.received[0]
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from json import dumps
 from os import environ
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
@@ -34,15 +35,15 @@ MOST_SAMPLES: Final = 500_000
 """The most samples of an answer: 10,000 buckets have 20,000."""
 
 
-class Reader(ABC):
+@dataclass
+class Reader:
     """Reads one source again and again."""
 
-    shown: str
-    """The source as messages show it, without what may be secret."""
-
-    @abstractmethod
-    def ask(self, timeout: float, at: float) -> tuple[int, Iterable[Item]]:
-        """Return how many bytes an answer has, and what it holds; `at` is the time, in seconds since the epoch."""
+    shown: str  # The source as messages show it, without what may be secret
+    ask: Callable[[float, float], tuple[int, Iterable[Item]]]
+    """Returns how many bytes an answer has, and what it holds, for a timeout and the time since the epoch, in seconds;
+    it may raise `HttpError`."""
+    cancel: Callable[[], None] = lambda: None  # Ends a read that is under way, if that is a process of its own
 
     def read(self, timeout: float) -> Reading:
         """Read it once; `timeout` is in seconds, for the request and for reading the answer.
@@ -50,7 +51,12 @@ class Reader(ABC):
         Raises `MetricsError` if it does not answer, or with something that cannot be used.
         """
         at, started = time(), monotonic()
-        size, found = self.ask(timeout, at)
+        try:
+            size, found = self.ask(timeout, at)
+        except HttpError as error:
+            is_closed = error.problem.startswith("closed")
+            remedy = "; check that it is the port of an exporter, or of a Prometheus" if is_closed else ""
+            raise self.error(error.problem + remedy) from None
         seconds, items = monotonic() - started, []
         for item in found:
             items.append(item)
@@ -64,9 +70,6 @@ class Reader(ABC):
     def error(self, problem: str) -> MetricsError:
         """Return the error for what is wrong with it, the rest of a sentence."""
         return MetricsError(self.shown, problem)
-
-    def cancel(self) -> None:  # noqa: B027 (most have no process)
-        """End a read that is under way, as far as that is a process of its own."""
 
 
 def problem_of(error: BaseException) -> str:
@@ -88,24 +91,10 @@ def open_reader(source: MetricsSource, cluster: str, jmx_command: Sequence[str] 
     if source.kind is SourceKind.JMX:
         return JmxReader(source.address, jmx_command, origin)
     try:
-        return ExporterReader(Url.parse(source.address), origin)
+        url = Url.parse(source.address)
     except ValueError as error:
         raise UsageError(f"the source of broker {quote(source.broker)} is an invalid URL: {error}") from None
-
-
-def open_readers(
-    sources: Sequence[MetricsSource], cluster: str, progress: Progress = no_progress
-) -> Mapping[str, Reader]:
-    """Return what reads sources, by broker.
-
-    Raises `UsageError` if one has an invalid URL, and `SandboxError` if one needs JmxTool, which cannot be had.
-    """
-    command: list[str] = []
-    if any(source.kind is SourceKind.JMX for source in sources):
-        from quotaform.sandbox.tool import jmx_tool_command
-
-        command = jmx_tool_command(progress)
-    return {source.broker: open_reader(source, cluster, command) for source in sources}
+    return Reader(url.origin, partial(_ask_exporter, url, origin))
 
 
 def broker_readers(
@@ -113,7 +102,8 @@ def broker_readers(
 ) -> Mapping[str, Reader]:
     """Return what reads the brokers of a cluster, by broker: at `sources`, or where quotaform.yaml names them.
 
-    Raises `UsageError` if nothing says where, and `InvalidFilesError` if quotaform.yaml names a forbidden host.
+    Raises `UsageError` if nothing says where, `InvalidFilesError` if quotaform.yaml names a forbidden host, and
+    `SandboxError` if one needs JmxTool, which cannot be had.
     """
     if not sources and not cluster.metrics.sources:
         raise ArgumentError(
@@ -123,7 +113,13 @@ def broker_readers(
         )
     if not sources:
         require_allowed_metrics(cluster.metrics)
-    return open_readers(sources or cluster.metrics.sources, cluster.label, progress)
+        sources = cluster.metrics.sources
+    command: list[str] = []
+    if any(source.kind is SourceKind.JMX for source in sources):
+        from quotaform.sandbox.tool import jmx_tool_command
+
+        command = jmx_tool_command(progress)
+    return {source.broker: open_reader(source, cluster.label, command) for source in sources}
 
 
 def readers_of(
@@ -153,34 +149,21 @@ def readers_of(
     server = Prometheus.at(text, environ)
     if not prometheus:
         require_allowed_metrics(metrics, has_login=bool(server.credentials or server.headers))
-    reader = PrometheusReader(server, cluster.name, labels or metrics.labels)
+    reader = prometheus_reader(server, cluster.name, labels or metrics.labels)
     return {reader.shown: reader}
 
 
-class ExporterReader(Reader):
-    """Reads the page of an exporter of Prometheus."""
-
-    def __init__(self, url: Url, origin: Origin) -> None:
-        self.shown = url.origin
-        self._url = url
-        self._origin = origin
-
-    def ask(self, timeout: float, at: float) -> tuple[int, Iterable[Item]]:
-        """Return the size of the page, and what it holds."""
-        headers = {"Accept": "text/plain;version=0.0.4, text/plain"}
-        request = HttpRequest(method="GET", url=self._url, headers=headers, body_limit=BODY_LIMIT)
-        try:
-            response = Transport(connect=timeout, total=timeout).send_once(request)
-        except HttpError as error:
-            is_closed = error.problem.startswith("closed")
-            remedy = "; check that it is the port of an exporter of Prometheus" if is_closed else ""
-            raise self.error(error.problem + remedy) from None
-        if not response.is_success:
-            remedy = "check the path of the URL" if response.status in (404, 405) else "check the URL and the server"
-            raise self.error(f"answered with status {response.status}; {remedy}")
-        if response.body[:200].lstrip().lower().startswith((b"<!doctype", b"<html")):
-            raise self.error("answered with a web page, not as an exporter of Prometheus does; check the URL")
-        return len(response.body), parse_exposition(response.body, self._origin, at)
+def _ask_exporter(url: Url, origin: Origin, timeout: float, at: float) -> tuple[int, Iterable[Item]]:
+    headers = {"Accept": "text/plain;version=0.0.4, text/plain"}
+    request = HttpRequest(method="GET", url=url, headers=headers, body_limit=BODY_LIMIT)
+    response = Transport(connect=timeout, total=timeout).send_once(request)
+    if not response.is_success:
+        remedy = "check the path of the URL" if response.status in (404, 405) else "check the URL and the server"
+        raise MetricsError(url.origin, f"answered with status {response.status}; {remedy}")
+    if response.body[:200].lstrip().lower().startswith((b"<!doctype", b"<html")):
+        problem = "answered with a web page, not as an exporter of Prometheus does; check the URL"
+        raise MetricsError(url.origin, problem)
+    return len(response.body), parse_exposition(response.body, origin, at)
 
 
 class JmxReader(Reader):
@@ -188,7 +171,7 @@ class JmxReader(Reader):
 
     def __init__(self, address: str, command: Sequence[str], origin: Origin) -> None:
         """Read host and port by JmxTool, whose command line without options is `command`."""
-        self.shown = f"JMX at {address}"
+        super().__init__(f"JMX at {address}", self._ask, self._kill)
         self._address = address
         names: list[str] = []
         for key in QUOTA_KEYS.values():
@@ -201,7 +184,7 @@ class JmxReader(Reader):
         self._origin = origin
         self._process: Popen[bytes] | None = None
 
-    def ask(self, timeout: float, at: float) -> tuple[int, Iterable[Item]]:
+    def _ask(self, timeout: float, at: float) -> tuple[int, Iterable[Item]]:
         """Return the size of what JmxTool prints, and what it holds; nothing where no MBean is there."""
         if problem := parse_server(self._address).problem(environ):
             raise self.error(problem)
@@ -223,7 +206,7 @@ class JmxReader(Reader):
                 f"did not answer within {timeout:g} s; check the address and JMX_PORT of the broker, or ask less often"
             ) from None
         finally:
-            self.cancel()
+            self._kill()
         if len(output) > BODY_LIMIT:
             raise self.error(f"answered with more than {BODY_LIMIT >> 20} MiB")
         if b"filter status: REJECTED" in error:
@@ -238,8 +221,7 @@ class JmxReader(Reader):
             raise self.error(f"cannot be read: {reason}")
         return len(output), parse_jmxtool(output, self._origin, at)
 
-    def cancel(self) -> None:
-        """End the process of a read that is under way."""
+    def _kill(self) -> None:
         process = self._process
         if process is not None and process.poll() is None:
             process.kill()
@@ -249,44 +231,38 @@ _MOST_VALUES: Final = 4_000_000
 """The most values of an answer, of which all are read before the first is looked at; a sample has some ten."""
 
 
-class PrometheusReader(Reader):
-    """Asks a Prometheus for the last value of each series."""
+def prometheus_reader(server: Prometheus, cluster: str, labels: Mapping[str, str]) -> Reader:
+    """Return what asks a Prometheus for the last value of each series of a cluster, which are those with some labels.
 
-    def __init__(self, server: Prometheus, cluster: str, labels: Mapping[str, str]) -> None:
-        """Read series with these labels; without any, those with the label of another cluster are left out."""
-        self.shown = server.shown
-        self._server = server
-        self._cluster = cluster
-        self._labels = labels
+    Without any, the series with the label of another cluster are left out.
+    """
+    # JSON spells a text as PromQL does.
+    matchers = "".join(f", {name}={dumps(value, ensure_ascii=False)}" for name, value in labels.items())
+    query = {"query": f'{{__name__=~"{QUERY}"{matchers}}}'}
+    origin = Origin(cluster, labels={**LABELS, "cluster": ()} if labels else LABELS)
 
-    def ask(self, timeout: float, at: float) -> tuple[int, Iterable[Item]]:
-        """Return the size of the answer to an instant query, and what it holds."""
-        # JSON spells a text as PromQL does.
-        matchers = "".join(f", {name}={dumps(value, ensure_ascii=False)}" for name, value in self._labels.items())
-        query = {"query": f'{{__name__=~"{QUERY}"{matchers}}}'}
-        try:
-            response = self._server.ask("/api/v1/query", query, Transport(connect=timeout, total=timeout))
-        except HttpError as error:
-            raise self.error(error.problem) from None
+    def ask(timeout: float, at: float) -> tuple[int, Iterable[Item]]:
+        response = server.ask("/api/v1/query", query, Transport(connect=timeout, total=timeout))
         if not response.is_success and response.status not in (400, 422, 503):
-            raise self.error(f"answered with status {response.status}; check the URL")
+            raise reader.error(f"answered with status {response.status}; check the URL")
         if sum(map(response.body.count, (b"{", b"[", b","))) > _MOST_VALUES:
-            raise self.error(f"answered with more than {_MOST_VALUES:,} values; have it serve fewer metrics")
-        return len(response.body), self._items(response.body, at)
+            raise reader.error(f"answered with more than {_MOST_VALUES:,} values; have it serve fewer metrics")
+        return len(response.body), own_items(parse_prometheus(response.body, origin, at))
 
-    def _items(self, body: bytes, at: float) -> Iterator[Item]:
-        """Yield what the answer holds, without the samples of other clusters."""
-        origin = Origin(self._cluster, labels={**LABELS, "cluster": ()} if self._labels else LABELS)
+    def own_items(items: Iterable[Item]) -> Iterator[Item]:
         others, is_any = set(), False
-        for item in parse_prometheus(body, origin, at):
-            if isinstance(item, Sample) and item.series.cluster != self._cluster:
+        for item in items:
+            if isinstance(item, Sample) and item.series.cluster != cluster:
                 others.add(item.series.cluster)
             else:
                 is_any |= isinstance(item, Sample)
                 yield item
         if others and not is_any:
             names = ", ".join(sorted(quote(name) for name in others if name is not None)[:5])
-            raise self.error(
-                f"has series of the clusters {names} and none of {quote(self._cluster)}; choose with "
+            raise reader.error(
+                f"has series of the clusters {names} and none of {quote(cluster)}; choose with "
                 f"{option_of('label')} NAME=VALUE, or metrics.labels in quotaform.yaml"
             )
+
+    reader = Reader(server.shown, ask)
+    return reader

@@ -21,8 +21,9 @@ from quotaform.model.quotas import Quotas
 from quotaform.model.scope import Selection
 from quotaform.model.units import is_decimal, is_writable, parse_value
 from quotaform.usage.bucket.bucket import RecordedSeries, SeriesBucket, SeriesBuckets
-from quotaform.usage.recommend.demand import BrokerRecorded, BucketDemand, BusiestDay, Recorded
-from quotaform.usage.recommend.recommendation import Advice, RecommendSettings, round_up, spell_rounded, value_of
+from quotaform.usage.recommend.demand import BucketDemand, BusiestDay
+from quotaform.usage.recommend.quota_edit import file_value
+from quotaform.usage.recommend.recommendation import Advice, RecommendSettings, round_up, value_of
 from quotaform.usage.recommend.right_size import recommend
 from quotaform.usage.replay.replay import DemandSeries, Replay, replay
 from tests.builder import CONNECTION, MUTATION, PRODUCER
@@ -214,7 +215,7 @@ def test_rounding_never_decreases_keeps_the_order_and_leaves_its_results(
     assert low <= rounded <= round_up(key, high, decimal=decimal)
     assert round_up(key, rounded, decimal=decimal) == rounded
     assert is_writable(key, rounded)
-    assert parse_value(key, spell_rounded(key, rounded, decimal=decimal) or "") == rounded
+    assert parse_value(key, file_value(key.name, rounded, 1e6 if decimal else 2.0**20)) == rounded
     if low >= 1000:
         assert rounded <= low * 1.25 or rounded == key.maximum
 
@@ -237,8 +238,9 @@ def _buckets(draw: st.DrawFn) -> list[BucketDemand]:
                 throttled=draw(st.sampled_from([0, 0, 5])),
                 first=first,
                 begin=first - timedelta(seconds=11.5),
+                last=LAST,
                 last_used=draw(st.sampled_from([LAST, LAST, LAST - timedelta(days=31)])),
-                hours=draw(st.integers(0, age * 24)),
+                hours=(1 << age * 24 + 1) - (1 << draw(st.sampled_from([0, 0, 100, age * 24]))),
                 is_coarse=draw(st.integers(0, 9)) == 0,
             )
             for broker in draw(st.lists(st.sampled_from("12"), unique=True, min_size=1))
@@ -259,8 +261,9 @@ def _steady(name: str) -> BucketDemand:
         throttled=0,
         first=LAST - timedelta(days=60),
         begin=LAST - timedelta(days=60),
+        last=LAST,
         last_used=LAST,
-        hours=1440,
+        hours=(1 << 1441) - 1,
         is_coarse=False,
     )
 
@@ -289,10 +292,7 @@ def test_proposals_fit_the_capacity_or_only_lower_values_and_rest_on_enough_data
         capacities={"prod": {PRODUCER: capacity}},
         selection=Selection(select=tuple(select)),
     )
-    hours: dict[str | None, BrokerRecorded] = {
-        name: BrokerRecorded(720, begin) for begin in [LAST - timedelta(days=60)] for name in ("1", "2")
-    }
-    found = recommend("prod", own, limited, {PRODUCER: Recorded(last=LAST, brokers=hours)}, settings, LAST)
+    found = recommend("prod", own, limited, settings, LAST)
     after = {**values, **{each.entity.address: each.after for each in found if each.action is not Advice.NONE}}
     # Who loses a value has that of the default then.
     of_default = after.get("user=<default>")
@@ -339,11 +339,7 @@ def test_all_rates_of_a_proposal_are_powers_of_1000_or_of_1024(
 ) -> None:
     """Of a value of 10 MB/s it was said that 1.04 MiB/s were used."""
     own = {Entity(user=name): {PRODUCER: value} for name, value in held.items()}
-    hours: dict[str | None, BrokerRecorded] = {
-        name: BrokerRecorded(720, begin) for begin in [LAST - timedelta(days=60)] for name in ("1", "2")
-    }
-    recorded = {PRODUCER: Recorded(last=LAST, brokers=hours)}
-    for row in recommend("prod", own, buckets, recorded, RecommendSettings(has_creates=True), LAST):
+    for row in recommend("prod", own, buckets, RecommendSettings(has_creates=True), LAST):
         if row.action in (Advice.CREATE, Advice.UPDATE):
             text = f"{value_of(row, row.before).text} {value_of(row, row.after).text} {row.reason} {row.note}"
             binary, decimal = (bool(search(unit, text)) for unit in (r"[KMGTP]iB/s", r" [kMGTP]B/s"))

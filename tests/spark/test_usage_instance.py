@@ -150,12 +150,11 @@ def test_a_backtest_replays_the_sum_of_all_clients(spark: SparkSession) -> None:
 def test_what_a_quota_is_sized_by_and_a_curve_are_the_sum(spark: SparkSession) -> None:
     from quotaform.resolve.spark import unpacked
     from quotaform.usage.bucket.spark import entity_curves, packed_usage, quota_buckets
-    from quotaform.usage.recommend.demand import read_demands
     from quotaform.usage.recommend.run import bucket_use
 
     usage = usage_table(spark, [each._replace(broker="1") for each in group()]).persist()
     recording = packed_usage(usage, quota_buckets({"lab": LIMIT})).persist()
-    [[used], _] = read_demands(map(unpacked, bucket_use(recording, 99.0).toArrow()["use"].to_pylist()), 1)
+    [used] = map(unpacked, bucket_use(recording, 99.0).toArrow()["use"].to_pylist())
     assert (used.broker, used.basis) == ("1", 10 * MB)
     [curve] = entity_curves(usage, [("lab", Entity(client_id="reports"), CONSUMER)]).values()
     assert set(curve.values[CONSUMERS - 1 : -CONSUMERS]) == {10 * MB}

@@ -24,8 +24,6 @@ from tests.workflow.command import Repository
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from quotaform.usage.recommend.demand import BucketDemand
-
 pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("spark")]
 
 MIB = 2.0**20
@@ -48,7 +46,6 @@ def test_the_demand_of_buckets_is_that_of_each_broker(spark: SparkSession) -> No
     """What a bucket used of a broker is in `decided-used.txt`."""
     from quotaform.resolve.spark import unpacked
     from quotaform.usage.bucket.spark import packed_usage, quota_buckets
-    from quotaform.usage.recommend.demand import read_demands
     from quotaform.usage.recommend.run import bucket_use
 
     samples = [
@@ -59,25 +56,19 @@ def test_the_demand_of_buckets_is_that_of_each_broker(spark: SparkSession) -> No
     ]
     limits = quota_buckets({"lab": {Entity(user=None): {PRODUCER: 8.0, REQUEST: 8.0}}})
     recording = packed_usage(usage_table(spark, samples, START), limits).persist()
-    demands, record = read_demands(map(unpacked, bucket_use(recording, 90.0).toArrow()["use"].to_pylist()), 1)
-    by_bucket: dict[Any, list[BucketDemand]] = defaultdict(list)
-    for each in demands:
-        by_bucket[each.key, each.bucket].append(each)
-    shown = {}
-    for place, rows in by_bucket.items():
-        brokers = {each.broker: (each.basis, each.samples, each.throttled) for each in rows}
-        first, last_used = min(row.first for row in rows), max(row.last_used or START for row in rows)
-        assert min(row.begin for row in rows) == first - WINDOW
-        times = ((at - START).total_seconds() / 3600 for at in (first, last_used))
-        shown[place] = brokers, *times, max(row.hours for row in rows)
+    shown: dict[Any, list[tuple[Any, ...]]] = defaultdict(list)
+    for each in sorted(
+        map(unpacked, bucket_use(recording, 90.0).toArrow()["use"].to_pylist()), key=lambda use: use.broker
+    ):
+        assert each.begin == each.first - WINDOW
+        times = ((at - START).total_seconds() / 3600 for at in (each.first, each.last_used, each.last))
+        used = each.broker, each.basis, each.samples, each.throttled
+        shown[each.key, each.bucket].append((*used, *times, each.hours.bit_count()))
     assert shown == {
-        (PRODUCER, "user=a"): ({"1": (12, 30, 0), "2": (5, 3, 0)}, 0, 29, 30),
-        (PRODUCER, "user=b"): ({"1": (3, 14, 1)}, 12, 20, 18),
-        (REQUEST, "user=b"): ({"2": (2, 9, 0)}, 0, 2, 3),
+        (PRODUCER, "user=a"): [("1", 12, 30, 0, 0, 29, 29, 30), ("2", 5, 3, 0, 3, 5, 5, 3)],
+        (PRODUCER, "user=b"): [("1", 3, 14, 1, 12, 20, 25, 14)],
+        (REQUEST, "user=b"): [("2", 2, 9, 0, 0, 2, 2, 3)],
     }
-    hours = {key: {name: part.recent_hours for name, part in each.brokers.items()} for key, each in record.items()}
-    assert hours == {PRODUCER: {"1": 24, "2": 0}, REQUEST: {"2": 3}}
-    assert record[PRODUCER].last == START + timedelta(hours=29)
 
 
 QUOTAS = """\

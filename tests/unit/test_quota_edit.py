@@ -109,8 +109,8 @@ def test_what_cannot_be_written_of_one_cluster_does_not_keep_that_of_another_fro
 ) -> None:
     """Where it was not known which change made a file invalid, nothing was written of any cluster."""
     files.write(TWO, prod__a=COMMON, lab__a=COMMON)
-    right = placement._spelled
-    monkeypatch.setattr(placement, "_spelled", lambda *given: right(*given) if given[1] == 9 * MIB else "-1")
+    right = placement.file_value
+    monkeypatch.setattr(placement, "file_value", lambda *given: right(*given) if given[1] == 9 * MIB else "-1")
     edited = files.edit(update(), replace(update(after=9 * MIB), cluster="lab"))
     assert [(each.cluster, each.reason) for each in edited.unwritten] == [
         ("prod", "its entry cannot be changed without changing others")
@@ -121,15 +121,15 @@ def test_what_cannot_be_written_of_one_cluster_does_not_keep_that_of_another_fro
 def test_what_does_not_read_back_as_proposed_is_not_written(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     # Whatever the changes of text do, the result is read again.
     files.write(a=COMMON + COMMON.partition("\n")[2].replace("alice", "bob"))
-    right = placement._spelled
-    monkeypatch.setattr(placement, "_spelled", lambda *given: "1KiB/s" if given[1] == 9 * MIB else right(*given))
+    right = placement.file_value
+    monkeypatch.setattr(placement, "file_value", lambda *given: "1KiB/s" if given[1] == 9 * MIB else right(*given))
     edited = files.edit(update(after=9 * MIB), update(entity=Entity(user="bob")))
     assert [(each.entity, each.reason) for each in edited.unwritten] == [
         (ALICE, "its entry cannot be changed without changing others")
     ]
     (file,) = edited.files
     assert file.after.count("12.5MiB/s") == 1
-    monkeypatch.setattr(placement, "_spelled", lambda *_: "-1")
+    monkeypatch.setattr(placement, "file_value", lambda *_: "-1")
     assert not files.edit(update(), update(entity=Entity(user="bob"))).files
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from itertools import pairwise
 from math import ceil
@@ -11,7 +10,6 @@ from typing import Any, Final
 
 import numpy
 from msgspec import Struct
-from msgspec.structs import replace
 
 from quotaform.model.quota_key import QUOTA_WINDOW_S
 from quotaform.usage.bucket.bucket import BucketRows, moment_of, starts_of
@@ -100,22 +98,6 @@ def day_text(day: date) -> str:
     return f"{WEEKDAYS[day.weekday()]} {day}"
 
 
-class BrokerRecorded(Struct, frozen=True):
-    """When a quota key was recorded on a broker. An hour (UTC) is recorded if a sample of the key is in it."""
-
-    recent_hours: int  # How many hours are recorded of those after which a quota counts as unused
-    begin: datetime  # When the window of the first sample began
-
-
-class Recorded(Struct, frozen=True, kw_only=True):
-    """When a quota key was recorded on a cluster."""
-
-    last: datetime  # The last sample, of any broker
-    brokers: Mapping[str | None, BrokerRecorded]
-    """When it was recorded on each broker; `None` is the whole cluster if the limit is one of the cluster, and clients
-    that measured otherwise."""
-
-
 class BucketDemand(Struct, frozen=True, kw_only=True):
     """What a bucket used of one broker, or of the whole cluster if the limit is one of the cluster."""
 
@@ -129,8 +111,10 @@ class BucketDemand(Struct, frozen=True, kw_only=True):
     throttled: int  # Times with a throttle time above 0
     first: datetime  # The first sample
     begin: datetime  # When the window of that sample began
+    last: datetime  # The last sample
     last_used: datetime | None  # The last time with a rate above 0; `None` if there is none
-    hours: int  # How many hours are recorded from the first sample on
+    hours: int
+    """The hours (UTC) with a sample, as the bits of a number of which the lowest is the hour of the first sample."""
     is_coarse: bool  # Whether the recording cannot tell the bucket from others
 
     @property
@@ -140,10 +124,9 @@ class BucketDemand(Struct, frozen=True, kw_only=True):
 
 
 def use_of(rows: BucketRows, percentile: float, outlier_days: int) -> dict[str, Any]:
-    """Return what a bucket used of a broker: most fields of `BucketDemand`, its last sample, and its hours.
+    """Return what a bucket used of a broker: the fields of `BucketDemand` that follow from its samples.
 
-    `percentile`: of the rates of a day, above 0 and up to 100. `outlier_days`: as in `busiest_day`. The hours (UTC)
-    with a sample are the bits of a number, of which the lowest is the hour of the first sample.
+    `percentile`: of the rates of a day, above 0 and up to 100. `outlier_days`: as in `busiest_day`.
     """
     at, rate = rows.at, rows.rate
     day, hour = (at // (seconds * 1_000_000) for seconds in (DAY_S, HOUR_S))
@@ -168,39 +151,6 @@ def use_of(rows: BucketRows, percentile: float, outlier_days: int) -> dict[str, 
     }
 
 
-def read_demands(
-    uses: Iterable[tuple[BucketDemand, datetime, int]], unused_after_days: float
-) -> tuple[list[BucketDemand], dict[str, Recorded]]:
-    """Return what each bucket of a cluster used, and when each quota key was recorded.
-
-    `uses`: what each used of a broker, without the recorded hours; its last sample and its own hours, see `use_of`.
-    `unused_after_days`: after how many days without use a quota counts as unused.
-    """
-    demands: list[BucketDemand] = []
-    recorded = {}
-    by_key: dict[str, list[tuple[BucketDemand, datetime, int]]] = defaultdict(list)
-    for use in uses:
-        by_key[use[0].key].append(use)
-    for key, of_key in by_key.items():
-        last = max(use[1] for use in of_key)
-        earliest = min(_hour(demand.first) for demand, _, _ in of_key)
-        recent = max(0, _hour(last) - ceil(unused_after_days * 24) + 1 - earliest)
-        # The hours of all buckets from the earliest on, and those of each broker, with when its first window began.
-        every = 0
-        brokers: dict[str | None, tuple[int, datetime]] = {}
-        for demand, _, own in of_key:
-            hours = own << _hour(demand.first) - earliest
-            every |= hours
-            known, begin = brokers.get(demand.broker, (0, demand.begin))
-            brokers[demand.broker] = known | hours, min(begin, demand.begin)
-        parts = {name: BrokerRecorded((own >> recent).bit_count(), begin) for name, (own, begin) in brokers.items()}
-        recorded[key] = Recorded(last=last, brokers=parts)
-        demands += [
-            replace(demand, hours=(every >> _hour(demand.first) - earliest).bit_count()) for demand, _, _ in of_key
-        ]
-    return demands, recorded
-
-
-def _hour(moment: datetime) -> int:
+def hour_of(moment: datetime) -> int:
     """Return the hour since 1970."""
     return int(moment.timestamp() // HOUR_S)

@@ -28,7 +28,7 @@ from quotaform.model.finding import Position, Severity
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Desired, Entry, Quotas, Values, same_value
 from quotaform.model.text import option_of, quote
-from quotaform.model.units import is_decimal
+from quotaform.model.units import is_decimal, render_value, spell_value
 from quotaform.repository.repository import Repository, read_claims
 from quotaform.resolve.effect import value_text
 from quotaform.system.files import write_text_atomically
@@ -37,20 +37,26 @@ from quotaform.usage.recommend.recommendation import (
     Recommendation,
     UnwrittenProposal,
     entry_reason,
-    spell_rounded,
 )
 
 NEW_FILE: Final = "recommended.yaml"
 """The file of new entries, in the quotas directory or in the folder of a cluster."""
 
 
-def _spelled(key: str, value: float, before: float | None) -> str:
-    """Return a value as files have it, in the units of the value before."""
+def file_value(key: str, value: float, before: float | None) -> str:
+    """Return a value as files have it: bytes in the unit in which plans print them beside the value before, if exact.
+
+    >>> file_value("producer_byte_rate", 13107200.0, None), file_value("producer_byte_rate", 1500001.0, None)
+    ('12.5MiB/s', '1500001B/s')
+
+    Raises `UneditableError`: files cannot hold it.
+    """
     known = QUOTA_KEYS[key]
-    spelled = spell_rounded(known, value, decimal=is_decimal(known, before))
-    if spelled is None:
+    exact = spell_value(known, value)
+    if exact is None:
         raise UneditableError(f"its {key} is {value}, which files cannot hold; alter it first")
-    return spelled
+    shown = render_value(known, value, decimal=is_decimal(known, before)).replace(" ", "")
+    return exact if known.unit != "B/s" or "[" in shown else shown
 
 
 Changed = tuple[str, Entity]
@@ -190,7 +196,8 @@ class _Editor:
             return {}
         if len(gone) == len(proposals) and self.desired[cluster][entity].values.keys() <= gone:
             return {}  # The entry becomes `state: absent`.
-        given = gone & self.of_profile(top).keys() - (set() if common is None else common.values.keys())
+        values = self.config.profiles.get(top.profile.name, {})
+        given = gone & values.keys() - (set() if common is None else common.values.keys())
         reason = f"it comes from the profile {quote(top.profile.name)}; write values in the place of the profile"
         return dict.fromkeys(given, reason)
 
@@ -198,10 +205,6 @@ class _Editor:
         """Return the values of an entity on a cluster, of keys that files can have."""
         values = self.held.get(cluster, {}).get(entity, {})
         return {key: value for key, value in values.items() if key in QUOTA_KEYS}
-
-    def of_profile(self, entry: Entry) -> Values:
-        """Return what the profile of an entry gives, also where `values` next to it override that."""
-        return {} if entry.profile is None else self.config.profiles.get(entry.profile.name, {})
 
     def edited(
         self, blocked: Mapping[Changed, str]
@@ -231,10 +234,10 @@ class _Editor:
         gone = frozenset(each.key for each in proposals if each.action is Advice.DELETE)
         proposed = {each.key: each.after for each in proposals if each.after is not None}
         before = {each.key: each.before for each in proposals}
-        spelled = {key: _spelled(key, value, before[key]) for key, value in proposed.items()}
+        spelled = {key: file_value(key, value, before[key]) for key, value in proposed.items()}
         if entry is None:
             live = self.live(cluster, entity)
-            values = {key: _spelled(key, value, value) for key, value in live.items() if key not in gone} | spelled
+            values = {key: file_value(key, value, value) for key, value in live.items() if key not in gone} | spelled
             if writable_values(entity, {**live, **proposed}) is None:
                 raise UneditableError("files cannot hold this entity; see quotaform import")
             edit = EntryEdit(entity=entity, values=values, is_absent=not values, reason=reason)
@@ -273,8 +276,10 @@ class _Editor:
         if both := edit.values.keys() & (target.unset or {}).keys():
             raise UneditableError(f"its entry unsets {min(both)}; take it from unset first")
         unset = frozenset() if below is None else edit.gone & below.values.keys()
-        if (given := edit.gone & self.of_profile(target).keys() - unset) and not edit.is_absent:
-            raise UneditableError(f"{min(given)} comes from a profile")
+        # What a profile gives, also where `values` next to it override that.
+        given = {} if target.profile is None else self.config.profiles.get(target.profile.name, {})
+        if (held := edit.gone & given.keys() - unset) and not edit.is_absent:
+            raise UneditableError(f"{min(held)} comes from a profile")
         file = self.file(self.paths[target.file.name])
         file.change(target.position, replace(edit, unset=unset - frozenset(target.unset or ())))
 

@@ -22,7 +22,7 @@ from quotaform.model.records.record import Address, Count, Moment, QuotaKeyName,
 from quotaform.model.scope import FULL_SCOPE, Scope, Selection
 from quotaform.model.settings import SizingSettings
 from quotaform.model.text import inert, option_of
-from quotaform.model.units import is_decimal, is_unlimited, measuring_unit, render_value, spell_value
+from quotaform.model.units import is_decimal, is_unlimited, measuring_unit, render_value
 from quotaform.plan.backtest import ClusterBacktest, note_lines, total_text
 from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Columns, Number, Report, Section, Table
 from quotaform.report.text import counted
@@ -224,19 +224,6 @@ def round_up(key: QuotaKey, value: float, *, decimal: bool = False) -> float:
     rounded = -(-number // step) * step
     # What has more than 1000 of a unit is one of the next unit.
     return min(float(larger if rounded > 1000 * size and number <= larger else rounded), key.maximum)
-
-
-def spell_rounded(key: QuotaKey, value: float, *, decimal: bool = False) -> str | None:
-    """Return a value as it is written in files: bytes in the unit in which plans print them, if that is exact.
-
-    >>> from quotaform.model.quota_key import PRODUCER_BYTE_RATE
-    >>> spell_rounded(PRODUCER_BYTE_RATE, 13107200.0), spell_rounded(PRODUCER_BYTE_RATE, 1500001.0)
-    ('12.5MiB/s', '1500001B/s')
-
-    It is `None` if files cannot hold the value. `decimal`: as in `round_up`.
-    """
-    spelled, shown = spell_value(key, value), render_value(key, value, decimal=decimal).replace(" ", "")
-    return spelled if spelled is None or key.unit != "B/s" or "[" in shown else shown
 
 
 _NAMES: Final = tuple(Column(name, ColumnKind.NAME) for name in ("entity", "cluster", "key"))

@@ -9,12 +9,12 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from math import ceil
 from typing import Final
 
-from msgspec import Struct, field, structs
+from msgspec import structs
 
 from quotaform.model import rule
-from quotaform.model.alteration import apply_ops
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.moment import duration_text, spell_second
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
@@ -22,14 +22,8 @@ from quotaform.model.quotas import Quotas
 from quotaform.model.text import inert, listed, option_of
 from quotaform.model.units import is_decimal, is_unlimited, render_measured, render_value
 from quotaform.resolve.effect import make_effects
-from quotaform.usage.recommend.demand import (
-    DAY_S,
-    HOUR_S,
-    STANDS_OUT,
-    BucketDemand,
-    Recorded,
-    day_text,
-)
+from quotaform.resolve.request import Effective
+from quotaform.usage.recommend.demand import DAY_S, HOUR_S, STANDS_OUT, BucketDemand, day_text, hour_of
 from quotaform.usage.recommend.recommendation import Advice, Recommendation, RecommendSettings, round_up
 
 MIN_CHANGE: Final = 0.1
@@ -41,57 +35,30 @@ _MOST_TIME_S: Final = 2 * DAY_S
 def recommend(
     cluster: str,
     quotas: Quotas,
-    buckets: Iterable[BucketDemand],
-    recorded: Mapping[str, Recorded],
+    demands: Sequence[BucketDemand],
     settings: RecommendSettings,
     now: datetime,
     broker_count: int | None = None,
 ) -> list[Recommendation]:
     """Return what is proposed for each value of a cluster, and for buckets without one, sorted by entity and key.
 
-    `buckets`: what was recorded of its buckets under these quotas. `recorded`: when each quota key was recorded.
-    `broker_count`: how many brokers the cluster has; `None` if it is not known.
+    `demands`: what was recorded of its buckets under these quotas. `broker_count`: how many brokers the cluster has;
+    `None` if it is not known.
     """
     found: list[Recommendation] = []
     by_key: dict[str, list[BucketDemand]] = defaultdict(list)
-    for bucket in buckets:
-        by_key[bucket.key].append(bucket)
+    for demand in demands:
+        by_key[demand.key].append(demand)
     own: dict[str, dict[Entity, float]] = defaultdict(dict)
     for entity, values in quotas.items():
         for name, value in values.items():
             own[name][entity] = value
-    brokers = {name for each in recorded.values() for name in each.brokers if name is not None}
+    brokers = {each.broker for each in demands if each.broker is not None}
     for name in {*own, *by_key}:
         if (key := QUOTA_KEYS.get(name)) is not None:
-            sizer = _KeySizer(
-                cluster=cluster,
-                key=key,
-                settings=settings,
-                values=own[name],
-                recorded=recorded.get(name, Recorded(last=now, brokers={})),
-                brokers=brokers,
-                now=now,
-                broker_count=broker_count,
-            )
-            found += sizer.size(by_key[name])
-    return sorted(_with_fallbacks(found, quotas), key=lambda each: (each.entity.address, key_order(each.key)))
-
-
-def _with_fallbacks(found: Sequence[Recommendation], quotas: Quotas) -> Iterator[Recommendation]:
-    """Yield what is proposed for a cluster, where a removal says what applies instead."""
-    ops: dict[Entity, dict[str, float | None]] = defaultdict(dict)
-    for each in found:
-        ops[each.entity][each.key] = each.after
-    planned = {entity: apply_ops(quotas.get(entity, {}), own) for entity, own in ops.items()}
-    removed = [each for each in found if each.action is Advice.DELETE]
-    effects = make_effects(quotas, planned, [(each.entity, [each.key]) for each in removed])
-    yield from (each for each in found if each.action is not Advice.DELETE)
-    for each, (effect,) in zip(removed, effects, strict=True):
-        note = f"then nothing limits it: plan requires {rule.TO_UNLIMITED.override}"
-        value, source = effect.after[:2]
-        if value is not None and source is not None:
-            note = f"then {render_value(QUOTA_KEYS[each.key], value)} of {source.address} applies"
-        yield structs.replace(each, note="; ".join(filter(None, (note, each.note))))
+            sizer = _KeySizer(cluster, key, settings, own[name], by_key[name], brokers, now, broker_count)
+            found += sizer.size()
+    return sorted(found, key=lambda each: (each.entity.address, key_order(each.key)))
 
 
 class _Case:
@@ -126,36 +93,44 @@ class _Case:
         self.throttled = sum(each.throttled for each in self.counted)
 
 
-class _KeySizer(Struct, kw_only=True):
+class _KeySizer:
     """Sizes the values of one quota key on one cluster."""
 
-    cluster: str
-    key: QuotaKey
-    settings: RecommendSettings
-    values: Mapping[Entity, float]
-    recorded: Recorded  # When the key was recorded; on no broker if it was not
-    brokers: Collection[str]  # The brokers on which any key was recorded whose limit is one of each broker
-    now: datetime
-    broker_count: int | None
-    kept: list[_Case] = field(default_factory=list)  # What keeps its limit
-    sized: list[_Case] = field(default_factory=list)
-    removed: list[tuple[_Case, Recommendation]] = field(default_factory=list)
+    def __init__(
+        self,
+        cluster: str,
+        key: QuotaKey,
+        settings: RecommendSettings,
+        values: Mapping[Entity, float],
+        demands: Sequence[BucketDemand],
+        brokers: Collection[str],
+        now: datetime,
+        broker_count: int | None,
+    ) -> None:
+        """Take what was recorded of the key; `brokers`: those on which any key was recorded that is limited on each."""
+        self.cluster, self.key, self.settings, self.values = cluster, key, settings, values
+        self.demands, self.brokers, self.now, self.broker_count = demands, sorted(brokers), now, broker_count
+        self.is_per_broker = key.per == "broker"
+        self.cap = settings.caps.get(key.name, key.maximum)
+        self.capacity = settings.capacities.get(cluster, {}).get(key.name)
+        # The hours of all buckets from the earliest on, and those of each broker, with when its first window began.
+        # `None` is the whole cluster if the limit is one of the cluster, and clients that measured otherwise.
+        self.last = max((each.last for each in demands), default=now)
+        self.earliest = min((hour_of(each.first) for each in demands), default=0)
+        self.hours = 0
+        self.recorded: dict[str | None, tuple[int, datetime]] = {}
+        for each in demands:
+            own = each.hours << hour_of(each.first) - self.earliest
+            self.hours |= own
+            known, begin = self.recorded.get(each.broker, (0, each.begin))
+            self.recorded[each.broker] = known | own, min(begin, each.begin)
+        self.kept: list[_Case] = []  # What keeps its limit
+        self.sized: list[_Case] = []
+        self.removed: list[tuple[_Case, Recommendation]] = []
 
-    @property
-    def is_per_broker(self) -> bool:
-        return self.key.per == "broker"
-
-    @property
-    def cap(self) -> float:
-        return self.settings.caps.get(self.key.name, self.key.maximum)
-
-    @property
-    def capacity(self) -> float | None:
-        return self.settings.capacities.get(self.cluster, {}).get(self.key.name)
-
-    def size(self, buckets: Sequence[BucketDemand]) -> list[Recommendation]:
+    def size(self) -> list[Recommendation]:
         rows: list[Recommendation] = []
-        for case in self.cases(buckets):
+        for case in self.cases():
             # What is not asked for keeps its limit, whatever was used.
             is_new = case.before is None
             is_asked = self.may_be_created(case) if is_new else self.settings.selection.contains(case.entity)
@@ -175,13 +150,27 @@ class _KeySizer(Struct, kw_only=True):
             self.kept += loosening
             self.removed = [each for each in self.removed if each[0] not in loosening]
             headroom = self.headroom()
-        rows += [row for _, row in self.removed]
-        return rows + [row for case in self.sized if (row := self.propose(case, headroom)) is not None]
+        rows += [row for case in self.sized if (row := self.propose(case, headroom)) is not None]
+        for (_, row), effective in zip(self.removed, self.after_removal(rows), strict=True):
+            note = f"then nothing limits it: plan requires {rule.TO_UNLIMITED.override}"
+            if effective.value is not None and effective.source is not None:
+                note = f"then {render_value(self.key, effective.value)} of {effective.source.address} applies"
+            rows.append(structs.replace(row, note="; ".join(filter(None, (note, row.note)))))
+        return rows
 
-    def cases(self, buckets: Sequence[BucketDemand]) -> Iterator[_Case]:
-        """Yield every value, then the buckets that nothing limits, or that get values of their own."""
+    def after_removal(self, others: Iterable[Recommendation] = ()) -> list[Effective]:
+        """Return what limits the buckets of each value that is removed then, if other proposals are followed, too."""
+        name = self.key.name
+        quotas = {entity: {name: value} for entity, value in self.values.items()}
+        planned: dict[Entity, Mapping[str, float]] = {case.entity: {} for case, _ in self.removed}
+        planned |= {each.entity: {name: each.after} for each in others if each.after is not None}
+        effects = make_effects(quotas, planned, [(case.entity, [name]) for case, _ in self.removed])
+        return [effect.after for (effect,) in effects]
+
+    def cases(self) -> Iterator[_Case]:
+        """Yield the buckets that nothing limits, or that get values of their own, then every value."""
         by_address: dict[str, list[BucketDemand]] = defaultdict(list)
-        for each in buckets:
+        for each in self.demands:
             by_address[each.bucket].append(each)
         limited: dict[str | None, list[BucketDemand]] = defaultdict(list)
         left: set[str | None] = set()
@@ -240,19 +229,21 @@ class _KeySizer(Struct, kw_only=True):
         """Whether no use of a value is recorded for as long as the settings require."""
         used = [each.last_used for each in case.every if each.last_used is not None]
         unused_after = timedelta(days=self.settings.unused_after_days)
-        return all(self.recorded.last - last >= unused_after for last in used)
+        return all(self.last - last >= unused_after for last in used)
 
     def seconds(self, case: _Case) -> float:
         """Return how much is recorded of a value: its hours, or less if the window of its first sample began later."""
-        hours = max((each.hours for each in case.every), default=0)
-        return self.recorded_seconds(hours, min((each.begin for each in case.every), default=self.recorded.last))
+        if not case.every:
+            return 0.0
+        hours = self.hours >> min(hour_of(each.first) for each in case.every) - self.earliest
+        return self.recorded_seconds(hours, min(each.begin for each in case.every))
 
     def recorded_seconds(self, hours: int, begin: datetime) -> float:
-        return min(hours * HOUR_S, (self.recorded.last - begin).total_seconds())
+        return min(hours.bit_count() * HOUR_S, (self.last - begin).total_seconds())
 
     def missing_share(self, begin: datetime, found: float, days: float) -> str | None:
         """Return how much there is of the days that are needed, from a beginning on; `None` if it is enough."""
-        hours = self.recorded.last.timestamp() // HOUR_S - begin.timestamp() // HOUR_S + 1
+        hours = self.last.timestamp() // HOUR_S - begin.timestamp() // HOUR_S + 1
         needed = days * DAY_S
         # A time counts as recorded if four of five of its hours are.
         if hours * HOUR_S >= needed and found >= 0.8 * needed:
@@ -278,8 +269,8 @@ class _KeySizer(Struct, kw_only=True):
         if capacity is None:
             return wanted
         moved: dict[Entity | None, list[BucketDemand]] = defaultdict(list)
-        for case, source in self.sources():
-            moved[source] += case.counted
+        for (case, _), effective in zip(self.removed, self.after_removal(), strict=True):
+            moved[effective.source] += case.counted
 
         def fits(headroom: float) -> bool:
             total: dict[str | None, float] = defaultdict(float)  # By broker; `None` is the whole cluster
@@ -307,20 +298,12 @@ class _KeySizer(Struct, kw_only=True):
         yield from ((case, case.limit) for case in self.kept)
         yield from ((case, self.value(case, headroom)) for case in self.sized)
 
-    def sources(self) -> Iterator[tuple[_Case, Entity | None]]:
-        """Yield the values that are removed, each with the entity that limits its buckets then, if one does."""
-        quotas = {entity: {self.key.name: value} for entity, value in self.values.items()}
-        removed = [case for case, _ in self.removed]
-        gone: dict[Entity, Mapping[str, float]] = {case.entity: {} for case in removed}
-        effects = make_effects(quotas, gone, [(case.entity, [self.key.name]) for case in removed])
-        yield from ((case, effect.after.source) for case, (effect,) in zip(removed, effects, strict=True))
-
     def loosening(self) -> list[_Case]:
         """Return the values after whose removal their buckets may use more of a broker than now."""
         limits = {case.entity: limit for case, limit in self.limits(1.0)}
         found = []
-        for case, source in self.sources():
-            limit = None if source is None else limits[source]
+        for (case, _), effective in zip(self.removed, self.after_removal(), strict=True):
+            limit = None if effective.source is None else limits[effective.source]
             rates = [each.basis if is_unlimited(self.key, limit) else limit for each in case.counted]
             if any((rate or 0.0) > (case.before or 0.0) for rate in rates):
                 found.append(case)
@@ -337,7 +320,7 @@ class _KeySizer(Struct, kw_only=True):
             return self.row(case, Advice.NONE, "out of scope")
         if case.before is not None and is_unlimited(self.key, case.before):
             return self.row(case, Advice.KEEP, "unlimited: the entity is exempt")
-        if not self.recorded.brokers:
+        if not self.recorded:
             return self.row(case, Advice.NONE, f"no usage of {self.key.name} is recorded")
         if self.is_idle(case):
             if case.has_created:
@@ -359,12 +342,14 @@ class _KeySizer(Struct, kw_only=True):
         A client may use one broker and not the others, so the time must be recorded on each of them, and the broker
         with the least of it counts.
         """
-        settings, last, parts = self.settings, self.recorded.last, self.recorded.brokers
-        brokers: list[str | None] = [*sorted(self.brokers)] if self.is_per_broker else [*parts]
-        recent = {
-            name: self.recorded_seconds(parts[name].recent_hours, parts[name].begin) if name in parts else 0.0
-            for name in brokers
-        }
+        settings, last = self.settings, self.last
+        brokers: list[str | None] = [*(self.brokers if self.is_per_broker else self.recorded)]
+        names = listed(map(inert, self.brokers))
+        forgotten = max(0, hour_of(last) - ceil(settings.unused_after_days * 24) + 1 - self.earliest)
+        recent: dict[str | None, float] = {}
+        for broker in brokers:
+            hours, begin = self.recorded.get(broker, (0, last))
+            recent[broker] = self.recorded_seconds(hours >> forgotten, begin)
         missing = []
         if self.now - last > timedelta(days=7):
             # What is unused may be used again since then.
@@ -373,9 +358,9 @@ class _KeySizer(Struct, kw_only=True):
             missing.append(f"only clients measured it, and {self.key.name} is limited per broker")
         if self.is_per_broker and len(brokers) < (self.broker_count or 0):
             # Recordings name brokers as their source does, so they are compared with those of the cluster by number.
-            missing.append(f"only {len(brokers)} of {self.broker_count} brokers recorded ({self.broker_names})")
+            missing.append(f"only {len(brokers)} of {self.broker_count} brokers recorded ({names})")
         for broker in sorted(brokers, key=recent.__getitem__):
-            begin = parts[broker].begin if broker in parts else last
+            _, begin = self.recorded.get(broker, (0, last))
             share = self.missing_share(begin, recent[broker], settings.unused_after_days)
             if share is not None:
                 missing.append(f"only {share} recorded{'' if broker is None else f' on broker {inert(broker)}'}")
@@ -387,12 +372,8 @@ class _KeySizer(Struct, kw_only=True):
         idle = f"not used from {spell(last - unused_after)} to {spell(last)}"
         if case.is_default:
             return self.row(case, Advice.KEEP, f"{idle}; a default also limits new clients")
-        note = f"recorded on broker{'s' if len(brokers) > 1 else ''} {self.broker_names}"
+        note = f"recorded on broker{'s' if len(brokers) > 1 else ''} {names}"
         return self.row(case, Advice.DELETE, idle, days=days, note=note if self.is_per_broker else None)
-
-    @property
-    def broker_names(self) -> str:
-        return listed(inert(name) for name in sorted(self.brokers))
 
     def propose(self, case: _Case, headroom: float | None) -> Recommendation | None:
         """Return what is proposed for a value that was sized; `None` for none."""
@@ -421,10 +402,12 @@ class _KeySizer(Struct, kw_only=True):
         if busiest.next_basis is not None and busiest.basis > STANDS_OUT * busiest.next_basis:
             # The last day of a weekday is never left out.
             can_be_left_out = busiest.weekday_days >= settings.outlier_days + 2
-            days = f"{option_of('outlier_days')} {settings.outlier_days + 1}"
-            option = f" ({days} leaves it out)" if can_be_left_out else ""
+            option = f"{option_of('outlier_days')} {settings.outlier_days + 1}"
+            option = f" ({option} leaves it out)" if can_be_left_out else ""
             notes.append(f"that day stands out: at most {measured(busiest.next_basis)} on all others{option}")
-        days = f"{time_text(self.seconds(case))}{'' if busiest.outlier is None else ' without outliers'}"
+        seconds = self.seconds(case)
+        days = f"{seconds / DAY_S:.0f} days" if seconds >= _MOST_TIME_S else duration_text(timedelta(seconds=seconds))
+        days += "" if busiest.outlier is None else " without outliers"
         basis = " ".join(filter(None, (measured(case.basis), busiest.text)))
         action = Advice.CREATE if case.before is None else Advice.UPDATE
         reason = f"p{settings.percentile:g} of {days}, {basis}, x {factor:g}"
@@ -462,12 +445,3 @@ class _KeySizer(Struct, kw_only=True):
 
 def _day(moment: datetime) -> str:
     return moment.astimezone(UTC).date().isoformat()
-
-
-def time_text(seconds: float) -> str:
-    """Return for how long something is recorded: in days from two of them on.
-
-    >>> time_text(31 * DAY_S), time_text(5 * HOUR_S), time_text(724.5), time_text(37)
-    ('31 days', '5h', '12m 4s', '37s')
-    """
-    return f"{seconds / DAY_S:.0f} days" if seconds >= _MOST_TIME_S else duration_text(timedelta(seconds=seconds))

@@ -31,7 +31,7 @@ from quotaform.resolve.spark import arrow_schema, columns_of, packed, struct, un
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.usage.bucket.bucket import RecordedBucket
 from quotaform.usage.bucket.spark import packed_usage, per_bucket, quota_buckets
-from quotaform.usage.recommend.demand import BucketDemand, read_demands, use_of
+from quotaform.usage.recommend.demand import BucketDemand, use_of
 from quotaform.usage.recommend.quota_edit import EditedFiles, edit_quotas, write_quotas
 from quotaform.usage.recommend.recommendation import (
     Advice,
@@ -234,7 +234,7 @@ def _first(rows: DataFrame, most: int) -> tuple[Recommendation, ...]:
 
 
 BUCKET_USE: Final = struct("cluster string", "first last timestamp", "use binary")
-"""What each bucket used of each broker: the first and the last sample, and what `read_demands` takes, `packed`."""
+"""What each bucket used of each broker: the first and the last sample, and its `BucketDemand`, `packed`."""
 
 
 def bucket_use(recording: DataFrame, percentile: float, outlier_days: int = 0) -> DataFrame:
@@ -248,19 +248,17 @@ def bucket_use(recording: DataFrame, percentile: float, outlier_days: int = 0) -
 
 def _use(percentile: float, outlier_days: int, bucket: RecordedBucket) -> dict[str, Any]:
     """Return the columns of `BUCKET_USE` of a bucket on a broker."""
-    first, found = bucket.series[0], use_of(bucket.rows, percentile, outlier_days)
-    last, hours = found.pop("last"), found.pop("hours")
+    first = bucket.series[0]
     demand = BucketDemand(
         bucket=bucket.bucket,
         key=bucket.key,
         broker=bucket.broker,
         entity_key=first.entity,
         limit=first.limit,
-        hours=0,
         is_coarse=any(each.is_coarse for each in bucket.series),
-        **found,
+        **use_of(bucket.rows, percentile, outlier_days),
     )
-    return {"cluster": bucket.cluster, "first": demand.first, "last": last, "use": packed((demand, last, hours))}
+    return {"cluster": bucket.cluster, "first": demand.first, "last": demand.last, "use": packed(demand)}
 
 
 def recommendations(used: DataFrame, quotas: DataFrame, settings: RecommendSettings, now: datetime) -> DataFrame:
@@ -281,8 +279,8 @@ def recommendations(used: DataFrame, quotas: DataFrame, settings: RecommendSetti
             quotas[Entity.of(row["entity"])][row["key"]] = row["value"]
             brokers = row["brokers"]
         cluster = (values if quotas else used)["cluster"][0].as_py()
-        demands, recorded = read_demands(map(unpacked, used["use"].to_pylist()), settings.unused_after_days)
-        rows = recommend(cluster, quotas, demands, recorded, settings, now, brokers)
+        demands = list(map(unpacked, used["use"].to_pylist()))
+        rows = recommend(cluster, quotas, demands, settings, now, brokers)
         found = [structs.asdict(each) | {"entity": each.entity.parts} for each in rows]
         return pyarrow.Table.from_pylist(found, arrow_schema(RECOMMENDATIONS))
 

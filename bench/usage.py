@@ -32,8 +32,8 @@ from quotaform.fleet.table import make_table
 from quotaform.model.entity import Entity
 from quotaform.plan.plan import Plan, PlanHeader, PlanSource
 from quotaform.resolve.spark import QUOTAS
-from quotaform.usage.headroom.run import HeadroomRequest, measured_headroom
-from quotaform.usage.replay.run import BacktestRequest, backtested
+from quotaform.usage.headroom.run import measured_headroom
+from quotaform.usage.replay.run import backtested
 from quotaform.usage.table.schema import SERIES, USAGE
 from quotaform.usage.table.table import QuotaSource, read_usage
 
@@ -109,12 +109,11 @@ def main() -> None:
         ranks = f.percentile_approx("rate", [0.5, 0.95, 0.99], 10_000)
 
         def headroom() -> None:
-            request = HeadroomRequest(usage=str(path), quotas=QuotaSource(table=str(quotas)))
-            with measured_headroom(spark, request, print) as (result, _, _):
+            with measured_headroom(spark, str(path), QuotaSource(table=str(quotas)), print) as (result, _, _):
                 found["buckets"], found["samples"] = result.summary.total, result.samples
 
         def backtest() -> None:
-            with backtested(spark, BacktestRequest(usage=str(path), most=20), [plan()]) as (result, table, _):
+            with backtested(spark, str(path), [plan()], 20) as (result, table, _):
                 discard(table)
             found["throttled"] = result.clusters[0].unchanged.throttled
 

@@ -81,7 +81,7 @@ from quotaform.usage.prometheus import Prometheus
 from quotaform.usage.recommend.demand import busiest_day, use_of
 from quotaform.usage.recommend.recommendation import Advice, Recommendation, entry_reason
 from quotaform.usage.record.run import next_slot
-from quotaform.usage.replay.replay import DemandSeries, replay
+from quotaform.usage.replay.replay import replay
 from tests.builder import CONSUMER, HEADER, PRODUCER, declare, dumped_plan, dumped_receipt, plan_of, receipt_of, sealed
 from tests.golden.conftest import Golden
 from tests.golden.table import Lines, Text, check_told, tables_of
@@ -535,7 +535,7 @@ def of_replayed(text: str) -> Iterator[str]:
     key, limit, samples = loads(text)
     at, rate, window = (numpy.array(column, dtype=float) for column in zip(*samples, strict=True))
     micros = (at * 1e6).astype(numpy.int64)
-    found = replay(DemandSeries(micros, rate, window), limit, QUOTA_KEYS[key].enforcement)
+    found = replay(micros, rate, window, limit, QUOTA_KEYS[key].enforcement)
     rows = {"stands for": found.step_s, "backlog": found.backlog_s, "episode": found.episode_s}
     for variant, wait in found.waits.items():
         rows |= {f"waited{variant}": wait.waited, f"delay{variant}": wait.delay}

@@ -22,7 +22,7 @@ from quotaform.report.format import REPORT_FORMATS, function_of, render
 from quotaform.report.html import render_html
 from quotaform.report.report import Curve, Number, Plot, Report, Section, Span, Table
 from quotaform.resolve.report import resolve_report
-from quotaform.usage.replay.report import DrawnBucket, ReplaySlot, drawn_buckets, joined, replay_plots
+from quotaform.usage.replay.report import DrawnBucket, drawn_buckets, joined, replay_plots
 from tests.builder import PRODUCER, plan_of, receipt_of
 from tests.golden import usage_example as example
 from tests.golden.conftest import Golden
@@ -58,18 +58,19 @@ class Page(HTMLParser):
 
 def replays() -> dict[DrawnBucket, list[Plot]]:
     """What would have happened to the buckets of the example, with a gap."""
-    slots = tuple(
-        ReplaySlot(
-            at=example.FIRST + timedelta(minutes=minute),
-            rate=minute * 1e5,
-            throttle_ms=2.0 * minute if minute > 8 else None,
-            waits=Span(example.FIRST + timedelta(minutes=minute - 1), example.FIRST + timedelta(minutes=minute))
-            if minute in (6, 7, 11)
-            else None,
-            may_wait=Span(example.FIRST, example.FIRST + timedelta(minutes=minute)) if minute == 1 else None,
-        )
+    at = {minute: (example.FIRST + timedelta(minutes=minute)).timestamp() * 1e6 for minute in range(31)}
+    slots = [
+        {
+            "at": at[minute],
+            "rate": minute * 1e5,
+            "throttle_ms": 2.0 * minute if minute > 8 else None,
+            "start": at[minute - 1] if minute in (6, 7, 11) else None,
+            "end": at[minute] if minute in (6, 7, 11) else None,
+            "start_high": at[0] if minute == 1 else None,
+            "end_high": at[1] if minute == 1 else None,
+        }
         for minute in (1, 2, 3, 6, 7, 8, 9, 11, 30)
-    )
+    ]
     first = drawn_buckets(example.BACKTEST)[0]
     return {first: [*replay_plots(*first, slots, 60.0)]}
 

@@ -25,7 +25,7 @@ from quotaform.usage.recommend.demand import BucketDemand, BusiestDay
 from quotaform.usage.recommend.quota_edit import file_value
 from quotaform.usage.recommend.recommendation import Advice, RecommendSettings, round_up, value_of
 from quotaform.usage.recommend.right_size import recommend
-from quotaform.usage.replay.replay import DemandSeries, Replay, replay
+from quotaform.usage.replay.replay import Replay, replay
 from tests.builder import CONNECTION, MUTATION, PRODUCER
 from tests.kafka_windows import recorded_rates, throttled_seconds
 from tests.spark.usage_oracle import TYPES, bucket_of, limit_of
@@ -71,7 +71,7 @@ def test_each_series_has_the_bucket_that_resolve_says(held: Quotas) -> None:
     known = SeriesBuckets(held)
     for names, key in product(SERIES, KEYS):
         found, expected = of(known, names, key), bucket_of(held, by_type(names), key)
-        assert (found.bucket, found.limit, found.source, found.entity, found.is_coarse, found.member) == expected
+        assert (found.bucket, found.limit, found.source, found.entity_key, found.is_coarse, found.member) == expected
         assert (found.before_limit, found.before_bucket, found.least_limit) == (found.limit, found.bucket, found.limit)
 
 
@@ -152,7 +152,7 @@ PHASES = st.lists(
 def replayed(rates: Mapping[float, float], limit: float, key: QuotaKey) -> Replay:
     """Replay the rates of a bucket by time."""
     at, nothing = numpy.array([round(time * 1e6) for time in rates]), numpy.full(len(rates), numpy.nan)
-    return replay(DemandSeries(at, numpy.array([*rates.values()]), nothing), limit, key.enforcement)
+    return replay(at, numpy.array([*rates.values()]), nothing, limit, key.enforcement)
 
 
 def requests(phases: list[tuple[float, float]]) -> list[tuple[float, float]]:

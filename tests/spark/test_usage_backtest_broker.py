@@ -155,10 +155,10 @@ def record_traffic(traffic: Traffic, cluster: str, usage: Path) -> None:
 
 def predicted(spark: SparkSession, usage: Path, plan: Plan) -> Mapping[str, float]:
     """Return for how long requests of each key would wait under a plan, until the last of them was served."""
-    from quotaform.usage.replay.run import BacktestRequest, backtested
+    from quotaform.usage.replay.run import backtested
 
     found: dict[str, float] = {}
-    with backtested(spark, BacktestRequest(usage=str(usage), most=10), [plan]) as (result, _, _):
+    with backtested(spark, str(usage), [plan], 10) as (result, _, _):
         for row in result.clusters[0].changed.rows:
             assert row.bucket == CASES[row.key].entity.address
             assert row.throttled_s.value is not None

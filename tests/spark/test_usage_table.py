@@ -118,7 +118,6 @@ def test_each_series_has_its_bucket_under_the_quotas_of_its_cluster(spark: Spark
         known = SeriesBuckets(later, earlier if is_changed else None)
         for key, names in product(KEYS, SERIES_NAMES):
             expected = known.of(RecordedSeries(cluster, "1", key, *names))._asdict()
-            expected["entity_key"] = expected.pop("entity")
             row = found[cluster, key, *names]
             assert {name: row[name] for name in expected} == expected
 

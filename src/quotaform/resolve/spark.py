@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from enum import StrEnum
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import chain, pairwise
 from math import nan
 from pickle import dumps, loads
@@ -28,9 +28,8 @@ from quotaform.model.entity import KNOWN_TYPES, Entity
 from quotaform.model.precedence import CLIENT_PRECEDENCE, IP_PRECEDENCE, LEVELS, level_of
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
-from quotaform.model.records.record import Record
-from quotaform.resolve.index import Kind, QuotaIndex, kind_of
-from quotaform.resolve.request import UNMENTIONED, QuotaEntry, Request, winner
+from quotaform.resolve.index import Kind, LevelLookup, QuotaIndex, kind_of
+from quotaform.resolve.request import UNMENTIONED, Request, winner
 from quotaform.system.process import rare_collections
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def struct(*columns: str | StructField | StructType) -> StructType:
 _KINDS: Final = {bool: "boolean", int: "long", float: "double", str: "string", datetime: "timestamp", date: "date"}
 
 
-def columns_of(record: type[Record], *without: str) -> StructType:
+def columns_of(record: type, *without: str) -> StructType:
     """Return the columns of a table whose rows are records: their fields, with `ENTITY` for the one of an entity.
 
     >>> from quotaform.history.history import Coverage
@@ -294,92 +293,79 @@ def _limits(content: bytes, keys: tuple[str, ...], inherited: bool) -> _Limits:
 
 
 _Numbers: TypeAlias = numpy.ndarray[Any, Any]
-"""Numbers of entries or of keys."""
+"""Numbers of entries."""
 
 
-class _Side:
-    """What a cluster holds, before a plan or after it; its entries have numbers.
+class _Limits:
+    """What limits principals on a cluster, by what it holds, and by what it held before; entries have numbers."""
 
-    Attributes:
-        nothing: The number where nothing limits a key.
-        levels: The place of each entry's level in `LEVELS`, by the number of the entry.
-    """
-
-    def __init__(self, quotas: Quotas, keys: Sequence[str]) -> None:
-        self._index = QuotaIndex(quotas)
-        self._keys = keys
-        # The numbers of the entries that win in each step, a row per group with a column for each key
-        self._winners: dict[Kind, list[_Numbers]] = {}
-        by_level = [self._index.entries_of(level).values() for level in LEVELS]
+    def __init__(self, quotas: Sequence[Quotas], keys: Sequence[str], inherited: bool) -> None:
+        held = {key for side in quotas for values in side.values() for key in values}
+        self._keys = list(dict.fromkeys(keys)) or [*QUOTA_KEYS, *sorted(held - QUOTA_KEYS.keys())]
+        self._inherited = inherited
+        # Of which keys there is a row even if nothing limits them: for clients, and for addresses.
+        asked = set(keys) - QUOTA_KEYS.keys()
+        precedences = (CLIENT_PRECEDENCE, IP_PRECEDENCE)
+        self._always = numpy.array([[key in asked or key in each.keys for key in self._keys] for each in precedences])
+        self._indexes = list(map(QuotaIndex, quotas))
+        by_level = [[entry for each in self._indexes for entry in each.entries_of(level).values()] for level in LEVELS]
         entries = list(chain.from_iterable(by_level))
-        self._numbers: dict[QuotaEntry | None, int] = {entry: number for number, entry in enumerate([*entries, None])}
-        self.nothing = len(entries)
-        self.levels = numpy.repeat(numpy.arange(len(LEVELS) + 1), [*map(len, by_level), 1])
+        # The number of nothing is the last.
+        self._numbers = {entry: number for number, entry in enumerate([*entries, None])}
+        self._nothing = len(entries)
+        self._levels = numpy.repeat(numpy.arange(len(LEVELS) + 1), [*map(len, by_level), 1])
         self._addresses = pyarrow.array([*(entry.entity.address for entry in entries), None], "string")
-        values = [entry.values.get(key, nan) for entry in entries for key in keys]
-        self._values = numpy.array([*values, *(nan for _ in keys)]).reshape(-1, len(keys))
+        values = [entry.values.get(key, nan) for entry in entries for key in self._keys]
+        self._values = numpy.array([*values, *(nan for _ in self._keys)]).reshape(-1, len(self._keys))
+        self._steps = cache(self._steps_of)
 
-    def winners(self, requests: Sequence[Request]) -> _Numbers:
+    def _steps_of(self, index: QuotaIndex, kind: Kind) -> list[tuple[LevelLookup, _Numbers]]:
+        """Return the steps in which requests of a kind meet entries, and who wins in each of its groups, key by key."""
+        return [
+            (
+                step,
+                numpy.array([[self._numbers[winner(met, key)] for key in self._keys] for met in step.groups], "int32"),
+            )
+            for step in index.steps(kind)
+        ]
+
+    def _winners(self, index: QuotaIndex, requests: Sequence[Request]) -> _Numbers:
         """Return the numbers of the entries that win, a row per request with a column for each key."""
         found = numpy.empty((len(requests), len(self._keys)), "int32")
         kinds = list(map(kind_of, requests))
         for kind in set(kinds):
             places = [place for place, each in enumerate(kinds) if each == kind]
             of_kind = [requests[place] for place in places]
-            if kind not in self._winners:
-                groups = (step.groups for step in self._index.steps(kind))
-                self._winners[kind] = [
-                    numpy.array([[self._numbers[winner(met, key)] for key in self._keys] for met in some], "int32")
-                    for some in groups
-                ]
-            steps = zip(self._index.steps(kind), self._winners[kind], strict=True)
-            won, *weaker = (winners[step.met_by(of_kind)] for step, winners in steps)
+            won, *weaker = (winners[step.met_by(of_kind)] for step, winners in self._steps(index, kind))
             for each in weaker:
-                won = numpy.where(won == self.nothing, each, won)
+                won = numpy.where(won == self._nothing, each, won)
             found[places] = won
         return found
-
-    def columns(self, winners: _Numbers, keys: _Numbers) -> dict[str, pyarrow.Array]:
-        """Return what the winners of keys say."""
-        levels = self.levels[winners]
-        return {
-            "value": pyarrow.array(self._values[winners, keys], mask=winners == self.nothing),
-            "source": pyarrow.array([*(level.source for level in LEVELS), None]).take(levels),
-            "level": pyarrow.array([*(level.number for level in LEVELS), None], "int32").take(levels),
-            "entity_key": self._addresses.take(winners),
-            "bucket": pyarrow.array([*(",".join(level.bucket) for level in LEVELS), None]).take(levels),
-        }
-
-
-class _Limits:
-    """What limits principals on a cluster, by what it holds, and by what it held before."""
-
-    def __init__(self, quotas: Sequence[Quotas], keys: Sequence[str], inherited: bool) -> None:
-        held = {key for side in quotas for values in side.values() for key in values}
-        self._keys = list(dict.fromkeys(keys)) or [*QUOTA_KEYS, *sorted(held - QUOTA_KEYS.keys())]
-        asked = set(keys) - QUOTA_KEYS.keys()
-        # Of which keys there is a row even if nothing limits them: for clients, and for addresses.
-        precedences = (CLIENT_PRECEDENCE, IP_PRECEDENCE)
-        self._always = numpy.array([[key in asked or key in each.keys for key in self._keys] for each in precedences])
-        self._inherited = inherited
-        self._sides = [_Side(side, self._keys) for side in quotas]
 
     def resolve(self, cluster: str | None, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
         """Return `RESOLVED` of principals, with `BEFORE` if there are two sides."""
         names = [batch.column(name).to_pylist() for name in PRINCIPALS.names]
         requests = list(map(request_of_row, *names))
-        sides = [(side, side.winners(requests)) for side in self._sides]
+        sides = [self._winners(index, requests) for index in self._indexes]
         is_row = self._always[[int(len(request) == 1) for request in requests]]
-        is_row |= numpy.any([won != side.nothing for side, won in sides], axis=0)
+        is_row |= numpy.any([won != self._nothing for won in sides], axis=0)
         if not self._inherited:
             levels = [level_of(entity_of_row(*each)) for each in zip(*names, strict=True)]
             own = numpy.array([[LEVELS.index(level) if level else len(LEVELS)] for level in levels])
-            is_row &= numpy.any([side.levels[won] == own for side, won in sides], axis=0)
+            is_row &= numpy.any([self._levels[won] == own for won in sides], axis=0)
         rows, keys = is_row.nonzero()
         found = {CLUSTER: pyarrow.repeat(pyarrow.scalar(cluster, "string"), len(rows))}
         found |= {name: batch.column(name).take(rows) for name in PRINCIPALS.names}
         found["key"] = pyarrow.array(self._keys).take(keys)
-        for prefix, (side, won) in zip(("", "before_"), sides, strict=False):
-            found |= {f"{prefix}{name}": column for name, column in side.columns(won[rows, keys], keys).items()}
-        schema = RESOLVED if len(self._sides) == 1 else struct(RESOLVED, BEFORE)
+        for prefix, winners in zip(("", "before_"), sides, strict=False):
+            won = winners[rows, keys]
+            of_level = self._levels[won]
+            found[f"{prefix}value"] = pyarrow.array(self._values[won, keys], mask=won == self._nothing)
+            found[f"{prefix}source"] = pyarrow.array([*(level.source for level in LEVELS), None]).take(of_level)
+            found[f"{prefix}level"] = pyarrow.array([*(level.number for level in LEVELS), None], "int32").take(of_level)
+            found[f"{prefix}entity_key"] = self._addresses.take(won)
+            found[f"{prefix}bucket"] = pyarrow.array([*(",".join(level.bucket) for level in LEVELS), None]).take(
+                of_level
+            )
+        schema = RESOLVED if len(sides) == 1 else struct(RESOLVED, BEFORE)
         return pyarrow.record_batch([found[name] for name in schema.names], schema=arrow_schema(schema))

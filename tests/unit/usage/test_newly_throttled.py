@@ -12,7 +12,8 @@ from quotaform.model.quota_key import Enforcement
 from quotaform.usage.bucket.bucket import RECORDED_LIMIT, BucketRows, bucket_rows
 from quotaform.usage.headroom.run import _bucket_use
 from quotaform.usage.recommend.demand import use_of
-from quotaform.usage.replay.run import replay_slots, replayed
+from quotaform.usage.replay.replay import replay
+from quotaform.usage.replay.run import replay_slots
 
 NAN = float("nan")
 START = 1_795_132_800
@@ -65,10 +66,9 @@ def test_headroom_backtest_and_recommend_agree_on_how_often_requests_were_newly_
     samples: list[tuple[int, int, float, float]], limits: Sequence[float], expected: int
 ) -> None:
     rows = rows_of(samples, limits)
-    bucket, used = replayed(rows, min(limits), Enforcement()), use_of(rows, 99.0, 0)
-    assert bucket is not None
+    used = use_of(rows, 99.0, 0)
     assert (_bucket_use(rows)["throttled_s"], used["throttled"]) == (expected * STEP_S, expected)
-    assert numpy.count_nonzero(bucket.is_newly_throttled) == expected
+    assert numpy.count_nonzero(rows.is_newly_throttled) == expected
 
 
 def test_times_without_a_rate_are_no_samples_of_a_recommendation() -> None:
@@ -87,9 +87,8 @@ def test_a_window_that_is_longer_than_there_are_times_is_no_error() -> None:
 def test_slots_of_a_page_have_the_highest_of_each_and_from_when_to_when_requests_waited() -> None:
     samples = [(step, 0, 150.0 * (step % 7 < 3), step % 5 or NAN) for step in range(40)]
     rows = rows_of(samples)
-    bucket = replayed(rows, 100.0, Enforcement())
-    assert bucket is not None
-    found = replay_slots(120, bucket)
+    replayed = replay(rows.at, rows.rate, rows.window_s, 100.0, Enforcement())
+    found = replay_slots(120, rows, replayed)
     slots = rows.at // 120_000_000
     assert found["at"].tolist() == [rows.at[slots == slot].max() for slot in numpy.unique(slots)]
     for place, slot in enumerate(numpy.unique(slots)):
@@ -99,6 +98,6 @@ def test_slots_of_a_page_have_the_highest_of_each_and_from_when_to_when_requests
             numpy.nanmax(rows.throttle_ms[own]),
         )
         for name in ("", "_high"):
-            waited = rows.at[own & (bucket.replay.waits[name].waited > 0)]
+            waited = rows.at[own & (replayed.waits[name].waited > 0)]
             span = [found[f"{end}{name}"][place] for end in ("start", "end")]
             assert numpy.isnan(span).all() if not len(waited) else span == [waited[0] - STEP_S * 1e6, waited[-1]]

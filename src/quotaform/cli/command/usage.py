@@ -182,23 +182,24 @@ def headroom(
     files = TableOutput(output, out)
     session = engine.installed(usage)
     from quotaform.fleet.table import require_table
-    from quotaform.usage.headroom.run import HeadroomRequest, measured_headroom
+    from quotaform.usage.headroom.run import measured_headroom
     from quotaform.usage.table.table import QuotaSource
 
-    request = HeadroomRequest(
-        usage=usage,
-        quotas=QuotaSource(clusters, quotas),
-        only_chosen=bool(target.cluster),
-        is_unnamed=is_unnamed,
-        since=period.since,
-        until=period.until,
-        most=top,
-    )
     if quotas is not None:
         require_table(quotas, session)
     with (
         spark_job(console, "Measuring headroom", session) as (spark, _),
-        measured_headroom(spark, request, console.warn_of) as (found, rows, failed),
+        measured_headroom(
+            spark,
+            usage,
+            QuotaSource(clusters, quotas),
+            console.warn_of,
+            only_chosen=bool(target.cluster),
+            is_unnamed=is_unnamed,
+            since=period.since,
+            until=period.until,
+            most=top,
+        ) as (found, rows, failed),
     ):
         files.present(found, rows)
     return report_failures(console, failed)
@@ -237,15 +238,21 @@ def backtest(
     outcomes = _plans(console, source, target)
     plans = [outcome.value for outcome in outcomes if outcome.value is not None]
     if plans:
-        from quotaform.usage.replay.run import BacktestRequest, backtested
+        from quotaform.usage.replay.run import backtested
 
-        has_others = len(plans) < len(outcomes)
-        request = BacktestRequest(
-            usage=usage, most=top, since=period.since, until=period.until, has_others=has_others, is_required=True
-        )
         with spark_job(console, "Replaying usage", session) as (spark, _):
             try:
-                with backtested(spark, request, plans, console.warn_of) as (found, rows, replayed):
+                with backtested(
+                    spark,
+                    usage,
+                    plans,
+                    top,
+                    console.warn_of,
+                    since=period.since,
+                    until=period.until,
+                    has_others=len(plans) < len(outcomes),
+                    is_required=True,
+                ) as (found, rows, replayed):
                     shown = {"replays": replayed()} if files.has_page else {}
                     files.present(found, rows, **shown)
             except InvalidFilesError:

@@ -29,7 +29,6 @@ from quotaform.model.quota_key import QUOTA_KEYS, QUOTA_WINDOW_S
 from quotaform.model.quotas import Quotas
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.request import UNMENTIONED, Request, RequestName, effective
-from quotaform.usage.headroom.headroom import AT_LIMIT_RATIO
 from quotaform.usage.sample import LONGEST_STEP_S
 
 
@@ -59,7 +58,7 @@ class SeriesBucket(NamedTuple):
     """The address of the bucket, such as `user=alice,client-id=app`; that of the series if nothing limits it."""
     limit: float | None  # `None` if nothing limits it
     source: str | None  # The name of the level that won
-    entity: str | None  # The address of the entity whose value the limit is
+    entity_key: str | None  # The address of the entity whose value the limit is
     is_coarse: bool
     """Whether the recording cannot tell which part of it is of the bucket: the quotas have finer buckets."""
     member: str  # The address of the series as it was recorded: one of those that share the bucket
@@ -107,7 +106,7 @@ class SeriesBuckets:
             bucket=_address(names, found.level),
             limit=found.value,
             source=None if found.level is None else found.level.source,
-            entity=None if found.source is None else found.source.address,
+            entity_key=None if found.source is None else found.source.address,
             is_coarse=bool(taken) or is_finer,
             member=Entity(names).address,
             least_limit=_least(*limits) if limits else None,
@@ -190,6 +189,8 @@ Floats = NDArray[numpy.float64]
 Integers = NDArray[numpy.int64]
 Booleans = NDArray[numpy.bool_]
 
+AT_LIMIT_RATIO: Final = 0.95
+"""From this part of the limit on a rate is as high as the limit lets it be: the window of a rate is not exact."""
 RECORDED_LIMIT: Final = "before_limit"
 """The column of the limit that held while a series was recorded, before a plan; null if no rate can exceed it."""
 
@@ -375,6 +376,11 @@ class RecordedBucket(Struct, frozen=True, eq=False):
     def is_sum(self) -> bool:
         """Whether it is of all brokers, each of which has the whole limit, as what clients measure."""
         return self.broker is None and self.key not in CLUSTER_KEYS
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether it is of all brokers, or the recording cannot tell which part of it is of whom."""
+        return self.is_sum or any(each.is_coarse for each in self.series)
 
     @property
     def place(self) -> dict[str, str | None]:

@@ -26,7 +26,7 @@ from pyspark.sql import functions as f
 from quotaform.fleet.job import kept_rows
 from quotaform.model.entity import Entity
 from quotaform.report.report import MOST_POINTS, Curve, curve_of
-from quotaform.resolve.spark import MOST_CLUSTERS, HeldQuotas, arrow_schema, packed, struct, unpacked
+from quotaform.resolve.spark import MOST_CLUSTERS, HeldQuotas, arrow_schema, columns_of, packed, struct, unpacked
 from quotaform.usage.bucket.bucket import (
     CLUSTER_KEYS,
     MEMBER_BITS,
@@ -49,26 +49,17 @@ if TYPE_CHECKING:
 PLACE: Final = ("cluster", "bucket_broker", "key", "bucket")
 """The columns by which samples are of one bucket on a broker."""
 _SAMPLES: Final = ("at", "rate", "window_s", "throttle_ms")
-_BUCKET: Final = struct(
-    "bucket string",
-    "limit double",
-    "source entity_key string",
-    "is_coarse boolean",
-    "member string",
-    "least_limit before_limit double",
-    "before_bucket string",
-)
 PACKED: Final = struct(
     " ".join((*SERIES, "string")),
     "bucket_broker string",
-    _BUCKET,
+    columns_of(SeriesBucket),
     "first last samples long",
     " ".join((*_SAMPLES, "binary")),
 )
 """The samples of series, as many rows of each as there were tasks that read some of it.
 
 `bucket_broker` is null where one limit holds for the whole cluster: brokers are not added up then, what several report
-is one series. The columns after it are those of `SeriesBucket`, `first` and `last` are in microseconds since 1970, and
+is one series. Then come those of `SeriesBucket`; `first` and `last` are in microseconds since 1970, and
 samples are arrays of 8 bytes for each; NaN where there is none.
 """
 
@@ -229,7 +220,7 @@ def _array(value: Any, kind: pyarrow.DataType) -> pyarrow.Array:
 
 def _bucket(place: tuple[Any, ...], rows: Sequence[Mapping[str, Any]]) -> RecordedBucket:
     """Return a bucket of rows of `PACKED`."""
-    by_member = {row["member"]: SeriesBucket(*(row[name] for name in _BUCKET.names)) for row in rows}
+    by_member = {row["member"]: SeriesBucket(*(row[name] for name in SeriesBucket._fields)) for row in rows}
     members = {name: number for number, name in enumerate(sorted(by_member))}
     instances = {name: number for number, name in enumerate({row["instance"] for row in rows} - {None}, 1)}
     lengths = [row["samples"] for row in rows]

@@ -18,9 +18,6 @@ from quotaform.usage.cells import ALL_ROWS, BUCKET_COLUMNS, bucket_cells, limit_
 CLOSE_RATIO: Final = 0.8
 """A bucket is close to its limit when p99 of its rates, or its rate at a moment, is at least this part of it."""
 
-AT_LIMIT_RATIO: Final = 0.95
-"""From this part of the limit on a rate is as high as the limit lets it be: the window of a rate is not exact."""
-
 
 class HeadroomStatus(StrEnum):
     """How a bucket stands to its limit; the most severe first."""
@@ -210,17 +207,15 @@ def percent(ratio: float) -> str:
     return f"{ratio * 100:,.0f}%"
 
 
-def _place_text(each: BucketUse) -> str:
-    bucket, cluster, broker, key = bucket_cells(each.bucket, each.cluster, each.broker, each.key)
-    where = [part for part, name in ((cluster, each.cluster), (f"broker {broker}", each.broker)) if name is not None]
-    return f"{key} of {bucket}" + (f" ({', '.join(where)})" if where else "")
-
-
 def _notes(found: Headroom) -> Iterator[str]:
     """Yield who is noisy, and what the recording does not tell, a sentence each."""
     for each in found.noisy:
         share, others = percent(each.top_member_share or 0.0), counted(each.members - 1, "other")
-        yield f"Noisy neighbour: {each.top_member} uses {share} of {_place_text(each)}, shared with {others}."
+        bucket, cluster, broker, key = bucket_cells(each.bucket, each.cluster, each.broker, each.key)
+        where = ((cluster, each.cluster), (f"broker {broker}", each.broker))
+        place = ", ".join(part for part, name in where if name is not None)
+        of = f"{key} of {bucket}" + (f" ({place})" if place else "")
+        yield f"Noisy neighbour: {each.top_member} uses {share} of {of}, shared with {others}."
     if left := found.summary.noisy - len(found.noisy):
         yield f"And {left:,} more noisy neighbours."
     if found.unknown:

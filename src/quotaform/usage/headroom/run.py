@@ -10,7 +10,6 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy
-from msgspec import Struct
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, StringType, StructField
 
@@ -83,17 +82,17 @@ def _use(bucket: RecordedBucket) -> dict[str, Any]:
     return {
         **bucket.place,
         **found,
-        "entity_key": series[0].entity,
+        "entity_key": series[0].entity_key,
         "source": series[0].source,
         "limit": series[0].limit,
         "used_ratio": used,
         "top_member": series[top].member,
         "top_member_share": share if found["members"] > 1 else 1.0,
-        "is_coarse": bucket.is_sum or any(each.is_coarse for each in series),
+        "is_coarse": bucket.is_coarse,
         "status": status.value,
         # One of several uses more than half.
         "is_noisy": is_full and found["members"] > 1 and share is not None and share > 0.5,
-        "entities": [[*{each.entity for each in series if each.entity is not None}]],
+        "entities": [[*{each.entity_key for each in series if each.entity_key is not None}]],
     }
 
 
@@ -187,86 +186,76 @@ MOST_CLUSTERS: Final = 100
 """How many clusters without known quotas are named."""
 
 
-class HeadroomRequest(Struct, frozen=True, kw_only=True):
-    """What is compared."""
-
-    usage: str
-    quotas: QuotaSource
-    only_chosen: bool = False
-    """Whether usage of other clusters than those of the quotas is left out; it is counted otherwise."""
-    is_unnamed: bool = False  # Whether the one cluster of the quotas has no name that a recording could know
-    since: datetime | None = None  # The earliest time; `None` for all
-    until: datetime | None = None  # The time before which it ends; `None` for all
-    most: int = 20  # How many buckets, neighbours and values are brought to the driver
-
-
 @contextmanager
 def measured_headroom(
-    spark: SparkSession, request: HeadroomRequest, warn: Callable[[str], None]
+    spark: SparkSession,
+    usage: str,
+    quotas: QuotaSource,
+    warn: Callable[[str], None],
+    *,
+    only_chosen: bool = False,
+    is_unnamed: bool = False,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    most: int = 20,
 ) -> Iterator[tuple[Headroom, DataFrame, Sequence[ClusterOutcome[Any]]]]:
     """Compare a recording with quotas: give what is printed, `HEADROOM`, sorted, and the clusters that cannot be read.
 
     The rows are there as long as the context lasts.
 
-    `warn`: called with a sentence when a recording is taken for that of a cluster of another name. Raises
-    `InvalidFilesError` if the usage cannot be read, or has no rows of that time. Raises `QuotaformError` if none of the
-    clusters could be read; the error of the first one.
+    `usage`: the usage table. `warn`: called with a sentence when a recording is taken for that of a cluster of another
+    name. `only_chosen`: whether usage of other clusters than those of the quotas is left out; it is counted otherwise.
+    `is_unnamed`: whether the one cluster of the quotas has no name that a recording could know. `since`, `until`: from
+    when on and before when; `None` for all. `most`: how many buckets, neighbours and values are brought to the driver.
+    Raises `InvalidFilesError` if the usage cannot be read, or has no rows of that time. Raises `QuotaformError` if none
+    of the clusters could be read; the error of the first one.
     """
-    usage = read_usage(spark, request.usage, request.since, request.until)
-    held, failed = known_quotas(request.quotas.read(spark))
-    known = sorted(name for name in held if name is not None)
+    recorded = read_usage(spark, usage, since, until)
+    held, failed = known_quotas(quotas.read(spark))
+    known = sorted(cluster for cluster in held if cluster is not None)
     chosen = [*known, *(outcome.cluster for outcome in failed)]
-    if request.only_chosen:
-        usage = usage.where(f.col("cluster").isNull() | f.col("cluster").isin(chosen))
-    clusters = Clusters(
-        frozenset([None, *chosen]) if request.only_chosen else None,
-        _renamed(usage, known[0], request, warn) if len(known) == 1 and not failed else {},
-    )
-    files = plain_files(usage, request.usage, clusters, request.since, request.until)
+    if only_chosen:
+        recorded = recorded.where(f.col("cluster").isNull() | f.col("cluster").isin(chosen))
+    renamed: dict[str | None, str] = {}
+    if len(known) == 1 and not failed:
+        # Usage that names no cluster is of that of the quotas, and usage of one other cluster, too, if the quotas are
+        # those of an address or a snapshot.
+        [own] = known
+        renamed[None] = own
+        if is_unnamed:
+            names = recorded.select("cluster").distinct().limit(MOST_CLUSTERS).toArrow()["cluster"].to_pylist()
+            others = [cluster for cluster in names if cluster is not None]
+            if len(others) == 1 and others != known:
+                warn(f"the usage is of {spell_name(others[0])}, and is compared with the quotas of {spell_name(own)}")
+                renamed[others[0]] = own
+    clusters = Clusters(frozenset([None, *chosen]) if only_chosen else None, renamed)
+    files = plain_files(recorded, usage, clusters, since, until)
     with ExitStack() as stack:
-        recording = packed_usage(usage, quota_buckets(held), clusters, files)
+        recording = packed_usage(recorded, quota_buckets(held), clusters, files)
         if files is None:
             recording = stack.enter_context(kept_rows(recording))
         use = stack.enter_context(kept_rows(headroom(recording, None if files is None else files.rows)))
         keys = recorded_keys(use)
+        if not keys:
+            time = time_text(since, until)
+            of = f" of {listed(map(spell_name, known))}" if only_chosen else ""
+            remedy = "choose another time or cluster, or record usage first" if time or of else "record usage first"
+            raise bad_table(usage, f"has no rows{of}{time}; {remedy}, by quotaform usage ingest or record")
         unused = unused_values(held, keys)
-        report = _report(request, use, held, keys, unused)
+        report = _report(usage, most, use, held, keys, unused)
         rows = headroom_table(use, unused).orderBy("cluster", "key", "bucket", "broker", "entity_key")
         yield report, rows, failed
 
 
-def _renamed(
-    usage: DataFrame, known: str, request: HeadroomRequest, warn: Callable[[str], None]
-) -> Mapping[str | None, str]:
-    """Return what the clusters of a recording are called by the quotas, which are of one cluster.
-
-    Usage that names no cluster is of that, and usage of one other cluster, too, if the quotas are those of an address
-    or a snapshot.
-    """
-    if not request.is_unnamed:
-        return {None: known}
-    names = usage.select("cluster").distinct().limit(MOST_CLUSTERS).toArrow().column("cluster").to_pylist()
-    others = [name for name in names if name is not None and name != known]
-    if len(others) != 1 or known in names:
-        return {None: known}
-    warn(f"the usage is of {spell_name(others[0])}, and is compared with the quotas of {spell_name(known)}")
-    return {None: known, others[0]: known}
-
-
 def _report(
-    request: HeadroomRequest,
+    usage: str,
+    most: int,
     use: DataFrame,
     held: HeldQuotas,
     keys: Mapping[tuple[str | None, str], Mapping[str, Any]],
     unused: Sequence[Mapping[str, Any]],
 ) -> Headroom:
     """Return what is printed."""
-    if not keys:
-        time = time_text(request.since, request.until)
-        names = sorted(name for name in held if name is not None)
-        of = f" of {listed([spell_name(name) for name in names])}" if request.only_chosen else ""
-        remedy = "choose another time or cluster, or record usage first" if time or of else "record usage first"
-        raise bad_table(request.usage, f"has no rows{of}{time}; {remedy}, by quotaform usage ingest or record")
     counts: Counter[str] = Counter()
     unknown: Counter[str | None] = Counter()
     for (cluster, _), row in keys.items():
@@ -276,14 +265,14 @@ def _report(
     unrecorded = Counter((cluster, key) for cluster, _, key, _ in _values(held) if (cluster, key) not in keys)
     is_limited = f.col("status") != HeadroomStatus.UNLIMITED.value
     return Headroom(
-        usage=request.usage,
+        usage=usage,
         first=min(row["first"] for row in keys.values()),
         last=max(row["last"] for row in keys.values()),
         samples=counts.pop("samples"),
         summary=HeadroomSummary(unused=len(unused), **counts),
-        buckets=_first(use.where(is_limited), request.most),
-        noisy=_first(use.where("is_noisy"), request.most) if counts["noisy"] else (),
-        unused=tuple(made_of({**row, "value": row["limit"]}, UnusedQuota) for row in unused[: request.most]),
+        buckets=_first(use.where(is_limited), most),
+        noisy=_first(use.where("is_noisy"), most) if counts["noisy"] else (),
+        unused=tuple(made_of({**row, "value": row["limit"]}, UnusedQuota) for row in unused[:most]),
         unrecorded=tuple(
             UnrecordedKey(cluster=cluster, key=key, values=unrecorded[cluster, key])
             for cluster, key in sorted(unrecorded)

@@ -45,7 +45,7 @@ from quotaform.usage.recommend.recommendation import (
     Sizing,
 )
 from quotaform.usage.recommend.right_size import recommend
-from quotaform.usage.replay.run import BacktestRequest, backtested
+from quotaform.usage.replay.run import backtested
 from quotaform.usage.table.table import QuotaSource, known_quotas, plain_files, read_usage, require_recorded, usage_of
 
 if TYPE_CHECKING:
@@ -221,8 +221,8 @@ def _backtest(
     unwritten = len(edited.unwritten)
     if not plans:
         return ProposalBacktest(unwritten=unwritten)
-    tested = BacktestRequest(usage=report.usage, most=MOST_IN_PLAN, has_others=len(plans) < len(request.clusters))
-    with backtested(spark, tested, plans) as (found, _, _):
+    has_others = len(plans) < len(request.clusters)
+    with backtested(spark, report.usage, plans, MOST_IN_PLAN, has_others=has_others) as (found, _, _):
         return ProposalBacktest(clusters=found.clusters, unwritten=unwritten, others=others)
 
 
@@ -253,7 +253,7 @@ def _use(percentile: float, outlier_days: int, bucket: RecordedBucket) -> dict[s
         bucket=bucket.bucket,
         key=bucket.key,
         broker=bucket.broker,
-        entity_key=first.entity,
+        entity_key=first.entity_key,
         limit=first.limit,
         is_coarse=any(each.is_coarse for each in bucket.series),
         **use_of(bucket.rows, percentile, outlier_days),

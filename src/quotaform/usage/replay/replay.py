@@ -144,16 +144,6 @@ _WIDEST: Final = 1.35 * QUOTA_WINDOW_S
 """How far apart samples of an interleaved recording may be, as those of real recordings are not quite regular."""
 
 
-class DemandSeries(Struct, frozen=True, eq=False):
-    """What was asked of a bucket on a broker, in the order of time; not empty."""
-
-    at: Integers  # Microseconds since 1970, each once
-    rate: Floats  # In the unit of the key
-    window_s: Floats  # How many seconds up to `at` the rate covers; NaN if that is not known
-    rate_high: Floats | None = None
-    """The most that the rate was where windows do not cover it; `None` for that of the samples around it."""
-
-
 def _pace(at: Integers) -> float:
     """Return the seconds between two samples: of short recordings the mean step, and of others that of the minutes in
     which there are samples, so that gaps do not count; NaN of a single one."""
@@ -180,19 +170,28 @@ class Replay(Struct, frozen=True, eq=False):
     episode_s: Floats  # For how long requests had waited without an end; NaN where they did not
 
 
-def replay(demand: DemandSeries, limit: float, enforcement: Enforcement) -> Replay:
-    """Replay what was asked of a bucket.
+def replay(
+    at: Integers,
+    rate: Floats,
+    window_s: Floats,
+    limit: float,
+    enforcement: Enforcement,
+    rate_high: Floats | None = None,
+) -> Replay:
+    """Replay what was asked of a bucket, in the order of time; it is not empty.
 
-    `limit`: the limit; NaN if there is none.
+    `at`: microseconds since 1970, each once. `rate`: in the unit of the key. `window_s`: how many seconds up to a time
+    the rate covers; NaN if that is not known. `limit`: NaN if there is none. `rate_high`: the most that the rate was
+    where windows do not cover it; `None` for that of the samples around it.
     """
-    pace_s = _pace(demand.at)
+    pace_s = _pace(at)
     if enforcement.burst_s and pace_s <= LONGEST_GAUGE_STEP_S:
         # When mutations were asked for: each rate covers the time since the sample before. Without a pace it is one
         # recording, however close its samples are.
-        since = (demand.at - _before(demand.at, 1)) / 1e6
-        window = numpy.where(since <= LONGEST_STEP_S, since, pace_s)
-        demand, pace_s = DemandSeries(demand.at, asked_rates(demand.at, demand.rate), window), numpy.nan
-    steps = _Steps(demand, pace_s)
+        since = (at - _before(at, 1)) / 1e6
+        window_s = numpy.where(since <= LONGEST_STEP_S, since, pace_s)
+        rate, rate_high, pace_s = asked_rates(at, rate), None, numpy.nan
+    steps = _Steps(at, rate, window_s, rate_high, pace_s)
     # How much of a limit can be used, where answers are sent as a whole: of a window a part of one stays unused into
     # which the next does not fit. No answer is larger than a window.
     unused = enforcement.answer / QUOTA_WINDOW_S
@@ -201,7 +200,7 @@ def replay(demand: DemandSeries, limit: float, enforcement: Enforcement) -> Repl
     }
     least = 0.0 if enforcement.burst_s else limits["_high"]
     if not (steps.rate_high > least).any() or numpy.isnan(limit):
-        none = numpy.zeros(len(demand.at))
+        none = numpy.zeros(len(at))
         return Replay(steps.step_s, dict.fromkeys(VARIANTS, Wait(none, none)), none, numpy.full(len(none), numpy.nan))
     backlogs = {variant: _backlog(steps, variant, used, enforcement) for variant, used in limits.items()}
     waits = {variant: _wait(steps, variant, backlogs[variant], used, enforcement) for variant, used in limits.items()}
@@ -225,15 +224,14 @@ def divided(number: Floats, by: Floats | float) -> Floats:
 class _Steps:
     """How long each sample stands for, and which of the interleaved recordings it belongs to."""
 
-    def __init__(self, demand: DemandSeries, pace_s: float) -> None:
-        at, rate = demand.at, demand.rate
+    def __init__(self, at: Integers, rate: Floats, window_s: Floats, rate_high: Floats | None, pace_s: float) -> None:
         self.at = at
         self.rate = rate
         # How many interleaved recordings there are.
         self.interleaved = next((number for number in _INTERLEAVED if pace_s * number <= _WIDEST), 1)
         # The seconds that its rate covers, those since the sample before it, and since the one before it in its
         # recording. After a gap a sample stands for as long as others do, but not for more than it covers.
-        self.window_s = numpy.where(numpy.isnan(demand.window_s), QUOTA_WINDOW_S, demand.window_s)
+        self.window_s = numpy.where(numpy.isnan(window_s), QUOTA_WINDOW_S, window_s)
         since, spaced = ((at - _before(at, places)) / 1e6 for places in (1, self.interleaved))
         self.step_s = numpy.where(since <= LONGEST_STEP_S, since, numpy.fmin(self.window_s, pace_s))
         self.spaced_s = numpy.where(numpy.isnan(spaced), self.window_s, spaced)
@@ -244,10 +242,10 @@ class _Steps:
         # The rate of the sample before it, NaN if there is none, and the most that the rate was in `unseen_s`.
         self.rate_before = _before(rate, 1)
         self.rate_high = numpy.fmax(rate, self.rate_before)
-        if demand.rate_high is not None:
-            self.rate_high = demand.rate_high
-            for place in range(1, self.interleaved):
-                self.rate_high = numpy.fmax(self.rate_high, _before(demand.rate_high, place))
+        if rate_high is not None:
+            self.rate_high = numpy.fmax.reduce(
+                [rate_high, *(_before(rate_high, each) for each in range(1, self.interleaved))]
+            )
 
     def unseen_rate(self, variant: str) -> Floats:
         """Return the rate in the part of a step that was not recorded."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import chain
 from operator import itemgetter
-from typing import Final, TypeAlias
-
-from msgspec import Struct
+from typing import Any, Final, TypeAlias
 
 from quotaform.model.entity import spell_name
 from quotaform.model.text import inert, listed, option_of
@@ -37,6 +35,7 @@ from quotaform.report.report import (
     Table,
     curve_of,
 )
+from quotaform.usage.bucket.bucket import moment_of
 from quotaform.usage.cells import BUCKET_COLUMNS, bucket_cells, limit_cell, span_cell
 
 _COLUMNS: Final[Columns] = (
@@ -108,16 +107,6 @@ def _row(cluster: str, row: BucketBacktest, longest: float) -> tuple[Cell, ...]:
     )
 
 
-class ReplaySlot(Struct, frozen=True, kw_only=True):
-    """What would have happened to a bucket in a slot of time."""
-
-    at: datetime  # The time of the last sample in it
-    rate: float  # The highest rate, in the unit of the key
-    throttle_ms: float | None = None  # The highest throttle time that was recorded; `None` if there was none
-    waits: Span | None = None  # From when to when requests would have waited; `None` for not at all
-    may_wait: Span | None = None  # The same by the upper bound
-
-
 def drawn_buckets(found: Backtest) -> list[DrawnBucket]:
     """Return the six buckets that are drawn over time, those that the plan changes first: who would wait longest.
 
@@ -137,33 +126,41 @@ def drawn_buckets(found: Backtest) -> list[DrawnBucket]:
     return list(drawn.values())[:6]
 
 
-def replay_plots(cluster: str, row: BucketBacktest, slots: Sequence[ReplaySlot], step_s: float) -> Iterator[Plot]:
+def replay_plots(
+    cluster: str, row: BucketBacktest, slots: Sequence[Mapping[str, Any]], step_s: float
+) -> Iterator[Plot]:
     """Yield the rate of a bucket with its limits over time, and the throttle time that was recorded.
 
-    `step_s`: how long a slot is, in seconds.
+    `slots`: rows of `quotaform.usage.replay.run.SLOTS`, in order. `step_s`: how long a slot is, in seconds.
     """
     if not slots:
         return
     name, where, broker, key = bucket_cells(row.bucket, cluster, row.broker, row.key)
     of = f"{name}, {key}, cluster {where}, broker {broker}"
-    rate = curve_of([(slot.at, slot.rate) for slot in slots], step_s)
-    gap = timedelta(seconds=rate.step_s)
+    at = [moment_of(slot["at"]) for slot in slots]
+    rate = curve_of([(time, slot["rate"]) for time, slot in zip(at, slots, strict=True)], step_s)
+    severe, possible = (
+        joined(
+            [Span(moment_of(slot[start]), moment_of(slot[end])) for slot in slots if slot[start] is not None],
+            timedelta(seconds=rate.step_s),
+        )
+        for start, end in (("start", "end"), ("start_high", "end_high"))
+    )
     limits = (("limit after", row.limit), ("limit before", row.before_limit))
-    start, end = slots[0].at, slots[-1].at
     yield Plot(
         caption=of,
         key=row.key,
         curve=rate,
         limits=tuple(PlotLimit(name, value) for name, value in limits if value is not None),
-        severe=("would throttle", joined([slot.waits for slot in slots if slot.waits is not None], gap)),
-        possible=("may throttle", joined([slot.may_wait for slot in slots if slot.may_wait is not None], gap)),
-        start=start,
-        end=end,
+        severe=("would throttle", severe),
+        possible=("may throttle", possible),
+        start=at[0],
+        end=at[-1],
     )
-    recorded = [(slot.at, slot.throttle_ms) for slot in slots if slot.throttle_ms is not None]
-    if recorded:
+    throttled = [(time, slot["throttle_ms"]) for time, slot in zip(at, slots, strict=True)]
+    if recorded := [each for each in throttled if each[1] is not None]:
         curve = curve_of(recorded, step_s)
-        yield Plot(caption=f"{of}: recorded", key=None, name="throttle time", curve=curve, start=start, end=end)
+        yield Plot(caption=f"{of}: recorded", key=None, name="throttle time", curve=curve, start=at[0], end=at[-1])
 
 
 def joined(spans: Sequence[Span], gap: timedelta) -> tuple[Span, ...]:

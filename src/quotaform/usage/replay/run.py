@@ -15,7 +15,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy
-from msgspec import Struct
+from msgspec import structs
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 
@@ -29,10 +29,9 @@ from quotaform.model.quotas import Quotas
 from quotaform.model.records.record import made_of
 from quotaform.plan.backtest import MOST_IN_PLAN, Backtest, BucketBacktest, Buckets, ClusterBacktest
 from quotaform.plan.plan import Plan
-from quotaform.report.report import MOST_POINTS, Plot, Span
+from quotaform.report.report import MOST_POINTS, Plot
 from quotaform.resolve.spark import QUOTAS, HeldQuotas, columns_of, struct
 from quotaform.usage.bucket.bucket import (
-    Booleans,
     BucketRows,
     Floats,
     RecordedBucket,
@@ -43,8 +42,8 @@ from quotaform.usage.bucket.bucket import (
     starts_of,
 )
 from quotaform.usage.bucket.spark import Find, packed_usage, per_bucket, quota_buckets
-from quotaform.usage.replay.replay import VARIANTS, DemandSeries, Replay, divided, replay
-from quotaform.usage.replay.report import DrawnBucket, ReplaySlot, drawn_buckets, replay_plots
+from quotaform.usage.replay.replay import VARIANTS, Replay, divided, replay
+from quotaform.usage.replay.report import DrawnBucket, drawn_buckets, replay_plots
 from quotaform.usage.table.schema import SERIES
 from quotaform.usage.table.table import (
     EVERY_CLUSTER,
@@ -103,48 +102,29 @@ IS_LIMITED: Final = "least_limit IS NOT NULL OR before_limit IS NOT NULL"
 """Whether a limit holds for a series, before or after."""
 
 
-class ReplayedBucket(Struct, frozen=True, eq=False):
-    """What was recorded of a bucket on a broker, and what would have happened to it, by time."""
+def _replayed(bucket: RecordedBucket) -> tuple[BucketRows, float, Replay] | None:
+    """Return the rows of a bucket that have a rate, its limit, and what would have happened; `None` without a rate.
 
-    demand: DemandSeries
-    limit: float  # The limit; NaN if there is none
-    enforcement: Enforcement
-    replay: Replay
-    throttle_ms: Floats  # The largest throttle time of the series; NaN without any
-    is_newly_throttled: Booleans  # Whether requests were throttled since the time before
-
-
-def replayed(rows: BucketRows, limit: float, enforcement: Enforcement) -> ReplayedBucket | None:
-    """Return what would have happened to a bucket; `None` if no rate was recorded."""
-    rated = ~numpy.isnan(rows.rate)
+    The limit is NaN if there is none. Where parts cannot be told apart it is the least of theirs: no one waits longer
+    than all of it would under that.
+    """
+    rated = ~numpy.isnan(bucket.rows.rate)
     if not rated.any():
         return None
-    rate_high = None if rows.rate_high is None else rows.rate_high[rated]
-    demand = DemandSeries(rows.at[rated], rows.rate[rated], rows.window_s[rated], rate_high)
-    return ReplayedBucket(
-        demand=demand,
-        limit=limit,
-        enforcement=enforcement,
-        replay=replay(demand, limit, enforcement),
-        throttle_ms=rows.throttle_ms[rated],
-        is_newly_throttled=rows.is_newly_throttled[rated],
-    )
-
-
-def _replayed(bucket: RecordedBucket) -> ReplayedBucket | None:
-    """Return what would have happened to a bucket; where parts cannot be told apart, by the least of their limits.
-
-    No one waits longer than all of it would under that.
-    """
-    choose, name = (min, "least_limit") if _is_coarse(bucket) else (max, "limit")
+    every = ((name, getattr(bucket.rows, name)) for name in _TIMED)
+    rows = structs.replace(bucket.rows, **{name: values[rated] for name, values in every if values is not None})
+    choose, name = (min, "least_limit") if bucket.is_coarse else (max, "limit")
     limit = _chosen(choose, (getattr(each, name) for each in bucket.series))
-    known = QUOTA_KEYS.get(bucket.key)
-    enforcement = Enforcement() if known is None else known.enforcement
-    return replayed(bucket.rows, numpy.nan if limit is None else limit, enforcement)
+    limit = numpy.nan if limit is None else limit
+    return rows, limit, replay(rows.at, rows.rate, rows.window_s, limit, _enforcement(bucket.key), rows.rate_high)
 
 
-def _is_coarse(bucket: RecordedBucket) -> bool:
-    return bucket.is_sum or any(each.is_coarse for each in bucket.series)
+_TIMED: Final = ("at", "rate", "rate_high", "window_s", "throttle_ms", "is_newly_throttled")
+"""What `BucketRows` has a value of for each time."""
+
+
+def _enforcement(key: str) -> Enforcement:
+    return QUOTA_KEYS[key].enforcement if key in QUOTA_KEYS else Enforcement()
 
 
 def backtest(recording: DataFrame) -> DataFrame:
@@ -157,10 +137,13 @@ def backtest(recording: DataFrame) -> DataFrame:
 
 def _tested(bucket: RecordedBucket) -> dict[str, Any] | None:
     """Return the columns of `BACKTEST` of a bucket on a broker."""
-    made, is_coarse = _replayed(bucket), _is_coarse(bucket)
+    made, is_coarse = _replayed(bucket), bucket.is_coarse
     if made is None:
         return None
-    found = _totals(made)
+    rows, limit, replayed = made
+    found = _totals(*made)
+    if _enforcement(bucket.key).is_refused:
+        found["refused"] = numpy.fmax(0.0, (rows.rate - limit) * replayed.step_s).sum()
     if is_coarse:
         # Whether and how long a part waits is not known, unless not even all of it would.
         if found["throttled_s_high"] > 0:
@@ -174,9 +157,8 @@ def _tested(bucket: RecordedBucket) -> dict[str, Any] | None:
         **found,
         **{
             name: _chosen(max, (getattr(each, name) for each in bucket.series))
-            for name in ("limit", "source", "before_limit")
+            for name in ("limit", "source", "entity_key", "before_limit")
         },
-        "entity_key": _chosen(max, (each.entity for each in bucket.series)),
         "is_changed": any(_is_changed(each, bucket.is_sum) for each in bucket.series),
         "is_coarse": is_coarse,
     }
@@ -195,31 +177,27 @@ def _is_changed(series: SeriesBucket, is_sum: bool) -> bool:
     return not is_same or is_split
 
 
-def _totals(bucket: ReplayedBucket) -> dict[str, Any]:
+def _totals(rows: BucketRows, limit: float, replay: Replay) -> dict[str, Any]:
     """Return the columns of `BACKTEST` that are computed of samples."""
-    demand, replay = bucket.demand, bucket.replay
     step, estimate = replay.step_s, replay.waits[""]
-    when = demand.at[estimate.waited > 0]
+    when = rows.at[estimate.waited > 0]
     found: dict[str, Any] = {
-        "samples": len(demand.at),
+        "samples": len(rows.at),
         "recorded_s": step.sum(),
         "first_throttled": int(when[0]) if len(when) else None,
         "last_throttled": int(when[-1]) if len(when) else None,
         "longest_s": _most(replay.episode_s),
         "worst_at": int(when[estimate.delay[estimate.waited > 0].argmax()]) if len(when) else None,
         "backlog_s": _most(replay.backlog_s[-1:]),
-        "over_max": _most(divided(demand.rate, bucket.limit)),
+        "over_max": _most(divided(rows.rate, limit)),
         "refused": None,
-        "recorded_throttled_s": step[bucket.is_newly_throttled].sum(),
-        "recorded_throttle_ms_max": _most(bucket.throttle_ms),
-        "hidden_s": step[~numpy.isnan(bucket.throttle_ms)].sum(),
+        "recorded_throttled_s": step[rows.is_newly_throttled].sum(),
+        "recorded_throttle_ms_max": _most(rows.throttle_ms),
+        "hidden_s": step[~numpy.isnan(rows.throttle_ms)].sum(),
     }
-    for variant in VARIANTS:
-        wait = replay.waits[variant]
+    for variant, wait in replay.waits.items():
         found[f"throttled_s{variant}"] = wait.waited.sum()
         found[f"delay_s_max{variant}"] = _most(wait.delay[wait.waited > 0])
-    if bucket.enforcement.is_refused:
-        found["refused"] = numpy.fmax(0.0, (demand.rate - bucket.limit) * step).sum()
     return found
 
 
@@ -229,9 +207,13 @@ def _most(values: Floats) -> float | None:
     return float(found.max()) if len(found) else None
 
 
-_SLOTS: Final = struct(
+SLOTS: Final = struct(
     "cluster broker key bucket string", "at long", "rate throttle_ms start end start_high end_high double"
 )
+"""What would have happened to a bucket in a slot of time: its highest rate and throttle time, at the time of its last
+sample, and from when to when requests would have waited, by the estimate and by the upper bound; null if they did not.
+Times are in microseconds since 1970.
+"""
 
 
 def replays(recording: DataFrame, tested: Backtest) -> dict[DrawnBucket, tuple[Plot, ...]]:
@@ -245,86 +227,70 @@ def replays(recording: DataFrame, tested: Backtest) -> dict[DrawnBucket, tuple[P
     times = [time for each in tested.clusters for time in (each.first, each.last) if time is not None]
     step_s = ceil(((max(times) - min(times)).total_seconds() + 1) / MOST_POINTS)
     own = recording.where(IS_LIMITED).where(f.col("bucket").isin([row.bucket for _, row in drawn.values()]))
-    slots: dict[tuple[Any, ...], list[ReplaySlot]] = {place: [] for place in drawn}
-    for row in per_bucket(own, partial(_slots, step_s, {*drawn}), _SLOTS).orderBy("at").toArrow().to_pylist():
-        waits, may_wait = (
-            None if row[start] is None else Span(moment_of(row[start]), moment_of(row[end]))
-            for start, end in (("start", "end"), ("start_high", "end_high"))
-        )
-        slots[row["cluster"], row["broker"], row["key"], row["bucket"]].append(
-            ReplaySlot(
-                at=moment_of(row["at"]),
-                rate=row["rate"],
-                throttle_ms=row["throttle_ms"],
-                waits=waits,
-                may_wait=may_wait,
-            )
-        )
+    slots: dict[tuple[Any, ...], list[dict[str, Any]]] = {place: [] for place in drawn}
+    for slot in per_bucket(own, partial(_slots, step_s, {*drawn}), SLOTS).orderBy("at").toArrow().to_pylist():
+        slots[slot["cluster"], slot["broker"], slot["key"], slot["bucket"]].append(slot)
     return {of: tuple(replay_plots(*of, slots[place], step_s)) for place, of in drawn.items()}
 
 
 def _slots(step_s: int, drawn: Collection[tuple[Any, ...]], bucket: RecordedBucket) -> dict[str, Any] | None:
-    """Return the columns of `_SLOTS` of a bucket, if it is drawn."""
+    """Return the columns of `SLOTS` of a bucket, if it is drawn."""
     made = _replayed(bucket) if tuple(bucket.place.values()) in drawn else None
     if made is None:
         return None
-    found = replay_slots(step_s, made)
+    rows, _, replayed = made
+    found = replay_slots(step_s, rows, replayed)
     return {**found, **{name: [value] * len(found["at"]) for name, value in bucket.place.items()}}
 
 
-def replay_slots(step_s: int, bucket: ReplayedBucket) -> dict[str, Any]:
+def replay_slots(step_s: int, rows: BucketRows, replay: Replay) -> dict[str, Any]:
     """Return the highest of each slot, and from when to when requests waited in it.
 
     `step_s`: how long a slot is.
     """
-    at = bucket.demand.at
+    at = rows.at
     starts = starts_of(at // (step_s * 1_000_000))
     found = {
         "at": numpy.maximum.reduceat(at, starts),
-        "rate": numpy.maximum.reduceat(bucket.demand.rate, starts),
-        "throttle_ms": numpy.fmax.reduceat(bucket.throttle_ms, starts),
+        "rate": numpy.maximum.reduceat(rows.rate, starts),
+        "throttle_ms": numpy.fmax.reduceat(rows.throttle_ms, starts),
     }
     for name in ("", "_high"):
-        waited = bucket.replay.waits[name].waited > 0
-        begin = numpy.where(waited, at - bucket.replay.step_s * 1e6, numpy.nan)
+        waited = replay.waits[name].waited > 0
+        begin = numpy.where(waited, at - replay.step_s * 1e6, numpy.nan)
         found[f"start{name}"] = numpy.fmin.reduceat(begin, starts)
         found[f"end{name}"] = numpy.fmax.reduceat(numpy.where(waited, at, numpy.nan), starts)
     return found
 
 
-class BacktestRequest(Struct, frozen=True, kw_only=True):
-    """What to test."""
-
-    usage: str  # The usage table
-    since: datetime | None = None  # From when on; `None` for all of it
-    until: datetime | None = None  # Before when
-    most: int  # How many buckets of each kind are printed
-    has_others: bool = False
-    """Whether clusters were selected that have no plan; usage without a cluster name may be theirs then."""
-    is_required: bool = False  # Whether it is an error if nothing is recorded of any of the clusters
-
-
 @contextmanager
 def backtested(
     spark: SparkSession,
-    request: BacktestRequest,
+    usage: str,
     plans: Sequence[Plan],
+    most: int,
     warn: Callable[[str], None] = lambda _: None,
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    has_others: bool = False,
+    is_required: bool = False,
 ) -> Iterator[tuple[Backtest, DataFrame, Callable[[], Mapping[DrawnBucket, Sequence[Plot]]]]]:
     """Give the backtest of plans, `BACKTEST` with all its rows as long as the context lasts, and what reads replays.
 
-    These are of some buckets over time, for a page; their usage is read again. `plans`: one plan per cluster, each with
-    what the cluster holds (`Plan.actual`). `warn`: called with a sentence about clusters of which nothing is recorded.
-    Raises `InvalidFilesError` if the usage cannot be read, or is required and
-    has no row of these clusters.
+    These are of some buckets over time, for a page; their usage is read again. `usage`: the usage table. `plans`: one
+    plan per cluster, each with what the cluster holds (`Plan.actual`). `most`: how many buckets of each kind are
+    printed. `warn`: called with a sentence about clusters of which nothing is recorded. `since`, `until`: from when on
+    and before when; `None` for all of it. `has_others`: whether clusters were selected that have no plan; usage without
+    a cluster name may be theirs then. Raises `InvalidFilesError` if the usage cannot be read, or `is_required` and has
+    no row of these clusters.
     """
-    usage = read_usage(spark, request.usage, request.since, request.until)
+    recorded = read_usage(spark, usage, since, until)
     names = [plan.header.cluster_name for plan in plans]
-    selected = [] if request.has_others else names
     with ExitStack() as stack:
         before, after = planned_values(plans)
-        tested, clusters = usage_of(usage, names, selected)
-        files = plain_files(usage, request.usage, clusters, request.since, request.until)
+        tested, clusters = usage_of(recorded, names, [] if has_others else names)
+        files = plain_files(recorded, usage, clusters, since, until)
         recording = stack.enter_context(kept_rows(replayable(tested, after, before, clusters, files)))
         # How much was recorded of each cluster, and of how many series with a limit.
         is_limited = f.bool_or(f.expr(IS_LIMITED)).alias("is_limited")
@@ -336,14 +302,14 @@ def backtested(
             for row in of_clusters.toArrow().to_pylist()
         }
         missing = [name for name in names if name not in recordings]
-        time = time_text(request.since, request.until)
-        require_recorded(usage, request.usage, names, missing, warn, time, is_required=request.is_required)
+        time = time_text(since, until)
+        require_recorded(recorded, usage, names, missing, warn, time, is_required=is_required)
         rows = stack.enter_context(table_rows(backtest(recording)))
-        recorded = usage.select("cluster").distinct().toArrow().column("cluster").to_pylist()
-        others = {clusters.name_of(name) for name in recorded} - (clusters.names or set())
+        every = recorded.select("cluster").distinct().toArrow().column("cluster").to_pylist()
+        others = {clusters.name_of(name) for name in every} - (clusters.names or set())
         result = Backtest(
-            usage=request.usage,
-            clusters=_clusters(request, plans, recordings, rows),
+            usage=usage,
+            clusters=_clusters(usage, most, plans, recordings, rows),
             unknown=tuple(sorted(name or "" for name in others)[:100]),
         )
         ordered = rows.orderBy("cluster", f.desc("throttled_s"), "key", "bucket", "broker")
@@ -356,8 +322,7 @@ def with_backtests(
     """Return plans, each with its backtest by a usage table; failures stay as they are."""
     every = tuple(outcomes)
     plans = values_of(every)
-    request = BacktestRequest(usage=usage, most=MOST_IN_PLAN, has_others=len(plans) < len(every))
-    with backtested(spark, request, plans, warn=warn) as (found, _, _):
+    with backtested(spark, usage, plans, MOST_IN_PLAN, warn, has_others=len(plans) < len(every)) as (found, _, _):
         tested = {each.cluster: each for each in found.clusters}
         return tuple(outcome.map(partial(replace, backtest=tested.get(outcome.cluster))) for outcome in every)
 
@@ -394,7 +359,7 @@ def planned_values(plans: Sequence[Plan]) -> tuple[HeldQuotas, HeldQuotas]:
 
 
 def _clusters(
-    request: BacktestRequest, plans: Sequence[Plan], recordings: Mapping[str, dict[str, Any]], rows: DataFrame
+    usage: str, most: int, plans: Sequence[Plan], recordings: Mapping[str, dict[str, Any]], rows: DataFrame
 ) -> tuple[ClusterBacktest, ...]:
     throttled, high, recorded = (f.col(name) for name in ("throttled_s", "throttled_s_high", "recorded_throttled_s"))
     # Whether requests would or may have waited, or did wait.
@@ -409,7 +374,7 @@ def _clusters(
         f.count_if(is_affected).alias("affected"),
     )
     counts = {(row.pop("cluster"), row.pop("is_changed")): row for row in found.toArrow().to_pylist()}
-    largest = _largest(rows.where(is_affected), request.most)
+    largest = _largest(rows.where(is_affected), most)
     made = []
     for plan in plans:
         name = plan.header.cluster_name
@@ -420,7 +385,7 @@ def _clusters(
         )
         made.append(
             ClusterBacktest(
-                usage=request.usage,
+                usage=usage,
                 cluster=name,
                 plan_id=plan.plan_id,
                 unlimited=recording["series"] - recording.pop("limited"),

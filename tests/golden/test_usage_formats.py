@@ -34,7 +34,7 @@ from quotaform.usage.format.text import TimeUnit, as_items
 from quotaform.usage.ingest.run import read_usage_mapping
 from quotaform.usage.metric import Measure, read_metric, read_object_name
 from quotaform.usage.metric_name import LABELS, Origin, fold
-from quotaform.usage.recommend.demand import BrokerRecorded, BucketDemand, BusiestDay, Recorded
+from quotaform.usage.recommend.demand import BucketDemand, BusiestDay, hour_of
 from quotaform.usage.recommend.quota_edit import edit_quotas, write_quotas
 from quotaform.usage.recommend.recommendation import Advice, Recommendation, RecommendSettings
 from quotaform.usage.recommend.right_size import recommend
@@ -184,36 +184,48 @@ def busiest_of(basis: float, given: dict[str, Any]) -> BusiestDay:
     return BusiestDay(basis=basis, **fields)
 
 
-def bucket_of(given: dict[str, Any]) -> list[BucketDemand]:
-    """A bucket on its brokers; times are in days before the end of the recording."""
+def bucket_of(given: dict[str, Any], recent: dict[str, int]) -> list[BucketDemand]:
+    """A bucket on its brokers; times are in days before the end of the recording.
+
+    `recent`: how many hours of the last 30 days are recorded on brokers, those at the end; all of them on others.
+    """
     days, used = given.get("days", 40), given.get("used_days_ago", 0)
     first = LAST - timedelta(days=days)
-    return [
-        BucketDemand(
-            bucket=given.get("bucket", "user=alice"),
-            key=given.get("key", PRODUCER),
-            broker=name or None,
-            entity_key=given.get("entity", "user=alice"),
-            limit=given.get("limit", 10 * MIB),
-            busiest=None if basis is None else busiest_of(basis, given.get("day", MONDAYS)),
-            samples=given.get("samples", 1000),
-            throttled=given.get("throttled", 0),
-            first=first,
-            begin=first - timedelta(seconds=given.get("window", 0)),
-            last_used=None if used is None else LAST - timedelta(days=used),
-            hours=given.get("hours", round(days * 24)),
-            is_coarse=given.get("is_coarse", False),
+    slots = hour_of(LAST) - hour_of(first) + 1
+    found = []
+    for name, basis in given.get("brokers", {"1": 2 * MIB}).items():
+        hours = (1 << given.get("hours", slots)) - 1
+        if (begin := slots - recent.get(name, slots)) > (end := max(0, slots - 720)):
+            hours &= ~((1 << begin) - (1 << end))
+        found.append(
+            BucketDemand(
+                bucket=given.get("bucket", "user=alice"),
+                key=given.get("key", PRODUCER),
+                broker=name or None,
+                entity_key=given.get("entity", "user=alice"),
+                limit=given.get("limit", 10 * MIB),
+                busiest=None if basis is None else busiest_of(basis, given.get("day", MONDAYS)),
+                samples=given.get("samples", 1000),
+                throttled=given.get("throttled", 0),
+                first=first,
+                begin=first - timedelta(seconds=given.get("window", 0)),
+                last=LAST,
+                last_used=None if used is None else LAST - timedelta(days=used),
+                hours=hours,
+                is_coarse=given.get("is_coarse", False),
+            )
         )
-        for name, basis in given.get("brokers", {"1": 2 * MIB}).items()
+    return found
+
+
+def idle(key: str, recorded: dict[str, list[float]]) -> list[BucketDemand]:
+    """A bucket without a rate, of which brokers were recorded for so many days, and recent hours."""
+    place = {"bucket": "user=idle", "key": key, "entity": None, "limit": None, "samples": 0, "used_days_ago": None}
+    return [
+        row
+        for name, (days, hours) in recorded.items()
+        for row in bucket_of({**place, "days": days, "brokers": {name: None}}, {name: int(hours)})
     ]
-
-
-def recorded_of(given: dict[str, list[float]]) -> Recorded:
-    """When a key was recorded: days and recent hours per broker, the empty name for the whole cluster."""
-    brokers: dict[str | None, BrokerRecorded] = {}
-    for name, (days, hours) in given.items():
-        brokers[name or None] = BrokerRecorded(int(hours), LAST - timedelta(days=days))
-    return Recorded(last=LAST, brokers=brokers)
 
 
 def settings_of(given: dict[str, Any]) -> RecommendSettings:
@@ -232,11 +244,11 @@ def of_recorded(text: Text) -> Iterator[str]:
     """Yield what is proposed in a case, a line for each value and what it follows from."""
     given = json.loads(text)
     key = given.get("key", PRODUCER)
-    buckets = [row for each in given.get("buckets", [{}]) for row in bucket_of({"key": key, **each})]
-    records: dict[str, dict[str, list[float]]] = {key: {"1": [40, 720]}} if buckets else {}
-    if "recorded" in given:
-        records[key] = given["recorded"]
-    records |= given.get("others", {})
+    recorded = given.get("recorded", {})
+    recent = {name: int(hours) for name, (_, hours) in recorded.items()}
+    buckets = [row for each in given.get("buckets", [{}]) for row in bucket_of({"key": key, **each}, recent)]
+    for other, each in {key: recorded, **given.get("others", {})}.items():
+        buckets += idle(other, each)
     own = {
         parse_address(address): {key: parse_value(QUOTA_KEYS[key], value) if value == UNLIMITED else float(value)}
         for address, value in given.get("values", {"user=alice": 10 * MIB}).items()
@@ -245,7 +257,6 @@ def of_recorded(text: Text) -> Iterator[str]:
         "prod",
         own,
         buckets,
-        {name: recorded_of(each) for name, each in records.items()},
         settings_of(given.get("settings", {})),
         LAST + timedelta(days=given.get("age_days", 0.375)),
         given.get("broker_count"),

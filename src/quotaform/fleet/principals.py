@@ -38,7 +38,7 @@ from quotaform.model.text import inert, listed, option_of, quote
 from quotaform.report.text import counted
 from quotaform.repository.gateway import open_pinned_gateway
 from quotaform.resolve.request_file import COLUMNS, RequestFile, nameless_note, read_header, unreadable, unusable
-from quotaform.resolve.resolve import AssumedPlan, KeyCount, ResolveHeader, ResolveOptions, TableReport
+from quotaform.resolve.resolve import AssumedPlan, ResolveHeader, ResolveOptions, TableReport
 from quotaform.resolve.run import require_keys
 from quotaform.resolve.spark import CLUSTER, PRINCIPALS, entity_of_row, resolved
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
@@ -295,7 +295,7 @@ def few_principals(spark: SparkSession, name: str, cluster: str, warn: Callable[
     return [entity_of_row(*row.values()) for row in principals.select(*PRINCIPALS.names).toArrow().to_pylist()]
 
 
-def _key_counts(rows: DataFrame) -> tuple[KeyCount, ...]:
+def _key_counts(rows: DataFrame) -> list[tuple[str, int, int, int | None]]:
     limited = f.col("value").isNotNull() & (f.col("value") != float("inf"))
     for key in QUOTA_KEYS.values():
         limited &= ~((f.col("key") == key.name) & (f.col("value") >= key.maximum) & ~f.isnan("value"))
@@ -305,5 +305,4 @@ def _key_counts(rows: DataFrame) -> tuple[KeyCount, ...]:
         f.count_if(~limited).alias("unlimited"),
         (f.lit(None) if changed is None else f.count_if(changed)).alias("changed"),
     )
-    counts = (KeyCount(**row.asDict()) for row in found.collect())
-    return tuple(sorted(counts, key=lambda each: key_order(each.key)))
+    return sorted(map(tuple, found.collect()), key=lambda row: key_order(row[0]))

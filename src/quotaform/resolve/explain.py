@@ -158,26 +158,20 @@ def _text(field: Literal["owner", "reason", "expires"], text: str, entry: Entry,
 def _given(entry: Entry, profiles: Mapping[str, Values]) -> Iterator[tuple[str, LayerValue]]:
     """Yield what the profile, the values and `unset` of an entry say, in this order."""
     name, layer = entry.file or ("", None)
-    found: list[tuple[str, float | None, Giver, Location]] = []
-    profile = None if entry.profile is None else entry.profile.name
+
+    def given(
+        key: str, value: float | None, giver: Giver, location: Location, profile: str | None = None
+    ) -> tuple[str, LayerValue]:
+        display = None if value is None else render_value(QUOTA_KEYS.get(key), value)
+        found = LayerValue(value=value, display=display, giver=giver, layer=layer, profile=profile, location=location)
+        return key, found
+
     if entry.profile is not None:
         location = Location.at(name, entry.profile.position)
-        values = profiles.get(entry.profile.name, {})
-        found += [(key, value, Giver.PROFILE, location) for key, value in values.items()]
+        for key, value in profiles.get(entry.profile.name, {}).items():
+            yield given(key, value, Giver.PROFILE, location, entry.profile.name)
     for key, place in entry.provenances().items():
         if place.profile is None:
-            found.append((key, entry.values[key], Giver.VALUES, place.location))
+            yield given(key, entry.values[key], Giver.VALUES, place.location)
     for key, position in (entry.unset or {}).items():
-        found.append((key, None, Giver.UNSET, Location.at(name, position)))
-    for key, value, giver, location in found:
-        yield (
-            key,
-            LayerValue(
-                value=value,
-                display=None if value is None else render_value(QUOTA_KEYS.get(key), value),
-                giver=giver,
-                layer=layer,
-                profile=profile if giver is Giver.PROFILE else None,
-                location=location,
-            ),
-        )
+        yield given(key, None, Giver.UNSET, Location.at(name, position))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import compress
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -43,11 +43,6 @@ class LevelLookup(NamedTuple):
     pick: _Pick  # Takes from a request what the entries name
     numbers: dict[Hashable, int]  # Names that have entries, to their place in the groups
     groups: list[tuple[QuotaEntry, ...]]  # What names meet, by precedence; at first what names without entries do
-
-    def met_by(self, requests: Iterable[Request]) -> list[int]:
-        """Return the places of what requests meet, in the groups."""
-        find = self.numbers.get
-        return [find(name, 0) for name in map(self.pick, requests)]
 
 
 class QuotaIndex:
@@ -124,11 +119,6 @@ class QuotaIndex:
         """Return the entries that a request meets, by precedence: the first that holds a key wins it.
 
         A name finds its entry however that is spelled.
-
-        >>> from quotaform.model.entity import Entity
-        >>> index = QuotaIndex({Entity(user=None): {"request_percentage": 5.0}, Entity(user="a"): {"x": 1.0}})
-        >>> [entry.entity.address for entry in index.entries(("a", "app"))]
-        ['user=a', 'user=<default>']
         """
         met: tuple[QuotaEntry, ...] = ()
         for pick, numbers, groups in self.steps(kind_of(request)):
@@ -136,12 +126,7 @@ class QuotaIndex:
         return met
 
     def spellings(self, entity_type: str, name: str) -> list[str]:
-        """Return how entries spell a name: this spelling first if there is one, then the canonical one.
-
-        >>> from quotaform.model.entity import Entity
-        >>> QuotaIndex({Entity(ip="::ffff:10.0.0.1"): {"x": 1.0}}).spellings("ip", "10.0.0.1")
-        ['::ffff:10.0.0.1']
-        """
+        """Return how entries spell a name: this spelling first if there is one, then the canonical one."""
         canonical = next(each.canonical[entity_type] for each in PRECEDENCES if entity_type in each.canonical)
         if entity_type not in self._spellings:
             spelled = self._spellings[entity_type] = defaultdict(list)
@@ -191,22 +176,6 @@ _PLACES: Final = {
 """The entity types of a request and where their names are in it, by its size; in the order in which plans list them."""
 
 
-class _Values(dict[str, float]):
-    """The values of one quota key that names have by entries of their own, which are counted."""
-
-    def __init__(self, tables: Sequence[Mapping[str, QuotaEntry]], key: str) -> None:
-        """Take the entries by name from tables, of which the first one wins."""
-        for entries in reversed(tables):
-            self.update({name: entry.values[key] for name, entry in entries.items() if key in entry.values})
-        self._counts = Counter(self.values())
-
-    def other_than(self, value: float | None) -> int:
-        """How many names have another value."""
-        if value is None or value == value:
-            return len(self) - (0 if value is None else self._counts[value])
-        return sum(count for other, count in self._counts.items() if not same_value(other, value))
-
-
 class DifferingNames:
     """How many names resolve a key to another value than one that no quota mentions does.
 
@@ -218,18 +187,11 @@ class DifferingNames:
 
     def __init__(self, index: QuotaIndex) -> None:
         self._index = index
-        self._own: dict[tuple[str, str, Level | None, Kind], _Values] = {}
+        # The values of a key that names have by entries of their own, on levels above one; and how many have each.
+        self._own: dict[tuple[str, str, Level | None, Kind], tuple[dict[str, float], Counter[float]]] = {}
 
     def count(self, request: Request, key: str, limit: Effective) -> Mapping[str, int]:
-        """Return the number of names that differ per entity type, without the types of which none does.
-
-        >>> from quotaform.model.entity import Entity
-        >>> key = "producer_byte_rate"
-        >>> index = QuotaIndex({Entity(user="a"): {key: 9.0}, Entity(user=None): {key: 5.0}})
-        >>> anybody = (UNMENTIONED, "app")
-        >>> DifferingNames(index).count(anybody, key, effective(index.entries(anybody), key))
-        {'user': 1}
-        """
+        """Return the number of names that differ per entity type, without the types of which none does."""
         counts: dict[str, int] = {}
         for kind, place in _PLACES[len(request)]:
             if request[place] is UNMENTIONED and (number := self._differing(request, place, kind, key, limit)):
@@ -239,12 +201,18 @@ class DifferingNames:
     def _differing(self, request: Request, place: int, kind: str, key: str, limit: Effective) -> int:
         """Count the names that make a request resolve a key to another value than `limit`."""
         asked = kind, key, limit.level, kind_of(request)
-        own = self._own.get(asked)
-        if own is None:
+        if asked not in self._own:
             levels = [each for each in _met_levels(kind_of(request)) if each.named == (kind,)]
-            stronger = [self._index.entries_of(each) for each in levels if each.is_stronger(limit.level)]
-            own = self._own[asked] = _Values(stronger, key)
-        count = own.other_than(limit.value)
+            values: dict[str, float] = {}
+            for each in reversed([each for each in levels if each.is_stronger(limit.level)]):
+                entries = self._index.entries_of(each)
+                values.update({name: entry.values[key] for name, entry in entries.items() if key in entry.values})
+            self._own[asked] = values, Counter(values.values())
+        own, counts = self._own[asked]
+        if limit.value is None or limit.value == limit.value:
+            count = len(own) - (0 if limit.value is None else counts[limit.value])
+        else:
+            count = sum(number for value, number in counts.items() if not same_value(value, limit.value))
         for name in {name for each in _WITH_OTHERS[kind] for name in self._index.names_by_others(each, kind, request)}:
             value = effective(self._index.entries((*request[:place], name, *request[place + 1 :])), key).value
             count += not same_value(value, limit.value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from quotaform.model.entity import CLIENT_ID, ENTITY_TYPES, KNOWN_TYPES, USER, Entity, spell_name
 from quotaform.model.quota_key import QUOTA_KEYS, keys_for
-from quotaform.model.quotas import Cause
+from quotaform.model.quotas import Cause, same_value
 from quotaform.model.text import inert
 from quotaform.model.units import UNLIMITED, is_unlimited, plain
 from quotaform.report.finding import render_findings
@@ -67,7 +67,7 @@ def _headline(row: KeyResolution, style: Style) -> str:
     known = QUOTA_KEYS.get(row.key)
     scope = f" per {known.per}" if known and row.resolved.source else ""
     value = style.paint(resolved_text(row.key, row.resolved), "bold")
-    if row.before is not None and row.is_changed:
+    if row.before is not None and not same_value(row.before.value, row.resolved.value):
         value = f"{resolved_text(row.key, row.before)} -> {value}"
         notes = size_and_direction(row.key, row.before.value, row.resolved.value)
         scope += f"   ({', '.join(notes)})" if notes else ""
@@ -142,15 +142,17 @@ def resolve_table_report(report: TableReport, style: Style = PLAIN) -> Report:
     """Return what was resolved, where the rows are, and how many of them limit anything."""
     parts = [counted(report.clients, "client")] if report.clients else []
     parts += [counted(report.ips, "address", "addresses")] if report.ips else []
-    written = f"Resolved {' and '.join(parts)}: {counted(report.rows, 'row')} in {inert(report.target)}"
-    rows = [(each.key, each.limited, each.unlimited, each.changed) for each in report.keys]
-    has_changes = any(changed is not None for *_, changed in rows)
+    total = sum(limited + unlimited for _, limited, unlimited, _ in report.keys)
+    written = f"Resolved {' and '.join(parts)}: {counted(total, 'row')} in {inert(report.target)}"
+    has_changes = any(changed is not None for *_, changed in report.keys)
     columns = ("key", "limited", "unlimited", *(["changed"] * has_changes))
-    cells = tuple((spell_name(key), *(f"{each:,}" for each in numbers if each is not None)) for key, *numbers in rows)
+    cells = tuple(
+        (spell_name(key), *(f"{each:,}" for each in numbers if each is not None)) for key, *numbers in report.keys
+    )
     return Report(
         title="Resolved principals",
         about=(*header_text(report.header, style).splitlines(), written),
-        sections=(Section(Table("Rows by key", columns, cells)),) if rows else (),
+        sections=(Section(Table("Rows by key", columns, cells)),) if cells else (),
         nothing="Nothing was resolved.",
     )
 

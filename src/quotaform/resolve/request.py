@@ -108,11 +108,7 @@ def request_of(entity: Entity, *, allows_defaults: bool = False) -> Request:
 
 
 def unmentioned_types(request: Request) -> tuple[str, ...]:
-    """Return the entity types for which a request has a name that no quota mentions.
-
-    >>> unmentioned_types(("a", UNMENTIONED)), unmentioned_types(("a", ""))
-    (('client-id',), ())
-    """
+    """Return the entity types for which a request has a name that no quota mentions."""
     columns = PRECEDENCE_OF[len(request)].columns
     return tuple([column for column, name in zip(columns, request, strict=True) if name is UNMENTIONED])
 

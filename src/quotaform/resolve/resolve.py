@@ -28,7 +28,7 @@ from quotaform.model.entity import CLIENT_ID, DEFAULT_WORD, IP, Entity, address_
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.precedence import CALLBACK, level_of
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
-from quotaform.model.quotas import Quotas, SnapshotFile, same_value
+from quotaform.model.quotas import Quotas, SnapshotFile
 from quotaform.model.records.record import ClusterRecord, Digest, Record, Timestamp, about
 from quotaform.model.rule import FindingRule
 from quotaform.model.text import inert, listed
@@ -62,13 +62,6 @@ class Resolver:
         """Resolve every quota key that can limit a request; keys that nothing limits have no source.
 
         Requests that meet the same entries share a result, which therefore cannot be changed.
-
-        >>> from quotaform.model.entity import Entity
-        >>> key = "producer_byte_rate"
-        >>> resolver = Resolver(QuotaIndex({Entity(user="a"): {key: 9.0}, Entity(user=None): {key: 5.0}}))
-        >>> found = resolver.resolve(("a", "app"))[key]
-        >>> found.value, found.source_name, found.overridden[0].source.address
-        (9.0, 'User', 'user=<default>')
 
         `keys`: Keys that this version does not know and that are resolved even if no entry of the request holds them.
         """
@@ -113,11 +106,6 @@ class KeyResolution(NamedTuple):
     resolved: Resolved  # What limits it, with the plan applied if there is one
     before: Resolved | None = None  # What limits it as long as the plan is not applied; `None` without a plan
 
-    @property
-    def is_changed(self) -> bool:
-        """Whether the plan changes the value, from wherever it comes."""
-        return self.before is not None and not same_value(self.before.value, self.resolved.value)
-
 
 class Resolution(NamedTuple):
     """What limits the requests of one concrete entity."""
@@ -155,12 +143,6 @@ def make_resolution(
 ) -> Resolution:
     """Resolve one concrete entity.
 
-    >>> from quotaform.resolve.index import QuotaIndex
-    >>> resolver = Resolver(QuotaIndex({Entity(user=None): {"request_percentage": 50.0}}))
-    >>> resolution = make_resolution(Entity(user="a"), resolver)
-    >>> {row.key: row.resolved.source_name for row in resolution.keys}["request_percentage"]
-    'DefaultUser'
-
     `planned`: The same with a plan applied; `None` without a plan.
     Raises `ValueError`: It is not concrete.
     """
@@ -181,15 +163,6 @@ def make_resolution(
     return Resolution(entity, tuple(rows))
 
 
-class KeyCount(Struct, frozen=True, kw_only=True):
-    """How many rows of a table are about one quota key."""
-
-    key: str
-    limited: int  # With a value that limits
-    unlimited: int  # Without a value, or with one that an entry sets to no limit
-    changed: int | None = None  # With another value than before the plan; `None` without a plan
-
-
 class TableReport(Struct, frozen=True, kw_only=True):
     """What was written."""
 
@@ -197,12 +170,9 @@ class TableReport(Struct, frozen=True, kw_only=True):
     target: str  # Where the table is
     clients: int  # How many users, client-ids and pairs of them were resolved
     ips: int  # How many addresses
-    keys: tuple[KeyCount, ...]  # Rows by quota key, in the order in which keys print
-
-    @property
-    def rows(self) -> int:
-        """How many rows the table has."""
-        return sum(each.limited + each.unlimited for each in self.keys)
+    keys: list[tuple[str, int, int, int | None]]
+    """By quota key, in the order in which keys print, how many rows have a value that limits, how many have none or one
+    that is no limit, and how many have another value than before the plan; `None` without a plan."""
 
 
 SHOWN: Final = 5

@@ -336,7 +336,10 @@ class _Limits:
         for kind in set(kinds):
             places = [place for place, each in enumerate(kinds) if each == kind]
             of_kind = [requests[place] for place in places]
-            won, *weaker = (winners[step.met_by(of_kind)] for step, winners in self._steps(index, kind))
+            won, *weaker = (
+                winners[[numbers.get(name, 0) for name in map(pick, of_kind)]]
+                for (pick, numbers, _), winners in self._steps(index, kind)
+            )
             for each in weaker:
                 won = numpy.where(won == self._nothing, each, won)
             found[places] = won

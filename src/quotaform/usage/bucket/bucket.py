@@ -85,14 +85,7 @@ class SeriesBuckets:
                 self._add_parts(entity, values, before.get(entity, {}))
 
     def of(self, series: RecordedSeries) -> SeriesBucket:
-        """Return the bucket of a series.
-
-        >>> quotas = {Entity(user=None): {"producer_byte_rate": 5.0}}
-        >>> series = RecordedSeries("prod", "1", "producer_byte_rate", "alice", "app", None)
-        >>> found = SeriesBuckets(quotas).of(series)
-        >>> found.bucket, found.limit, found.source, found.member
-        ('user=alice', 5.0, 'DefaultUser', 'user=alice,client-id=app')
-        """
+        """Return the bucket of a series."""
         parts = (series.user, series.client_id) if series.ip is None else (series.ip,)
         request: Request = tuple(UNMENTIONED if name is None else name for name in parts)
         found = effective(self._index.entries(request), series.key)

@@ -199,11 +199,7 @@ def _row(each: BucketUse, scale: float) -> tuple[Cell, ...]:
 
 
 def percent(ratio: float) -> str:
-    """Return a part as a percentage.
-
-    >>> percent(0.804), percent(1.5)
-    ('80%', '150%')
-    """
+    """Return a part as a percentage, such as 80%."""
     return f"{ratio * 100:,.0f}%"
 
 

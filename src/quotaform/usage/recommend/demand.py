@@ -37,13 +37,7 @@ class BusiestDay(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str | None:
-        """When it was busiest, as a reason says it; `None` if a single day is recorded.
-
-        >>> BusiestDay(basis=8.0, day=date(2026, 11, 2), is_weekly=True, next_basis=2.0).text
-        'on Mondays'
-        >>> BusiestDay(basis=8.0, day=date(2026, 11, 2), next_basis=2.0).text
-        'on Monday 2026-11-02'
-        """
+        """When it was busiest, as in "on Mondays"; `None` if a single day is recorded."""
         if self.is_weekly:
             return f"on {WEEKDAYS[self.day.weekday()]}s"
         return None if self.next_basis is None and self.outlier is None else f"on {day_text(self.day)}"
@@ -51,16 +45,6 @@ class BusiestDay(Struct, frozen=True, kw_only=True):
 
 def busiest_day(bases: Mapping[date, float], outlier_days: int) -> BusiestDay | None:
     """Return the busiest day of a bucket on a broker; `None` without a day.
-
-    >>> days = {date(2026, 11, day): 8.0 if day in (2, 9) else 2.0 for day in range(1, 15)}
-    >>> found = busiest_day(days, 0)
-    >>> found.basis, found.text, found.weekday_days, found.next_basis
-    (8.0, 'on Mondays', 2, 8.0)
-    >>> busiest_day({**days, date(2026, 11, 9): 20.0}, 0).text
-    'on Monday 2026-11-09'
-    >>> found = busiest_day({**days, date(2026, 11, 9): 20.0}, 1)
-    >>> found.basis, day_text(found.day), found.outlier, day_text(found.outlier_day)
-    (8.0, 'Monday 2026-11-02', 20.0, 'Monday 2026-11-09')
 
     `bases`: the percentile of each day. `outlier_days`: how many of the highest days of each weekday are left out; its
     last day never is.
@@ -90,11 +74,7 @@ def busiest_day(bases: Mapping[date, float], outlier_days: int) -> BusiestDay | 
 
 
 def day_text(day: date) -> str:
-    """Return a day with its weekday.
-
-    >>> day_text(date(2026, 11, 2))
-    'Monday 2026-11-02'
-    """
+    """Return a day with its weekday, as in Monday 2026-11-02."""
     return f"{WEEKDAYS[day.weekday()]} {day}"
 
 

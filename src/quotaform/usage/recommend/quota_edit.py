@@ -26,7 +26,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.errors import QuotaformError
 from quotaform.model.finding import Position, Severity
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Desired, Entry, Quotas, Values, same_value
+from quotaform.model.quotas import Entry, Quotas, Values, same_value
 from quotaform.model.text import option_of, quote
 from quotaform.model.units import is_decimal, render_value, spell_value
 from quotaform.repository.repository import Repository, read_claims
@@ -182,24 +182,21 @@ class _Editor:
         self.files: dict[str, FileEdit] = {}  # Those that change, by path
         self.proposals: dict[Changed, list[Recommendation]] = {}
         self.refused: list[UnwrittenProposal] = []
-        for place, every in grouped.items():
-            reasons = self.refusals(*place, every)
-            self.refused += [_unwritten(each, reasons[each.key]) for each in every if each.key in reasons]
-            if followed := [each for each in every if each.key not in reasons]:
-                self.proposals[place] = followed
-
-    def refusals(self, cluster: str, entity: Entity, proposals: Sequence[Recommendation]) -> dict[str, str]:
-        """Return the keys that cannot be removed while other proposals for their entity can be followed, and why."""
-        top, common = (self.entries[cluster, layer].get(entity) for layer in (cluster, None))
-        gone = {each.key for each in proposals if each.action is Advice.DELETE}
-        if top is None or top.profile is None:
-            return {}
-        if len(gone) == len(proposals) and self.desired[cluster][entity].values.keys() <= gone:
-            return {}  # The entry becomes `state: absent`.
-        values = self.config.profiles.get(top.profile.name, {})
-        given = gone & values.keys() - (set() if common is None else common.values.keys())
-        reason = f"it comes from the profile {quote(top.profile.name)}; write values in the place of the profile"
-        return dict.fromkeys(given, reason)
+        for (cluster, entity), every in grouped.items():
+            top, common = (self.entries[cluster, layer].get(entity) for layer in (cluster, None))
+            gone = {each.key for each in every if each.action is Advice.DELETE}
+            refused, reason = set[str](), ""
+            # An entry that has no value left becomes `state: absent`.
+            is_gone = len(gone) == len(every) and self.desired[cluster][entity].values.keys() <= gone
+            if top is not None and top.profile is not None and not is_gone:
+                # What a profile gives cannot be removed while other proposals for the entity can be followed.
+                given = self.config.profiles.get(top.profile.name, {}).keys()
+                refused = gone & given - (set() if common is None else common.values.keys())
+                name = quote(top.profile.name)
+                reason = f"it comes from the profile {name}; write values in the place of the profile"
+            self.refused += [_unwritten(each, reason) for each in every if each.key in refused]
+            if followed := [each for each in every if each.key not in refused]:
+                self.proposals[cluster, entity] = followed
 
     def live(self, cluster: str, entity: Entity) -> Values:
         """Return the values of an entity on a cluster, of keys that files can have."""
@@ -312,20 +309,15 @@ class _Editor:
             mine = {each for each in self.proposals if each[0] == cluster and each not in left}
             addresses = {finding.address for finding in findings if finding.severity is Severity.ERROR}
             own = {each for each in mine if each[1].address in addresses}
-            own = own if addresses else self.different(cluster, found, mine)
+            if not addresses:
+                # Entities whose values are not as proposed, or were not to be changed.
+                expected = {entity: entry.values for entity, entry in self.loaded.desired(cluster).items()}
+                for place in mine:
+                    ops = {each.key: each.after for each in self.proposals[place]}
+                    expected[place[1]] = apply_ops(expected.get(place[1], self.live(*place)), ops)
+                values_of = {entity: entry.values for entity, entry in found.items()}
+                places = expected.keys() | values_of.keys()
+                own = {(cluster, entity) for entity in places if expected.get(entity) != values_of.get(entity)}
             if addresses or own:
                 wrong |= own if own and own <= mine else mine or set(self.proposals)
         return wrong
-
-    def different(self, cluster: str, found: Desired, mine: Collection[Changed]) -> set[Changed]:
-        """Return the entities of a cluster whose values are not as proposed, or were not to be changed.
-
-        `mine`: those of which proposals are followed.
-        """
-        expected = {entity: entry.values for entity, entry in self.loaded.desired(cluster).items()}
-        for place in mine:
-            ops = {each.key: each.after for each in self.proposals[place]}
-            expected[place[1]] = apply_ops(expected.get(place[1], self.live(*place)), ops)
-        values_of = {entity: entry.values for entity, entry in found.items()}
-        places = expected.keys() | values_of.keys()
-        return {(cluster, entity) for entity in places if expected.get(entity) != values_of.get(entity)}

@@ -61,7 +61,9 @@ if TYPE_CHECKING:
     from quotaform.plan.validate import Validation
     from quotaform.resolve.explain import Explained
     from quotaform.resolve.quota_admin import Described
-    from quotaform.resolve.run import ResolveRequest, ResolveRun
+    from quotaform.resolve.request_file import RequestFile
+    from quotaform.resolve.resolve import AssumedPlan, ResolveOptions
+    from quotaform.resolve.run import ResolveRun
     from quotaform.review.report import Import
     from quotaform.usage.record.recording import Recording
     from quotaform.usage.top import Top
@@ -516,7 +518,6 @@ def resolve(
     from quotaform.plan.plan import Plan
     from quotaform.resolve.request import request_of
     from quotaform.resolve.resolve import ResolveOptions
-    from quotaform.resolve.run import ResolveRequest
 
     asked = require_items(entities, Entity, "entities", "Entity")
     keys = require_items(keys, str, "keys", "names")
@@ -525,24 +526,25 @@ def resolve(
         request_of(entity)
     assumed = None if plan is None else as_if_applied(plan)
     detail = ResolveOptions(keys=tuple(sorted(set(keys), key=key_order)), inherited=inherited, overridden=overridden)
-    request = ResolveRequest.of(asked, assumed, detail)
     chosen = choose_clusters(repository, clusters)
-    return resolve_clusters(chosen, request, progress=progress, clock=clock, connect=connect)
+    return resolve_clusters(chosen, asked, assumed, detail, progress=progress, clock=clock, connect=connect)
 
 
 def resolve_clusters(
     clusters: Sequence[Cluster],
-    request: ResolveRequest,
+    entities: Sequence[Entity] | RequestFile,
+    plan: AssumedPlan | None,
+    detail: ResolveOptions,
     *,
     progress: Progress = no_progress,
     clock: Clock = SYSTEM_CLOCK,
     connect: Connect = open_pinned_gateway,
 ) -> Iterator[ClusterOutcome[ResolveRun]]:
-    """Resolve a request on clusters that are chosen already; see `resolve`."""
+    """Resolve requests on clusters that are chosen already; see `resolve`."""
     from quotaform.resolve.run import ResolveRun
 
     def work(_: Cluster, gateway: Gateway, progress: Progress) -> ResolveRun:
-        return ResolveRun(request, gateway, progress, clock=clock)
+        return ResolveRun(entities, gateway, plan, detail, progress, clock=clock)
 
     return work_on(clusters, work, connect, progress)
 

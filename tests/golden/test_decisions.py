@@ -74,7 +74,7 @@ from quotaform.resolve.report import render_resolve
 from quotaform.resolve.request import Effective
 from quotaform.resolve.request_file import RequestFile
 from quotaform.resolve.resolve import ResolveOptions
-from quotaform.resolve.run import ResolveRequest, ResolveRun
+from quotaform.resolve.run import ResolveRun
 from quotaform.review.run import Platform, find_pull_request
 from quotaform.usage.bucket.bucket import RECORDED_LIMIT, bucket_rows
 from quotaform.usage.prometheus import Prometheus
@@ -124,7 +124,6 @@ def of_resolved(text: Text) -> Lines:
     asked: dict[str, Any] = yaml.safe_load(text)
     live = quotas_of(asked.get("live"))
     entities = [entity_of(address) for address in asked["ask"]]
-    ips = ["ip" in entity.types for entity in entities]
     plan = None
     if "plan" in asked:
         blocked = [Finding(rule="cluster-id", message="no", blocking=True)] if "blocked" in asked else []
@@ -138,9 +137,8 @@ def of_resolved(text: Text) -> Lines:
         cluster_id=asked.get("cluster", HEADER.cluster_id),
     )
     detail = ResolveOptions(keys=tuple(asked.get("keys", ())), inherited=asked.get("inherited", True))
-    request = ResolveRequest(entities=entities, has_clients=not all(ips), has_ips=any(ips), plan=plan, detail=detail)
     try:
-        found = ResolveRun(request, gateway)
+        found = ResolveRun(entities, gateway, plan, detail)
         rendered = "".join(render_resolve(found))
     except QuotaformError as error:
         return [f"{type(error).__name__}: {error}"]
@@ -217,7 +215,7 @@ def of_asked(text: Text) -> Iterator[str]:
     """Yield what a file of requests asks for, or what is wrong with it."""
     rows = RequestFile(text if isinstance(text, bytes) else text.encode(), "asked")
     yield from map(repr, rows)
-    kinds = [kind for kind, has in (("clients", rows.has_clients), ("ips", rows.has_ips)) if has]
+    kinds = [kind for kind, has in (("clients", rows.ips < len(rows)), ("ips", rows.ips)) if has]
     yield f"{len(rows)} of {' and '.join(kinds) or 'nobody'}, {rows.nameless} without a name"
     assert list(rows) == list(rows)
 

@@ -41,7 +41,7 @@ from quotaform.resolve.explain import dump_explained
 from quotaform.resolve.records import dump_resolved
 from quotaform.resolve.report import render_explained, render_resolve, render_resolve_csv
 from quotaform.resolve.resolve import ResolveOptions
-from quotaform.resolve.run import ResolveRequest, ResolveRun, explain_entity
+from quotaform.resolve.run import ResolveRun, explain_entity
 from quotaform.usage.top import render_top
 from tests.builder import dumped_plan, dumped_receipt, plan_of, receipt_of
 from tests.golden import usage_example as example
@@ -250,14 +250,9 @@ CONFIG = BrokerConfig(
 
 
 def run(asked: Sequence[Entity] = ASKED, plan: Plan | None = None, **detail: Any) -> ResolveRun:
-    request = ResolveRequest(
-        entities=asked,
-        has_clients=True,
-        has_ips=True,
-        plan=as_if_applied(plan) if plan else None,
-        detail=ResolveOptions(**detail),
-    )
-    return ResolveRun(request, ScriptedGateway(QUOTAS, config=CONFIG), clock=Clock())
+    assumed = as_if_applied(plan) if plan else None
+    gateway = ScriptedGateway(QUOTAS, config=CONFIG)
+    return ResolveRun(asked, gateway, assumed, ResolveOptions(**detail), clock=Clock())
 
 
 def text_of(found: ResolveRun, style: Style = PLAIN) -> str:

@@ -47,7 +47,8 @@ _NumberedRow = tuple[int, Entity | str | None]
 class RequestFile:
     """The requests of a file, read again each time they are asked for, so that they take no memory.
 
-    Iterating yields one concrete entity per row, in the order of the file.
+    Iterating yields one concrete entity per row, in the order of the file: `ips` of them are addresses. `nameless`
+    further rows name no client, and are left out.
     """
 
     def __init__(self, content: bytes, name: str) -> None:
@@ -68,9 +69,7 @@ class RequestFile:
             raise unusable(name, text)
         self._is_json = first[0] == "{"
         problems = FindingList()
-        self.has_clients, self.has_ips, self._count = False, False, 0
-        self.nameless = 0
-        """How many rows name no client; they are left out."""
+        self._count, self.ips, self.nameless = 0, 0, 0
         for line, row in self._rows():
             if isinstance(row, str):
                 problems.add(self._problem(row, line))
@@ -79,9 +78,8 @@ class RequestFile:
             elif row is None:
                 self.nameless += 1
             else:
-                is_ip = row.parts[0][0] == IP
-                self.has_ips, self.has_clients = self.has_ips or is_ip, self.has_clients or not is_ip
                 self._count += 1
+                self.ips += row.parts[0][0] == IP
         if problems.errors:
             raise InvalidFilesError(problems.all())
 

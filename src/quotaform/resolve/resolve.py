@@ -1,17 +1,4 @@
-"""Resolving requests: per quota key the entry that wins, those that lost, and what needs a second look.
-
-| rule | when |
-| --- | --- |
-| `empty-client-id` | a request has an empty client-id, so that no entry with a client-id matches it |
-| `default-word` | a name is literally `<default>`, which is how people write a default |
-| `nan-value`, `odd-value` | a value that applies is not enforced as it reads |
-| `ip-alias` | entries, or an entry and the request, spell one address in different ways |
-| `ip-name` | the ip of a request is not an IP address |
-| `unknown-shape` | there are entries of a shape that this version cannot resolve |
-| `quota-callback` | a broker uses a custom quota callback (KIP-257) |
-| `quota-callback-unchecked` | whether one does could not be checked |
-| `plan-blocked`, `plan-stale` | the plan that is assumed to be applied cannot be applied as it is |
-"""
+"""Resolving requests: per quota key the entry that wins, those that lost, and what needs a second look."""
 
 from __future__ import annotations
 

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
-
 from quotaform.cluster.gateway import Gateway
 from quotaform.model import rule
 from quotaform.model.entity import DEFAULT_WORD, IP, Entity, spell_name
@@ -21,6 +19,7 @@ from quotaform.model.records.record import ClusterRecord
 from quotaform.model.text import did_you_mean, listed, nearest, quote
 from quotaform.resolve.explain import Explained, Explanation, explain
 from quotaform.resolve.index import QuotaIndex
+from quotaform.resolve.request_file import RequestFile
 from quotaform.resolve.resolve import (
     FULL_DETAIL,
     SHOWN,
@@ -39,22 +38,6 @@ if TYPE_CHECKING:
     from quotaform.repository.repository import Repository
 
 
-class ResolveRequest(Struct, frozen=True, kw_only=True):
-    """What to resolve."""
-
-    entities: Iterable[Entity]  # Who makes the requests: concrete entities, which are gone through once
-    has_clients: bool  # Whether some of them are users or client-ids
-    has_ips: bool  # Whether some of them are addresses
-    plan: AssumedPlan | None = None  # A plan to assume as applied
-    detail: ResolveOptions = FULL_DETAIL
-
-    @classmethod
-    def of(cls, entities: Sequence[Entity], plan: AssumedPlan | None, detail: ResolveOptions) -> ResolveRequest:
-        """Return a request about entities that are all known."""
-        ips = sum(IP in entity.types for entity in entities)
-        return cls(entities=entities, has_clients=ips < len(entities), has_ips=ips > 0, plan=plan, detail=detail)
-
-
 class ResolveRun:
     """Resolves requests one by one, so that any number of them takes no memory.
 
@@ -63,31 +46,35 @@ class ResolveRun:
 
     def __init__(
         self,
-        request: ResolveRequest,
+        entities: Sequence[Entity] | RequestFile,
         gateway: Gateway,
+        plan: AssumedPlan | None = None,
+        detail: ResolveOptions = FULL_DETAIL,
         progress: Progress = no_progress,
         *,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Read a cluster."""
+        """Read a cluster. `entities`: who makes the requests: concrete entities. `plan`: one to assume as applied."""
         cluster_id = gateway.cluster_id()
-        if request.plan is not None:
-            request.plan.require_cluster(cluster_id)
+        if plan is not None:
+            plan.require_cluster(cluster_id)
         progress(f"Reading quotas of {spell_name(gateway.name)}", 0, 0)
         actual = gateway.describe()
-        require_keys(request.detail.keys, actual, has_clients=request.has_clients, has_ips=request.has_ips)
+        ips = entities.ips if isinstance(entities, RequestFile) else sum(IP in each.types for each in entities)
+        has_clients = ips < len(entities)
+        require_keys(detail.keys, actual, has_clients=has_clients, has_ips=ips > 0)
         self.header = ResolveHeader(
             cluster=ClusterRecord(name=gateway.name, id=cluster_id),
             read_at=timestamp(clock),
-            plan_id=request.plan.plan_id if request.plan else None,
-            options=request.detail,
+            plan_id=plan.plan_id if plan else None,
+            options=detail,
             snapshot=gateway.snapshot,
         )
-        self._entities = request.entities
+        self._entities = entities
         index = QuotaIndex(actual)
         self._actual, self._planned = Resolver(index), None
-        if request.plan is not None:
-            index = index.altered(request.plan.after(actual))
+        if plan is not None:
+            index = index.altered(plan.after(actual))
             self._planned = Resolver(index)
         self._checks = ResolutionChecks(index)
         self._general = []
@@ -95,9 +82,9 @@ class ResolveRun:
             some = listed(unknown, SHOWN)
             text = f"this version cannot resolve entries such as {some}; brokers may still apply them"
             self._general.append(rule.UNKNOWN_SHAPE.finding(text))
-        if request.plan is not None:
-            self._general += request.plan.findings(actual)
-        if request.has_clients and gateway.is_live:
+        if plan is not None:
+            self._general += plan.findings(actual)
+        if has_clients and gateway.is_live:
             progress("Reading the configuration of the brokers", 0, 0)
             found = gateway.broker_config(CALLBACK)
             self._general += check_callbacks(found.values, found.errors)

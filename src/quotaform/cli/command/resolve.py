@@ -19,8 +19,7 @@ from quotaform.model.errors import ExitCode, UsageError
 from quotaform.model.quota_key import key_order
 from quotaform.resolve.request import request_of
 from quotaform.resolve.request_file import RequestFile, nameless_note
-from quotaform.resolve.resolve import AssumedPlan, ResolveOptions
-from quotaform.resolve.run import ResolveRequest
+from quotaform.resolve.resolve import ResolveOptions
 
 OUT_FORMATS: Final = (PARQUET, "csv", "table")
 _STDIN: Final = "-"
@@ -104,7 +103,7 @@ def resolve(
     saved = None if plan is None else load_plan_file(plan)
     assumed = None if saved is None else as_if_applied(saved)
     if not on_spark:
-        request = _read_request(console, entity, name or (), from_file, assumed, detail)
+        entities = _read_entities(console, entity, name or (), from_file)
     planned = None if saved is None else saved.header.cluster_name
     clusters = target.choose(planned=planned, needs_name=False)
     if on_spark:
@@ -117,7 +116,7 @@ def resolve(
         warn = console.warn_of
         with spark_job(console, "Resolving principals", session) as (spark, progress):
             if table is None:
-                request = ResolveRequest.of(few_principals(spark, principals, clusters[0].name, warn), assumed, detail)
+                entities = few_principals(spark, principals, clusters[0].name, warn)
             else:
                 place = OutputTarget(*table)
                 written = write_resolved(
@@ -130,7 +129,8 @@ def resolve(
     results = Results(output)
     names = [cluster.name for cluster in clusters]
     results.open(names)
-    outcomes = results.gather(resolve_clusters(clusters, request, progress=console.progress), names)
+    resolving = resolve_clusters(clusters, entities, assumed, detail, progress=console.progress)
+    outcomes = results.gather(resolving, names)
     results.present(outcomes)
     if output.format_name == "csv":
         for finding in outcomes[0].require().findings():
@@ -138,22 +138,15 @@ def resolve(
     return results.exit_code(outcomes)
 
 
-def _read_request(
-    console: Console,
-    entity: Entity | None,
-    names: Sequence[str],
-    file: str | None,
-    plan: AssumedPlan | None,
-    detail: ResolveOptions,
-) -> ResolveRequest:
+def _read_entities(
+    console: Console, entity: Entity | None, names: Sequence[str], file: str | None
+) -> Sequence[Entity] | RequestFile:
     """Read who makes the requests, so that problems in files are reported without waiting for a broker."""
     if file is not None:
         rows = RequestFile.read(None if file == _STDIN else Path(file))
         if rows.nameless:
             console.warn_of(nameless_note(rows.name, rows.nameless))
-        return ResolveRequest(
-            entities=rows, has_clients=rows.has_clients, has_ips=rows.has_ips, plan=plan, detail=detail
-        )
+        return rows
     if entity is None and not names:
         raise UsageError(
             "no request is given; write who makes it, as in user=U,client-id=C or ip=A, or give --from FILE"
@@ -164,7 +157,7 @@ def _read_request(
     except ValueError as error:
         raise UsageError(str(error)) from None
     require_address(entity)
-    return ResolveRequest.of((entity,), plan, detail)
+    return (entity,)
 
 
 @with_options

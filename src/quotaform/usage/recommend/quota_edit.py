@@ -186,12 +186,13 @@ class _Editor:
             top, common = (self.entries[cluster, layer].get(entity) for layer in (cluster, None))
             gone = {each.key for each in every if each.action is Advice.DELETE}
             refused, reason = set[str](), ""
-            # An entry that has no value left becomes `state: absent`.
-            is_gone = len(gone) == len(every) and self.desired[cluster][entity].values.keys() <= gone
-            if top is not None and top.profile is not None and not is_gone:
-                # What a profile gives cannot be removed while other proposals for the entity can be followed.
+            if top is not None and top.profile is not None:
+                # What a profile gives cannot be removed while other proposals for the entity can be followed; an entry
+                # that has no value left becomes `state: absent`.
+                is_gone = len(gone) == len(every) and self.desired[cluster][entity].values.keys() <= gone
                 given = self.config.profiles.get(top.profile.name, {}).keys()
-                refused = gone & given - (set() if common is None else common.values.keys())
+                kept = set() if common is None else common.values.keys()
+                refused = set() if is_gone else gone & given - kept
                 name = quote(top.profile.name)
                 reason = f"it comes from the profile {name}; write values in the place of the profile"
             self.refused += [_unwritten(each, reason) for each in every if each.key in refused]

@@ -170,7 +170,7 @@ class QuotaAdmin(Connected):
         for (_, name), argument in zip(named, ("user", "client_id", "ip"), strict=True):
             require_type(name, (str, NoneType), argument, "a string, or None to leave it out")
         request = request_of(Entity({kind: name for kind, name in named if name is not None}))
-        return dict(self._resolver().resolve(request))
+        return dict(Resolver(QuotaIndex(self.describe())).resolve(request))
 
     def resolve_all(self, entities: Iterable[Entity]) -> dict[Entity, Mapping[str, Resolved]]:
         """Resolve many concrete entities against one read of the cluster; see `resolve`.
@@ -182,16 +182,13 @@ class QuotaAdmin(Connected):
         """
         items = require_items(entities, Entity, "entities", "Entity")
         requests: dict[Entity, Request] = {entity: request_of(entity) for entity in items}
-        resolve = self._resolver().resolve
+        resolve = Resolver(QuotaIndex(self.describe())).resolve
         return {entity: resolve(request) for entity, request in requests.items()}
 
     def close(self) -> None:
         """Close the connection; a second time does nothing."""
         self._is_closed = True
         self._gateway.close()
-
-    def _resolver(self) -> Resolver:
-        return Resolver(QuotaIndex(self.describe()))
 
     @contextmanager
     def _open(self) -> Iterator[Gateway]:
@@ -225,10 +222,9 @@ def describe_cluster(
 
     Raises `UsageError` if a key is known neither to this version nor to the cluster: most likely a typo.
     """
-    admin = QuotaAdmin(gateway)
-    found = admin.describe(entity_filter)
+    found = gateway.describe(entity_filter)
     if unknown := [key for key in keys if key not in QUOTA_KEYS]:
-        held = found if entity_filter == EVERYTHING else admin.describe()
+        held = found if entity_filter == EVERYTHING else gateway.describe()
         for key in unknown:
             require_known_key(key, [held])
     if keys:
@@ -237,8 +233,8 @@ def describe_cluster(
     return Described(
         quotas=found,
         cluster_name=cluster.label,
-        cluster_id=admin.cluster_id(),
+        cluster_id=gateway.cluster_id(),
         read_at=timestamp(clock),
         heading=cluster.label if cluster.has_name else None,
-        snapshot=admin.snapshot,
+        snapshot=gateway.snapshot,
     )

@@ -72,18 +72,10 @@ def barest(entity: Entity) -> Request:
 
 
 def request_of(entity: Entity, *, allows_defaults: bool = False) -> Request:
-    """Return the request that a concrete entity makes.
+    """Return the request that a concrete entity makes: the one that represents it.
 
-    | entity | request |
-    | --- | --- |
-    | user=U,client-id=C | (U, C) |
-    | user=U | (U, *) |
-    | user=U,client-id="" | (U, ""): one with an empty client-id, which no entry with a client-id matches |
-    | client-id=C | (*, C) |
-    | ip=A | (A,): a connection |
-
-    `*` is a name that no quota mentions, as in `representative`: nearly every client sends a client-id, and every
-    request has a user.
+    Nearly every client sends a client-id, and every request has a user: one that is left out is a name that no quota
+    mentions. An empty client-id is one that no entry with a client-id matches.
 
     >>> request_of(Entity(user="a")), request_of(Entity(client_id="x")), request_of(Entity(ip="10.0.0.1"))
     (('a', *), (*, 'x'), ('10.0.0.1',))

@@ -173,8 +173,7 @@ class ResolutionChecks:
 
     def __init__(self, index: QuotaIndex) -> None:
         self._index = index
-        self._counts: dict[FindingRule, int] = defaultdict(int)
-        self._firsts: dict[FindingRule, Entity] = {}
+        self._counted: dict[FindingRule, tuple[int, Entity]] = {}  # How many requests break a rule, and the first one
         self._found: dict[tuple[str, str], Finding] = {}
         self._seen_values: set[tuple[str, Entity]] = set()
         self._loses_client_entries = False
@@ -203,7 +202,7 @@ class ResolutionChecks:
     def findings(self) -> list[Finding]:
         """Return what was found so far."""
         found = []
-        for counted, count in self._counts.items():
+        for counted, (count, first) in self._counted.items():
             more = f" (and {count - 1:,} more)" if count > 1 else ""
             severity = counted.severity
             if counted is rule.EMPTY_CLIENT_ID:
@@ -217,12 +216,12 @@ class ResolutionChecks:
                     f"{DEFAULT_WORD} is used literally as a name{more}, because requests never carry a default; "
                     "defaults apply to any name without an entry of its own"
                 )
-            found.append(counted.finding(text, severity=severity, address=self._firsts[counted].address))
+            found.append(counted.finding(text, severity=severity, address=first.address))
         return [*found, *self._found.values()]
 
     def _count(self, counted: FindingRule, entity: Entity) -> None:
-        self._counts[counted] += 1
-        self._firsts.setdefault(counted, entity)
+        count, first = self._counted.get(counted, (0, entity))
+        self._counted[counted] = count + 1, first
 
     def _check_ip(self, entity: Entity, ip: str) -> None:
         address, spellings = address_of(ip), self._index.spellings(IP, ip)

@@ -26,6 +26,7 @@ from quotaform.http.message import HttpRequest, Response, Url, form_value
 from quotaform.model.errors import FileReadError, HttpError, missing_extra
 from quotaform.model.text import MIB, Secret, inert
 from quotaform.model.variable import OwnSecret
+from quotaform.system.clock import SYSTEM_CLOCK
 from quotaform.system.files import LEADS_OUT, read_text
 
 _LONGEST_MESSAGE: Final = 200
@@ -155,6 +156,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
             longest_wait=self.patience,
             patience=self.patience,
             limited_wait=0.0,
+            clock=SYSTEM_CLOCK,
         )
         try:
             response = transport.send(request)

@@ -37,7 +37,7 @@ from quotaform.model.errors import ClusterError
 from quotaform.model.quotas import Values
 from quotaform.plan.plan import PlanOptions, PlanSource
 from quotaform.plan.receipt import Result
-from quotaform.plan.receipt_file import last_receipt, receipt_path, write_receipt
+from quotaform.plan.receipt_file import last_receipt_base, receipt_path, write_receipt
 from quotaform.repository.repository import Repository
 from quotaform.system.process import TerminatedError
 from quotaform.usage.table.schema import USAGE
@@ -471,15 +471,14 @@ class Story:
         return Repository(directory=self.path / "quotas.d", config_path=self.path / "quotaform.yaml")
 
     def last(self, cluster_id: str) -> Iterator[str]:
-        """`last ID`: tell which receipt of a cluster is the newest, what was declared, and why others do not count."""
-        found = last_receipt(self.place, cluster_id)
-        if found.path is None:
-            yield f"last {cluster_id}: none"
-        else:
-            declared = found.declared
-            said = "not known" if declared is None else ", ".join(sorted(each.address for each in declared))
-            yield self.masked(f"last {cluster_id}: {found.path.name}; declared: {said}")
-        yield from (self.masked(f"  passed over: {error}") for error in found.skipped)
+        """`last ID`: tell which receipt of a cluster says what was declared, or why none does, and what is ignored."""
+        found, problem, ignored = last_receipt_base(self.place, cluster_id)
+        said = problem
+        if found is not None:
+            declared = ", ".join(sorted(each.address for each in found.unvalued))
+            said = f"{Path(found.base.ref).name}; declared: {declared}"
+        yield self.masked(f"last {cluster_id}: {said}")
+        yield from (self.masked(f"  ignored: {each}") for each in ignored)
 
     def edit(self, pattern: str, old: str, new: str) -> None:
         """`edit PATTERN OLD NEW`: put another text into the file that matches."""

@@ -32,7 +32,7 @@ from quotaform.plan.receipt import (
     load_receipt,
     receipt_lines,
 )
-from quotaform.plan.receipt_file import last_receipt, receipt_path, write_receipt
+from quotaform.plan.receipt_file import last_receipt_base, receipt_path, write_receipt
 from quotaform.repository.repository import Repository
 from tests.builder import CONSUMER, PRODUCER, dumped_receipt, plan_of, receipt_of, sealed
 from tests.strategies import desired, quotas
@@ -93,7 +93,7 @@ def test_a_receipt_may_be_an_hour_ahead(tmp_path: Path, minute: int, expected: b
     path.parent.mkdir(parents=True)
     write_receipt(path, receipt_of(PLAN))
     clock = Mock(now=lambda: datetime(2026, 11, 20, 8, minute, tzinfo=UTC))
-    assert (last_receipt(repository, PLAN.header.cluster_id, clock=clock).path is not None) is expected
+    assert (last_receipt_base(repository, PLAN.header.cluster_id, clock)[0] is not None) is expected
 
 
 def test_very_many_entities_that_are_done_have_no_line_each() -> None:

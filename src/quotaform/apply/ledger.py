@@ -108,7 +108,7 @@ def _open(path: Path, *, is_made: bool) -> int | None:
 def started_receipt(repository: Repository, cluster: str, cluster_id: str) -> tuple[Path, SavedReceipt] | None:
     """Return the newest started receipt of a cluster that no later apply has settled, unless an apply is running.
 
-    As in `last_receipt`, one that is committed to git does not count. `cluster` is what messages call the cluster.
+    As in `last_receipt_base`, one that is committed to git does not count. `cluster` is what messages call the cluster.
     """
     folder = repository.config_path.parent
     for path, receipt in _started(folder, cluster_id)[0]:

@@ -6,7 +6,7 @@ A started receipt is written before the first change is sent, and replaced when 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from datetime import timedelta
 from itertools import islice
 from json import dumps
@@ -16,8 +16,6 @@ from pathlib import Path
 from re import Match
 from re import compile as regex
 from typing import TYPE_CHECKING, Final
-
-from msgspec import Struct
 
 from quotaform.git import GitError, TimeLeft, find_work_tree, open_objects
 from quotaform.model.entity import Entity
@@ -172,33 +170,6 @@ def read_receipt_base(path: str) -> tuple[ClusterBase, ReceiptSource]:
     return ClusterBase(declared=found, cluster_id=receipt.cluster.id), receipt.source
 
 
-def last_receipt_base(
-    repository: Repository, cluster_id: str, clock: Clock, other_names: Collection[str] = ()
-) -> tuple[DeclaredBase | None, str, tuple[str, ...]]:
-    """Return what the last receipt of a cluster declares, or why nothing is known, and what was passed over.
-
-    `other_names` are the names of other clusters, whose receipts are not of this one.
-    """
-    found = last_receipt(repository, cluster_id, clock, other_names=other_names)
-    ignored = tuple(str(error) for error in found.ignored)
-    if found.path is None:
-        why = "there is no base and no receipt of this cluster"
-        if found.skipped:
-            why += f" that can be used ({found.skipped[0]})"
-    elif found.declared is None:
-        why = f"there is no base, and the receipts up to {found.path} do not say it for the whole cluster"
-    elif found.skipped:
-        why = f"there is no base, and a newer receipt than {found.path} cannot be used ({found.skipped[0]})"
-    else:
-        base = Base(ref=str(found.path), commit=found.commit, is_receipt=True)
-        return DeclaredBase(base, {}, found.declared), "", ignored
-    remedy = f"give the git revision that was applied last: {option_of('base')} REF"
-    if find_work_tree(repository.directory) is None:
-        receipt = f"give the receipt of the last apply ({option_of('base')} RECEIPT)"
-        remedy = f"{receipt}, or plan with {option_of('prune')} report"
-    return None, f"{why}; {remedy}", ignored
-
-
 _MOST_READ: Final = 20
 """How many receipts of one cluster are read."""
 _FINISHED: Final = regex(r'"finished_at": ?"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z)"').search
@@ -206,47 +177,74 @@ STARTED: Final = "is the receipt of an apply that did not finish, so the cluster
 """Why a started receipt is no base."""
 
 
-class LastReceipt(Struct, frozen=True, kw_only=True):
-    """The newest receipt of a cluster, and what the files declared when the cluster last held all of it."""
+def last_receipt_base(
+    repository: Repository, cluster_id: str, clock: Clock = SYSTEM_CLOCK, other_names: Collection[str] = ()
+) -> tuple[DeclaredBase | None, str, list[str]]:
+    """Return what the receipts of a cluster declare, or why that is not known, and why some of them are ignored.
 
-    path: Path | None = None  # `None` if there is no valid one; that of a revert only if no other apply is known
-    # What the files declared at the last apply of a whole plan that was completed, and at any later one; `None` if
-    # there was none, or too many receipts would have to be read.
-    declared: frozenset[Entity] | None = None
-    commit: str | None = None  # The commit of that last apply of a whole plan, if it is known
-    # Why newer files were passed over: they could not be read, or are no valid receipts, or started ones.
-    skipped: tuple[QuotaformError, ...] = ()
-    # Why receipts were passed over that no apply of this folder can have written.
-    ignored: tuple[SavedFileError, ...] = ()
-
-
-def last_receipt(
-    repository: Repository, cluster_id: str, clock: Clock = SYSTEM_CLOCK, *, other_names: Collection[str] = ()
-) -> LastReceipt:
-    """Look for the newest valid receipt of a cluster in the folder of a repository.
-
-    The folder belongs to a repository, so what it holds is read with suspicion: regular files within it, a bounded
-    number of them, and each checked as `load_receipt` does. One that is committed was not written by an apply here but
-    by somebody who may change the files, and the time of one from the future is wrong; neither counts. `other_names`
-    are the names of other clusters in quotaform.yaml: if one of them is the same live cluster by mistake, its receipts
-    are about its own files.
+    They declare what the files did at the last apply of a whole plan that was completed, and at any later one.
+    `other_names` are the names of other clusters in quotaform.yaml: if one of them is the same live cluster by mistake,
+    its receipts are about its own files.
     """
     skipped: list[QuotaformError] = []
-    ignored: list[SavedFileError] = []
-    folder = receipt_folder(repository)
-    newest: Path | None = None
+    ignored: list[str] = []
+    newest: Path | None = None  # That of a revert only if no other apply is known
     is_revert = False  # Whether the newest is that of a revert
     declared: frozenset[Entity] = frozenset()
     whole: SavedReceipt | None = None
-    within = repository.config_path.parent
+    for path, receipt in _receipts_of(repository, cluster_id, clock, other_names, skipped, ignored):
+        if newest is None or is_revert:
+            newest, is_revert = path, receipt.is_revert
+        if receipt.is_revert:
+            continue
+        if receipt.declared is None:  # It wrote rows, of which no files are known.
+            break
+        declared |= receipt.declared
+        if receipt.is_whole:
+            whole = receipt
+            break
+    if newest is None:
+        why = "there is no base and no receipt of this cluster"
+        why += f" that can be used ({skipped[0]})" if skipped else ""
+    elif whole is None:
+        why = f"there is no base, and the receipts up to {newest} do not say it for the whole cluster"
+    elif skipped:
+        why = f"there is no base, and a newer receipt than {newest} cannot be used ({skipped[0]})"
+    else:
+        base = Base(ref=str(newest), commit=whole.source.commit, is_receipt=True)
+        return DeclaredBase(base, {}, declared), "", ignored
+    remedy = f"give the git revision that was applied last: {option_of('base')} REF"
+    if find_work_tree(repository.directory) is None:
+        named = f"give the receipt of the last apply ({option_of('base')} RECEIPT)"
+        remedy = f"{named}, or plan with {option_of('prune')} report"
+    return None, f"{why}; {remedy}", ignored
+
+
+def _receipts_of(
+    repository: Repository,
+    cluster_id: str,
+    clock: Clock,
+    other_names: Collection[str],
+    skipped: list[QuotaformError],
+    ignored: list[str],
+) -> Iterator[tuple[Path, SavedReceipt]]:
+    """Yield the valid receipts of a cluster, the newest first, a bounded number; the lists take why others are not.
+
+    The folder belongs to a repository, so what it holds is read with suspicion: regular files within it, and each
+    checked as `load_receipt` does. One that is committed was not written by an apply here but by somebody who may
+    change the files, and the time of one from the future is wrong; both are ignored. Others are skipped: they cannot
+    be read, or are no valid receipts, or started ones.
+    """
+    folder, within = receipt_folder(repository), repository.config_path.parent
     paths = _paths_of(folder, within, cluster_id)
     try:
         committed = committed_names(folder) if paths else frozenset[str]()
     except GitError as error:
-        text = f"may be committed to git, which cannot be read: {error.reason}"
-        return LastReceipt(skipped=(SavedFileError(str(paths[0]), text),))
+        problem = f"may be committed to git, which cannot be read: {error.reason}"
+        skipped.append(SavedFileError(str(paths[0]), problem))
+        return
     why = "is committed to git; an apply writes its receipts beside the commit"
-    ignored += [SavedFileError(str(path), why) for path in paths if path.name in committed]
+    ignored += [str(SavedFileError(str(path), why)) for path in paths if path.name in committed]
     # The clock of another machine may be an hour later than here.
     latest = (clock.now() + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     for path in islice((path for path in paths if path.name not in committed), _MOST_READ):
@@ -258,28 +256,11 @@ def last_receipt(
         if receipt.cluster.id != cluster_id or receipt.cluster.name in other_names:
             continue
         if receipt.finished_at > latest:
-            ignored.append(SavedFileError(str(path), f"is from the future ({receipt.finished_at})"))
-            continue
-        if receipt.is_started:
+            ignored.append(str(SavedFileError(str(path), f"is from the future ({receipt.finished_at})")))
+        elif receipt.is_started:
             skipped.append(SavedFileError(str(path), STARTED))
-            continue
-        if newest is None or is_revert:
-            newest, is_revert = path, receipt.is_revert
-        if receipt.is_revert:
-            continue
-        if receipt.declared is None:  # It wrote rows, of which no files are known.
-            break
-        declared |= receipt.declared
-        if receipt.is_whole:
-            whole = receipt
-            break
-    return LastReceipt(
-        path=newest,
-        declared=None if whole is None else declared,
-        commit=None if whole is None else whole.source.commit,
-        skipped=tuple(skipped),
-        ignored=tuple(ignored),
-    )
+        else:
+            yield path, receipt
 
 
 def _paths_of(folder: Path, within: Path, cluster_id: str) -> list[Path]:

@@ -198,7 +198,7 @@ def _make_pruning(
         return Pruning(mode=mode, candidates=len(candidates))
     declared = base.declared
     problem, receipt = None, None
-    ignored: tuple[str, ...] = ()
+    ignored: list[str] = []
     if declared is None and request.base is None and mode is PruneMode.REMOVED:
         from quotaform.plan.receipt_file import last_receipt_base  # Most plans read no receipt.
 
@@ -220,7 +220,7 @@ def _make_pruning(
         pruned=prune(candidates, mode, declared, was_pruned),
         candidates=len(candidates),
         problem=problem if declared is None else None,
-        ignored=ignored,
+        ignored=tuple(ignored),
         receipt=receipt,
     )
 

@@ -9,6 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from msgspec import structs
 
 from quotaform.model.entity import KNOWN_TYPES, Entity
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -61,7 +62,7 @@ def cells(rows: Iterable[Row]) -> list[str]:
 
 
 def test_the_rows_the_counts_and_the_largest_are_those_of_the_local_engine(spark: SparkSession) -> None:
-    from quotaform.plan.spark import blast_radius, changed_cluster, distinct_principals, tallies
+    from quotaform.plan.spark import blast_radius, changed_cluster, cluster_radii, distinct_principals
 
     random = Random(7)
     actual = {f"c{place:02}": some_quotas(random) for place in range(CLUSTERS)}
@@ -72,13 +73,13 @@ def test_the_rows_the_counts_and_the_largest_are_those_of_the_local_engine(spark
         name: changed_cluster(quotas, changed_values(plans[name].changes)) for name, quotas in actual.items()
     }
     principals = distinct_principals(table).repartition(3).persist()
-    found = tallies(principals, changed)
+    found = cluster_radii(principals, changed)
     rows: list[Row] = []
     for name, quotas in actual.items():
         radius, changes = make_blast_radius(listed, quotas, plans[name].changes, file="all.csv")
         rows += [(name, *change_row(change).values()) for change in changes()]
         # NaN equals nothing, and reads as it does.
-        assert repr(found[name].radius("list", len(PEOPLE), "all.csv")) == repr(radius)
+        assert repr(structs.replace(found[name], source="list", file="all.csv")) == repr(radius)
     assert {row[5] for row in rows} == set(LimitDirection)
     changed_limits = blast_radius(principals, changed).collect()
     assert sorted(cells(map(tuple, changed_limits))) == sorted(cells(rows))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from enum import StrEnum
 from getpass import getuser
 from pathlib import Path
 from re import compile as regex
@@ -88,14 +87,6 @@ def read_run(variables: Mapping[str, str] = os.environ) -> Run | None:
     return Run(system=system, url=url if is_address else None, actor=actor[:_LONGEST_VARIABLE] or None)
 
 
-class AuditOutcome(StrEnum):
-    """How an apply ended."""
-
-    COMPLETE = "complete"
-    INCOMPLETE = "incomplete"
-    REFUSED = "refused"
-
-
 class AuditRecord(Record, document="audit"):
     """One line of the file that quotaform apply --audit appends to: an apply begins, changes a quota key, or ends.
     A start without an end means that the apply was killed.
@@ -125,7 +116,7 @@ class AuditRecord(Record, document="audit"):
         str | UnsetType | None, about("For change: the message of the broker or the reason; null on success.")
     ] = UNSET
     outcome: Annotated[
-        AuditOutcome | UnsetType,
+        Literal["complete", "incomplete", "refused"] | UnsetType,
         about("For end: complete: all changes are in effect; incomplete: not all are; refused: nothing was written."),
     ] = UNSET
     reason: Annotated[str | UnsetType | None, about("For end: why it was refused or interrupted, or null.")] = UNSET
@@ -193,7 +184,7 @@ class AuditFile:
             reason = str(error) if isinstance(error, QuotaformError) else f"interrupted by {signal_name(error)}"
             for plan in () if self._descriptor is None else map(loaded, plans):
                 if plan.header.cluster_name not in self._ended:
-                    fields = {"outcome": AuditOutcome.REFUSED, "reason": _cut(reason), "summary": None}
+                    fields = {"outcome": "refused", "reason": _cut(reason), "summary": None}
                     self._end(plan, [self._record(plan, "end", timestamp(self._clock), **fields)])
             raise
 
@@ -239,7 +230,7 @@ class AuditFile:
                     result=item.result,
                     message=_cut(item.message or ""),
                 )
-        outcome = AuditOutcome.COMPLETE if receipt.is_complete else AuditOutcome.INCOMPLETE
+        outcome = "complete" if receipt.is_complete else "incomplete"
         reason = _cut(f"interrupted by {receipt.interruption}") if receipt.interruption else None
         yield self._record(plan, "end", time, outcome=outcome, reason=reason, summary=counted_results(receipt.results))
 

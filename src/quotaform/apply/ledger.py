@@ -29,7 +29,7 @@ from quotaform.model.text import inert, option_of
 from quotaform.plan.digest import ClusterDigest, FleetStatus
 from quotaform.plan.plan import PlanOptions
 from quotaform.plan.receipt import HEAD, Receipt, Result, is_started_head
-from quotaform.plan.receipt_file import committed_names, load_receipt_file, receipt_path, write_receipt
+from quotaform.plan.receipt_file import MOST_READ, committed_names, load_receipt_file, receipt_path, write_receipt
 from quotaform.repository.repository import Repository
 from quotaform.system.files import read_bytes, require_no_way_out, require_writable, take_lock
 
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 _FLAGS: Final = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _LIST_LIMIT: Final = 1 << 16
-_MOST_READ: Final = 20  # How many receipts of one cluster are read
 
 
 class HeldLock(Struct, frozen=True):
@@ -152,7 +151,7 @@ def _started(folder: Path, cluster_id: str) -> tuple[list[tuple[Path, SavedRecei
                 receipt = load_receipt_file(path, within=path.parent)
                 if receipt.is_started and receipt.cluster.id == cluster_id:
                     found.append((path, receipt))
-        if len(found) == _MOST_READ:
+        if len(found) == MOST_READ:
             return found, listed[read:]
     return found, []
 

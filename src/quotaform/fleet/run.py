@@ -44,14 +44,14 @@ from quotaform.fleet.table import located
 from quotaform.model.errors import ApplyLostError, ClusterError, EngineError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, loaded, no_progress
 from quotaform.model.quotas import Snapshot
-from quotaform.plan.blast_radius import RadiusTally, changed_values
+from quotaform.plan.blast_radius import changed_values, count_changes
 from quotaform.plan.digest import FleetStatus
 from quotaform.plan.plan import Plan
 from quotaform.plan.principals import PrincipalList
 from quotaform.plan.receipt import Receipt
 from quotaform.plan.run import PlanRequest, plan_cluster, read_plan_source, with_same_clusters
 from quotaform.plan.source import Source
-from quotaform.plan.spark import blast_radius, changed_cluster, distinct_principals, tallies
+from quotaform.plan.spark import blast_radius, changed_cluster, cluster_radii, distinct_principals
 from quotaform.repository.gateway import open_gateway, open_pinned_gateway
 from quotaform.repository.repository import Repository
 from quotaform.repository.run import snapshot_of
@@ -131,7 +131,7 @@ def _with_radii(
     with kept_rows(distinct) as principals:
         if listed.folder is not None:
             blast_radius(principals, changed).write.parquet(located(listed.folder))
-        found = tallies(principals, changed)
+        found = cluster_radii(principals, changed)
         if CLUSTER in principals.columns:
             totals = {row[CLUSTER]: row["count"] for row in principals.groupBy(CLUSTER).count().collect()}
         else:
@@ -139,7 +139,12 @@ def _with_radii(
 
     def with_radius(name: str, made: Kept[Plan]) -> Kept[Plan]:
         """Add what was found to a plan, and its counts to the numbers of it."""
-        radius = found.get(name, RadiusTally()).radius(listed.table or "", totals.get(name, 0), listed.folder)
+        radius = structs.replace(
+            found.get(name) or count_changes("", ()),
+            source=listed.table or "",
+            principals=totals.get(name, 0),
+            file=listed.folder,
+        )
         row = structs.replace(made.digest.row, blast_radius=radius.without_changes())
         digest = structs.replace(made.digest, row=row)
         return Kept(digest, lambda: replace(made.load(), actual=None, blast_radius=radius))

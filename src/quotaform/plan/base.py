@@ -49,7 +49,6 @@ class Bases(Struct, frozen=True):
 
 
 def _same_base(found: ClusterBase, name: str) -> ClusterBase:
-    """Return what is the base for every cluster."""
     return found
 
 

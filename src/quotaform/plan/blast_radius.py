@@ -15,7 +15,7 @@ from heapq import nsmallest
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, Self, TypeAlias, TypedDict
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from quotaform.model.entity import ENTITY_TYPES, KNOWN_TYPES, Entity
 from quotaform.model.precedence import Level, level_of
@@ -330,11 +330,10 @@ def make_blast_radius(
     `actual` holds all quotas of the cluster, as the plan read them. `file` is the file in which all changes are wanted;
     for it, they are kept together with the quotas.
     """
-    changed, tally = ChangedLimits(actual, changed_values(changes)), RadiusTally()
-    for principal in principals.entities:
-        tally.add(changed.of(principal, request_of(principal)))
-    radius = tally.radius(principals.source, len(principals.entities), file)
-    return radius, tuple if file is None else partial(_limit_changes, principals.entities, changed)
+    changed = ChangedLimits(actual, changed_values(changes))
+    radius = count_changes(principals.source, (changed.of(each, request_of(each)) for each in principals.entities))
+    every = tuple if file is None else partial(_limit_changes, principals.entities, changed)
+    return structs.replace(radius, file=file), every
 
 
 def _limit_changes(principals: Iterable[Entity], changed: ChangedLimits) -> Iterator[LimitChange]:
@@ -343,53 +342,36 @@ def _limit_changes(principals: Iterable[Entity], changed: ChangedLimits) -> Iter
         yield from changed.of(principal, request_of(principal))
 
 
-class RadiusTally:
-    """The numbers of changes, and the largest ones, of principals that come one by one, or were counted elsewhere."""
+def count_changes(source: str, found: Iterable[Iterable[LimitChange]]) -> BlastRadius:
+    """Return the blast radius of principals of a list, of which `found` has the changes of each, if any."""
+    number = affected = 0
+    principals: Counter[LimitDirection | None] = Counter()
+    limits: Counter[LimitDirection | None] = Counter()
+    largest: list[LimitChange] = []
+    for changes in found:
+        begin = len(largest)
+        largest += changes
+        directions = [each.direction for each in largest[begin:]]
+        number += 1
+        affected += bool(directions)
+        limits.update(directions)
+        principals.update(set(directions))
+        if len(largest) > 1000:  # Beyond so many, all but the largest are dropped.
+            largest = _largest(largest)
+    counts = {each: LimitCount(principals=principals[each], limits=limits[each]) for each in LimitDirection}
+    shown = tuple(map(LimitChangeRecord.of, _largest(largest)))
+    return BlastRadius(source=source, principals=number, affected=affected, counts=counts, largest=shown)
 
-    def __init__(self) -> None:
-        self._affected = 0
-        self._principals: Counter[LimitDirection | None] = Counter()
-        self._limits: Counter[LimitDirection | None] = Counter()
-        self._largest: list[LimitChange] = []
 
-    def add(self, changes: Iterable[LimitChange]) -> None:
-        """Add all changes of a principal."""
-        begin = len(self._largest)
-        self._largest += changes
-        directions = [each.direction for each in self._largest[begin:]]
-        self._affected += bool(directions)
-        self._limits.update(directions)
-        self._principals.update(set(directions))
-        if len(self._largest) > 1000:  # Beyond so many, all but the largest are dropped.
-            self.trim()
+def joined(radii: Sequence[BlastRadius]) -> BlastRadius:
+    """Return the blast radius of all principals of several parts of a list together."""
+    largest = _largest(large.limits for each in radii for large in each.largest)
+    counts = RadiusCounts.sum(radii)
+    return BlastRadius(**structs.asdict(counts), largest=tuple(map(LimitChangeRecord.of, largest)))
 
-    def merge(self, other: RadiusTally) -> None:
-        """Add what was counted of other principals."""
-        self._affected += other._affected
-        self._principals += other._principals
-        self._limits += other._limits
-        self._largest += other._largest
-        self.trim()
 
-    def trim(self) -> None:
-        """Drop all changes but the largest ones; those of one size are by `principal_order`, and by key."""
-
-        def order(each: LimitChange) -> tuple[object, ...]:
-            return size_order(each), principal_order(each.principal), each.key
-
-        self._largest = nsmallest(MOST_LARGEST, self._largest, key=order)
-
-    def radius(self, source: str, principals: int, file: str | None) -> BlastRadius:
-        """Return the blast radius of so many principals of a list; see `BlastRadius.file`."""
-        self.trim()
-        return BlastRadius(
-            source=source,
-            principals=principals,
-            affected=self._affected,
-            counts={
-                each: LimitCount(principals=self._principals[each], limits=self._limits[each])
-                for each in LimitDirection
-            },
-            largest=tuple(map(LimitChangeRecord.of, self._largest)),
-            file=file,
-        )
+def _largest(changes: Iterable[LimitChange]) -> list[LimitChange]:
+    """Return the largest changes; those of one size are by `principal_order`, and by key."""
+    return nsmallest(
+        MOST_LARGEST, changes, key=lambda each: (size_order(each), principal_order(each.principal), each.key)
+    )

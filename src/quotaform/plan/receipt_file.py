@@ -170,7 +170,7 @@ def read_receipt_base(path: str) -> tuple[ClusterBase, ReceiptSource]:
     return ClusterBase(declared=found, cluster_id=receipt.cluster.id), receipt.source
 
 
-_MOST_READ: Final = 20
+MOST_READ: Final = 20
 """How many receipts of one cluster are read."""
 _FINISHED: Final = regex(r'"finished_at": ?"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z)"').search
 STARTED: Final = "is the receipt of an apply that did not finish, so the cluster may never have held what it declares"
@@ -247,7 +247,7 @@ def _receipts_of(
     ignored += [str(SavedFileError(str(path), why)) for path in paths if path.name in committed]
     # The clock of another machine may be an hour later than here.
     latest = (clock.now() + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    for path in islice((path for path in paths if path.name not in committed), _MOST_READ):
+    for path in islice((path for path in paths if path.name not in committed), MOST_READ):
         try:
             receipt = load_receipt_file(path, within=within)
         except QuotaformError as error:

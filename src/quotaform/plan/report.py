@@ -102,7 +102,6 @@ def affected_text(radius: RadiusCounts, source: str) -> str:
 
 
 def _limit(key: str, limit: Effective) -> str:
-    """Return a limit and where it comes from."""
     value = UNLIMITED if is_unlimited(QUOTA_KEYS.get(key), limit.value) else value_text(key, limit.value)
     return value if limit.source is None else f"{value} from {limit.source.address}"
 
@@ -204,7 +203,6 @@ def _plan_lines(plan: Plan, style: Style, shows_unchanged: bool, shows_unmanaged
 
 
 def _last_lines(plan: Plan, style: Style) -> Iterator[str]:
-    """Yield the summary of a plan."""
     if not plan.changes:
         yield style.paint(no_changes(plan), "bold")
         return

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Final
 import pyarrow
 
 from quotaform.model.quotas import NO_VALUES, Quotas, same_values
-from quotaform.plan.blast_radius import ChangedLimits, ChangedValues, LimitChange, RadiusTally, change_row
+from quotaform.plan.blast_radius import (
+    BlastRadius,
+    ChangedLimits,
+    ChangedValues,
+    LimitChange,
+    change_row,
+    count_changes,
+    joined,
+)
 from quotaform.resolve.spark import (
     MOST_CLUSTERS,
     PRINCIPALS,
@@ -88,29 +96,26 @@ def _find(
         yield pyarrow.RecordBatch.from_pylist(rows, arrow_schema(LIMIT_CHANGES))
 
 
-_TALLIES: Final = struct("cluster string", "tally binary")
+_RADII: Final = struct("cluster string", "radius binary")
 
 
-def tallies(principals: DataFrame, clusters: Mapping[str | None, bytes]) -> Mapping[str | None, RadiusTally]:
+def cluster_radii(principals: DataFrame, clusters: Mapping[str | None, bytes]) -> Mapping[str | None, BlastRadius]:
     """Return what `blast_radius` finds on each cluster, in numbers: each task counts the changes that it finds."""
-    rows = principal_columns(principals).mapInArrow(partial(_count, clusters), _TALLIES)
-    found: dict[str | None, RadiusTally] = defaultdict(RadiusTally)
+    rows = principal_columns(principals).mapInArrow(partial(_count, clusters), _RADII)
+    found: dict[str | None, list[BlastRadius]] = defaultdict(list)
     for row in rows.collect():
-        found[row["cluster"]].merge(unpacked(row["tally"]))
-    return found
+        found[row["cluster"]].append(unpacked(row["radius"]))
+    return {cluster: joined(radii) for cluster, radii in found.items()}
 
 
 def _count(
     clusters: Mapping[str | None, bytes], batches: Iterator[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
-    counted: dict[str | None, RadiusTally] = defaultdict(RadiusTally)
+    counted: dict[str | None, list[BlastRadius]] = defaultdict(list)
     for cluster, found in _changed(clusters, batches):
-        for changes in found:
-            counted[cluster].add(changes)
-    for tally in counted.values():
-        tally.trim()
-    rows = [{"cluster": cluster, "tally": packed(tally)} for cluster, tally in counted.items()]
-    yield pyarrow.RecordBatch.from_pylist(rows, arrow_schema(_TALLIES))
+        counted[cluster].append(count_changes("", found))
+    rows = [{"cluster": cluster, "radius": packed(joined(radii))} for cluster, radii in counted.items()]
+    yield pyarrow.RecordBatch.from_pylist(rows, arrow_schema(_RADII))
 
 
 def distinct_principals(principals: DataFrame) -> DataFrame:

@@ -245,7 +245,6 @@ def _validation(
 
 
 def _claims(config: Config, files: LoadedFiles) -> list[Claim]:
-    """Return what files declare for each cluster, as far as they can be read."""
     clusters = config.clusters.values()
     return [Claim(cluster.name, cluster.cluster_id, files.check(cluster.name)[0]) for cluster in clusters]
 

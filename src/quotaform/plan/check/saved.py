@@ -136,7 +136,6 @@ def entity_problem(entity: Entity) -> Problem | None:
 
 @lru_cache
 def _can_declare(types: tuple[str, ...]) -> bool:
-    """Whether files can declare an entity of these types."""
     return bool(types) and set(ENTITY_TYPES).issuperset(types) and can_combine(types)
 
 

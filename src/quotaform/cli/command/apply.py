@@ -17,8 +17,7 @@ from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import Clusters, Comparison, make_request
 from quotaform.cli.option.common import AllowOption, argument, flag, option, with_options
 from quotaform.cli.option.engine import Engine, job_progress
-from quotaform.cli.option.output import ReportOutput, printed, report_option
-from quotaform.cli.option.value import read_duration
+from quotaform.cli.option.output import Output, printed, report_option
 from quotaform.cli.present import Results, cluster_paths, digests
 from quotaform.model.errors import (
     ApplyLostError,
@@ -28,6 +27,7 @@ from quotaform.model.errors import (
     QuotaformError,
     UsageError,
 )
+from quotaform.model.moment import parse_duration
 from quotaform.model.outcome import ClusterOutcome, digest_of
 from quotaform.model.text import inert, listed
 from quotaform.report.format import render
@@ -58,7 +58,7 @@ def apply(
         "--expect-plan-id ID", "Exit 5 unless the plan has this id, or a directory has nothing to apply."
     ),
     max_age: timedelta | None = option(
-        "--max-age DURATION", "Exit 5 if a saved plan is older, e.g. 30m, 24h or 7d.", read=read_duration
+        "--max-age DURATION", "Exit 5 if a saved plan is older, e.g. 30m, 24h or 7d.", read=parse_duration
     ),
     receipt: Path | None = option(
         "--receipt FILE", "Path of the receipt; {cluster} stands for the cluster name. [default: .quotaform/receipts/]"
@@ -66,7 +66,7 @@ def apply(
     audit: Path | None = option("--audit FILE", "Append a JSON line per changed key to a file (schema: audit)."),
     report: list[str] | None = report_option(),
     engine: Engine,
-    output: ReportOutput = printed("receipt"),
+    output: Output = printed("receipt"),
 ) -> int:
     """Apply plans to clusters, one after the other, or many at a time on Spark: check, dry-run, write and read back.
 

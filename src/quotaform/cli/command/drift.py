@@ -15,7 +15,7 @@ from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import OR_SNAPSHOT, Clusters, Selecting, make_request
 from quotaform.cli.option.common import DirectoryArgument, flag, option, with_options
 from quotaform.cli.option.engine import SPARK, Engine
-from quotaform.cli.option.output import ReportOutput, out_option, printed, report_option
+from quotaform.cli.option.output import Output, out_option, printed, report_option
 from quotaform.cli.option.value import cut_lines, read_moment, read_seconds, shorten
 from quotaform.cli.present import PLACEHOLDER, Results, cluster_path, cluster_paths
 from quotaform.model.errors import QuotaformError, UsageError
@@ -149,7 +149,7 @@ class Alerting:
 DEFAULT_LISTEN: Final = "127.0.0.1:9464"
 
 
-def _read_listen(_: str, text: str) -> Server:
+def _read_listen(text: str) -> Server:
     try:
         return parse_server(text)
     except ValueError:
@@ -190,7 +190,7 @@ def drift(
     ),
     engine: Engine,
     exit_zero: bool = flag("--exit-zero", "Exit 0 even if drift is found."),
-    output: ReportOutput = printed("drift"),
+    output: Output = printed("drift"),
 ) -> int:
     """Compare clusters with what was last agreed, read-only. Exit 2 if they differ.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from quotaform.cli.console import Console, write_file, write_raw
 from quotaform.cli.option.cluster import Clusters
 from quotaform.cli.option.common import argument, flag, option, with_options
-from quotaform.cli.option.output import Output, ReportOutput, out_option, printed
+from quotaform.cli.option.output import Output, out_option, printed
 from quotaform.cli.option.value import complete_from, require_choice
 from quotaform.cli.present import Results, report_failures
 from quotaform.model.errors import ExitCode, UsageError
@@ -37,7 +37,7 @@ def validate(
         "--check-principals", "Also check on the clusters that users have SCRAM credentials."
     ),
     out: list[str] | None = out_option("validation"),
-    output: ReportOutput = printed("validation"),
+    output: Output = printed("validation"),
 ) -> int:
     """Check the files offline: syntax, schema, semantics and policies. Exit 3 if there are errors.
 

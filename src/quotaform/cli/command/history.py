@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
@@ -152,8 +153,11 @@ def show(
 def diff(
     *,
     history: HistoryOption,
-    at: list[str] = option(
-        "--at TIME", "One of the two times: ISO 8601 (UTC), a day, or an age such as 7d. Give it twice.", REQUIRED
+    at: list[datetime] = option(
+        "--at TIME",
+        "One of the two times: ISO 8601 (UTC), a day, or an age such as 7d. Give it twice.",
+        REQUIRED,
+        read=read_moment,
     ),
     cluster: ClustersOption = None,
     out: list[str] | None = option(
@@ -170,14 +174,9 @@ def diff(
       quotaform history diff --at 7d --at now --history /srv/quota-history
       quotaform history diff --at 2026-11-01 --at 2026-11-20T09:00:00Z --out json=diff.json --history quota-history
     """
-    if len(at) != 2:
+    if len(at) != 2 or at[0] == at[1]:
         raise UsageError("--at: give two times, as in --at 7d --at now")
-    try:
-        since, until = sorted(read_moment("--at", text) for text in at)
-    except ValueError as error:
-        raise UsageError(f"--at: {error}") from None
-    if since == until:
-        raise UsageError(f"--at: {at[0]} and {at[1]} are the same time; give two")
+    since, until = sorted(at)
     files = TableOutput(output, out)
     session = engine.installed()
     from quotaform.history.spark import difference, of_clusters

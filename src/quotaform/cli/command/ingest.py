@@ -17,10 +17,11 @@ from quotaform.cli.option.cluster import Clusters, CommandConfigOption, ConfigOp
 from quotaform.cli.option.common import REQUIRED, argument, choice, flag, option, with_options
 from quotaform.cli.option.engine import ON_SPARK, Engine, spark_job
 from quotaform.cli.option.output import Output, out_option, printed
-from quotaform.cli.option.value import one_of, read_duration, read_moment, read_seconds, require_order
+from quotaform.cli.option.value import one_of, read_moment, read_seconds, require_order
 from quotaform.cli.present import TableOutput
 from quotaform.desired.tree import SourceFile, shown_path
 from quotaform.model.errors import EngineError, ExitCode, UsageError
+from quotaform.model.moment import parse_duration
 from quotaform.model.text import MIB
 from quotaform.system.files import read_bytes
 from quotaform.system.process import held_signals
@@ -115,7 +116,7 @@ class TopicSource:
     )
     checkpoint: str | None = option("--checkpoint DIR", "Directory in which Spark keeps the progress of streams.")
     watermark: timedelta = option(
-        "--watermark DURATION", "How long a repeated record is recognised and left out.", "10m", read=read_duration
+        "--watermark DURATION", "How long a repeated record is recognised and left out.", "10m", read=parse_duration
     )
     starting: str = choice(
         "--starting",
@@ -125,13 +126,13 @@ class TopicSource:
     )
     until_empty: bool = flag("--until-empty", "End when all records that exist at the start are read.")
     duration: timedelta | None = option(
-        "--for DURATION", "End after this time. [default: until it is interrupted]", read=read_duration
+        "--for DURATION", "End after this time. [default: until it is interrupted]", read=parse_duration
     )
     every: timedelta = option(
         "--every DURATION",
         "Longest time until records are written; each batch writes a file.",
         "10s",
-        read=read_duration,
+        read=parse_duration,
     )
     batch_records: int = option("--batch-records N", "Largest number of records in a batch.", 2000, min=1, max=100_000)
 

@@ -27,7 +27,7 @@ from quotaform.cli.option.engine import Engine, spark_job
 from quotaform.cli.option.output import (
     PARQUET,
     ColorOption,
-    ReportOutput,
+    Output,
     format_option,
     out_option,
     printed,
@@ -99,7 +99,7 @@ def plan(
     show_unchanged: UnchangedOption = False,
     show_unmanaged: UnmanagedOption = False,
     engine: Engine,
-    output: ReportOutput = printed("plan"),
+    output: Output = printed("plan"),
 ) -> int:
     """Show what apply would change, entity by entity, with the effective limits before and after.
 

@@ -27,10 +27,10 @@ from quotaform.cli.option.common import (
 )
 from quotaform.cli.option.engine import ON_SPARK, Engine, spark_job
 from quotaform.cli.option.output import DrawnOutOption, Output, printed
-from quotaform.cli.option.value import read_duration, read_seconds, shorten
+from quotaform.cli.option.value import read_seconds, shorten
 from quotaform.cli.present import Results, TableOutput, report_failures, selection_text
 from quotaform.model.errors import ExitCode, InvalidFilesError, UsageError
-from quotaform.model.moment import duration_text
+from quotaform.model.moment import duration_text, parse_duration
 from quotaform.model.outcome import ClusterOutcome, exit_code
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.settings import MOST_HEADROOM, MOST_OUTLIER_DAYS, parse_percentile
@@ -120,7 +120,7 @@ def compact(
     *,
     usage: UsageOption,
     keep: timedelta | None = option(
-        "--keep DURATION", "Remove rows of days that ended longer ago, such as 90d.", read=read_duration
+        "--keep DURATION", "Remove rows of days that ended longer ago, such as 90d.", read=parse_duration
     ),
     engine: Engine = ON_SPARK,
     output: Output = printed("usage-compact"),
@@ -288,8 +288,8 @@ def _plans(console: Console, source: Path | None, target: Clusters) -> Sequence[
         return [ClusterOutcome(cluster.name, value=replace(saved, header=header, actual=gateway.describe()))]
 
 
-def _read_days(option: str, text: str) -> float:
-    return read_duration(option, text) / timedelta(days=1)
+def _read_days(text: str) -> float:
+    return parse_duration(text) / timedelta(days=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,7 +299,7 @@ class SizeOptions:
     percentile: float | None = option(
         "--percentile pN",
         "Percentile of the rates of each day. [default: p99]",
-        read=lambda _, text: parse_percentile(text),
+        read=parse_percentile,
     )
     outlier_days: int | None = option(
         "--outlier-days N", "Leave out the N highest days of each weekday, but never its last one. [default: 0]", min=0

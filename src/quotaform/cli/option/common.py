@@ -30,14 +30,14 @@ def option(
     text: str,
     default: Any = None,
     *,
-    read: Callable[[str, str], Any] | None = None,
+    read: Callable[[str], Any] | None = None,
     complete: Any = None,
     **more: Any,
 ) -> Any:
     """Return what a parameter of a command, or a field of a group, has as its default to be an option.
 
     `form`: its names and what it takes, as help shows them, such as `--output -o DIR`. `default`: its value when it is
-    not given; `REQUIRED` if it must be. `read`: reads its value, given its name, too, or raises `ValueError`.
+    not given; `REQUIRED` if it must be. `read`: reads its value, or raises `ValueError`.
     `complete`: what a shell offers. `more`: as for `typer.Option`.
     """
     words = form.split()
@@ -46,7 +46,7 @@ def option(
 
     def parse(given: str) -> Any:
         try:
-            return given if read is None else read(names[0], given)
+            return given if read is None else read(given)
         except ValueError as error:
             raise UsageError(f"{names[0]}: {error}") from None
 
@@ -70,8 +70,8 @@ def choice(name: str, words: Iterable[str], text: str, default: str | None = Non
     """Return an option that takes one of several words."""
     known = tuple(words)
 
-    def read(name: str, given: str) -> str:
-        return known[known.index(require_choice(name.removeprefix("--").replace("-", " "), given, known))]
+    def read(given: str) -> str:
+        return require_choice(name.removeprefix("--").replace("-", " "), given, known)
 
     return option(f"{name} {'|'.join(known)}", text, default, read=read, complete=complete_from(known), **more)
 

@@ -11,7 +11,7 @@ from quotaform.cli.console import Console
 from quotaform.cli.option.common import choice, flag, option
 from quotaform.cli.option.value import complete_from, one_of, shorten
 from quotaform.model.errors import UsageError
-from quotaform.report.format import FORMATS, REPORT, REPORTED, render
+from quotaform.report.format import ANNOTATED, FORMATS, REPORT, REPORTED, render
 
 ColorOption: TypeAlias = Annotated[
     str, choice("--color", ("auto", "always", "never"), "When to use colours; NO_COLOR is respected.")
@@ -38,13 +38,6 @@ class Output:
     def print(self, result: object, **shown: Any) -> None:
         """Print a result in its format; `shown` is what else that takes."""
         self.console.echo(render(self.subject, self.format_name, result, style=self.console.style(), **shown))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportOutput(Output):
-    """What the commands understand besides whose results CI systems show."""
-
-    no_github: bool = flag("--no-github", "In GitHub Actions, write no annotations, job summary or outputs.")
 
 
 DrawnOutOption: TypeAlias = Annotated[
@@ -99,7 +92,10 @@ def read_output(
 
 def printed(subject: str) -> Any:
     """Return what the `Output` is of a command that prints a subject."""
-    return {"subject": subject, "format_name": format_option(subject)}
+    made = {"subject": subject, "format_name": format_option(subject)}
+    if subject in REPORTED or subject in ANNOTATED:  # CI systems show it
+        made["no_github"] = flag("--no-github", "In GitHub Actions, write no annotations, job summary or outputs.")
+    return made
 
 
 def format_option(subject: str) -> Any:

@@ -44,23 +44,18 @@ complete_name = complete_from(ENTITY_TYPES, "=")
 """Names are not known without asking a cluster."""
 
 
-def read_moment(_: str, text: str) -> datetime:
+def read_moment(text: str) -> datetime:
     """Read a time: ISO 8601 in UTC, a day, an age, or `now`. Raises `ValueError`."""
     from quotaform.system.clock import SYSTEM_CLOCK
 
     return parse_moment(text, SYSTEM_CLOCK.now())
 
 
-def read_duration(_: str, text: str) -> timedelta:
-    """Read a duration such as 30m, 24h or 7d. Raises `ValueError`."""
-    return parse_duration(text)
-
-
-def read_seconds(option: str, text: str, *, longest: float = 24 * 3600.0) -> float:
-    """Read a duration in seconds."""
-    seconds = read_duration(option, text).total_seconds()
+def read_seconds(text: str, *, longest: float = 24 * 3600.0) -> float:
+    """Read a duration in seconds. Raises `ValueError`."""
+    seconds = parse_duration(text).total_seconds()
     if seconds > longest:
-        raise UsageError(f"{option} {shorten(text)}: it is {duration_text(timedelta(seconds=longest))} at most")
+        raise ValueError(f"{shorten(text)} is more than {duration_text(timedelta(seconds=longest))}")
     return seconds
 
 

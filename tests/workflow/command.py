@@ -8,7 +8,6 @@ terminals, broken pipes, start-up and imports, installed entry points, anything 
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import subprocess
@@ -83,7 +82,8 @@ def call(
     with TemporaryFile() as read, TemporaryFile() as out, TemporaryFile() as err:
         read.write((stdin or "").encode())
         read.seek(0)
-        with own_state(cwd or Path.cwd(), environment(env)), own_streams(read, out, err):
+        variables = mock.patch.dict(os.environ, environment(env), clear=True)
+        with chdir(cwd or Path.cwd()), variables, own_streams(read, out, err):
             try:
                 code = int(command([*map(str, arguments)]))
             except SystemExit as end:
@@ -93,21 +93,6 @@ def call(
         result = Result(code, out.read().decode(), err.read().decode())
     require_calm(result)
     return result
-
-
-@contextmanager
-def own_state(cwd: Path, env: Mapping[str, str]) -> Iterator[None]:
-    """Give a command what a process of its own would have, and take back what it changes."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    collector = gc.isenabled(), gc.get_threshold()
-    try:
-        with chdir(cwd), mock.patch.dict(os.environ, env, clear=True):
-            yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        (gc.enable if collector[0] else gc.disable)()
-        gc.set_threshold(*collector[1])
 
 
 @contextmanager

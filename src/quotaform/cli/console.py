@@ -68,7 +68,6 @@ class GuardedStream:
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write texts without what could do harm."""
         for line in lines:
             self.write(line)
 

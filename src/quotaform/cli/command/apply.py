@@ -140,7 +140,6 @@ class ApplyRun(Struct, kw_only=True):
 
     @property
     def console(self) -> Console:
-        """Where it prints."""
         return self.results.console
 
     @property

@@ -275,7 +275,6 @@ def _stream(request: StreamRequest, session: SessionOptions, console: Console, f
 
 
 def _end(console: Console, files: TableOutput, result: Ingested | Streamed) -> ExitCode:
-    """Print and write what was done, and what needs attention, and return the exit code."""
     files.present(result)
     for text, is_failure in result.warnings():
         (console.warn_of_failure if is_failure else console.warn_of)(text)

@@ -259,7 +259,6 @@ class _Session(ExitStack):
 
     @contextmanager
     def _background(self, command: str, arguments: list[str]) -> Iterator[None]:
-        """Run a command in a process of its own until the end of the block, and wait for it."""
         process = subprocess.Popen([sys.executable, "-m", "quotaform", *arguments])  # noqa: S603
         try:
             yield
@@ -270,7 +269,6 @@ class _Session(ExitStack):
 
     @contextmanager
     def _traffic(self) -> Iterator[None]:
-        """Run clients until the end of the block, and wait for the producers."""
         with Traffic(self._kafka) as traffic:
             traffic.produce("orders", "checkout", rate=1_000_000, seconds=self._seconds)
             traffic.produce("events", "etl", rate=4_000_000, seconds=self._seconds)

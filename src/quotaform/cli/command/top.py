@@ -110,7 +110,6 @@ def top(
 
 
 def _show(readers: Sequence[TopReader], seconds: float, console: Console, options: Mapping[str, Any]) -> None:
-    """Draw what is read on a terminal until somebody ends it."""
     from quotaform.usage.top_reader import read_all
 
     style = console.style()

@@ -228,7 +228,6 @@ class Period:
     until: datetime | None = option("--until TIME", "Only usage before this time.", read=read_moment)
 
     def __post_init__(self) -> None:
-        """Make sure that it begins before it ends."""
         require_order(self.since, self.until)
 
 

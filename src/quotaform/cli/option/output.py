@@ -32,7 +32,6 @@ class Output:
     no_github: bool = True
 
     def __post_init__(self) -> None:
-        """Make the console of this run."""
         object.__setattr__(self, "console", Console(self.color, is_quiet=self.quiet, is_verbose=self.verbose))
 
     def print(self, result: object, **shown: Any) -> None:

@@ -107,10 +107,7 @@ class WrittenText:
         return PREFIX in self.text
 
     def expand(self, environment: Mapping[str, str]) -> str:
-        """Return the text with its variables replaced, which is a secret.
-
-        Raises `InvalidFilesError` if a variable is not set or may not be read.
-        """
+        """Return the text with its variables replaced, a secret. Raises `InvalidFilesError` if one may not be read."""
         expansion = expand(self.text, environment)
         rules = {
             ReferenceProblem.NOT_ALLOWED: rule.FORBIDDEN_VARIABLE,
@@ -163,10 +160,7 @@ def prune_problem(mode: PruneMode, scope: Scope) -> str | None:
 
 
 def choose_cluster(config: Config, name: str | None) -> Cluster:
-    """Return the cluster of a name, or the only one.
-
-    Raises `UsageError` if there is none, or no name and several.
-    """
+    """Return the cluster of a name, or the only one. Raises `UsageError` if there is none, or no name and several."""
     if name is not None:
         if name not in config.clusters:
             guess = did_you_mean(name, config.clusters) or "; quotaform.yaml does not name it."
@@ -215,10 +209,7 @@ _VALUES: Final = (("recommend", "floor"), ("recommend", "cap"))
 
 
 def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Finding]]:
-    """Return the content of a configuration, and its problems; it is of use only when there are none.
-
-    `directory`: the folder that paths in it are relative to.
-    """
+    """Return a configuration, of use only without problems, and its problems; its paths are relative to `directory`."""
     text = decode(source)
     if isinstance(text, Finding):
         return Config(), [text]

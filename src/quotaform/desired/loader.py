@@ -85,10 +85,7 @@ class _FileReader:
         self.entities: set[Entity] = set()
 
     def take(self, document: Document) -> None:
-        """Read the items of a part of the file, or the rest of it.
-
-        Raises `StopReadingError`: there are more problems than are shown.
-        """
+        """Read the items of a part of the file. Raises `StopReadingError` for more problems than are shown."""
         # In which items something has another shape, so that nothing is said of what they lack.
         refused = {path[1] for path in check_shape(quotas_schema, document) if len(path) > 1}
         items = document.root.get("quotas") if isinstance(document.root, dict) else None
@@ -364,10 +361,7 @@ class LoadedFiles:
         return desired, first_findings([*self.layout.problems(cluster), *findings])
 
     def desired(self, cluster: str | None, others: Sequence[Finding] = ()) -> Desired:
-        """Return the entries of a cluster, or of the common files alone.
-
-        Raises `InvalidFilesError` with all problems of the files, and `others`: those of other files of the repository.
-        """
+        """Return the entries of a cluster, or the common ones. Raises `InvalidFilesError`, also for `others`."""
         desired, findings = self.check(cluster)
         if others:
             findings = first_findings([*findings, *others])
@@ -413,10 +407,7 @@ class LoadedFiles:
 
 
 class Claim(Struct, frozen=True):
-    """What one repository declares for one cluster; a tombstone and an expired entry claim an entity, too.
-
-    `cluster` is the name of the cluster in its quotaform.yaml; `None` without clusters.
-    """
+    """What one repository declares for one cluster (`None` without clusters); also tombstones and expired entries."""
 
     cluster: str | None
     cluster_id: str | None
@@ -436,10 +427,7 @@ class Claim(Struct, frozen=True):
 
 
 def check_claims(own: Iterable[Claim], others: Sequence[Claim]) -> list[Finding]:
-    """Return an error for each entity that a repository and another one declare for the same cluster.
-
-    `own` is what the repository declares.
-    """
+    """Return an error for each entity that a repository (`own`) and another one declare for the same cluster."""
     conflicts = FindingList()
     for claim, other in product(own, others):
         if not other.is_of(claim.cluster, claim.cluster_id):

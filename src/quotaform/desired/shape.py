@@ -34,10 +34,7 @@ _TYPES: Mapping[str, str] = {
 
 
 def check_shape(build: Builder, document: Document) -> set[NodePath]:
-    """Report why a document does not fit its schema, as far as that is not left to code (`in_code`), and return where.
-
-    Raises `StopReadingError`: there are more problems than are shown.
-    """
+    """Report what does not fit a schema, as far as that is not left to code (`in_code`), and return its paths."""
     shape = gate(build, is_shape=True)
     if shape.is_valid(document.root):
         return set()

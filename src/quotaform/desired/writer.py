@@ -198,10 +198,7 @@ def _value_problem(types: tuple[str, ...], name: str, value: float) -> tuple[Fin
 def check_live(
     actual: Quotas, desired: Desired | None = None, pruned: Collection[Entity] = frozenset()
 ) -> list[Finding]:
-    """Return what files cannot write of a cluster's quotas, and addresses that have several entities.
-
-    Of a declared or a pruned entity, only what is never touched: all else is replaced by what the files say.
-    """
+    """Return what files cannot write of quotas that stay as they are, and addresses that have several entities."""
     declared = desired or {}
     findings: list[Finding] = []
     for entity, values in actual.items():

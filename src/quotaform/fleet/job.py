@@ -209,10 +209,7 @@ class ShippedJob(Struct, frozen=True):
 def ship_job(
     spark: SparkSession, bundle: Bundle, work: Callable[[Cluster], Any], clusters: Sequence[Cluster]
 ) -> ShippedJob:
-    """Put work on clusters into a bundle, together with its files, and make it available to the executors.
-
-    `work` is what is done on one cluster: it is pickled, and must not need anything of the driver's process.
-    """
+    """Put work on clusters, which is pickled, into a bundle, and make it available to the executors."""
     bundle.finish((work, tuple(clusters)))
     names = [cluster.name for cluster in clusters]
     return ShippedJob(ship(spark, bundle.path), names, DriverContext.current(str(Path.cwd())))
@@ -221,10 +218,7 @@ def ship_job(
 def run_job(
     spark: SparkSession, job: ShippedJob, what: str, progress: Progress, places: Sequence[int]
 ) -> Iterator[ClusterOutcome[Kept[Any]]]:
-    """Do work on the clusters at places of a job, one in each task; yield one outcome each, as soon as its task ends.
-
-    A task has one cluster, unless tasks would take longer than small clusters.
-    """
+    """Do work on the clusters at places of a job, and yield one outcome each, as soon as its task ends."""
     tables = []
     for begin in range(0, len(places), _MOST_IN_JOB):
         part = places[begin : begin + _MOST_IN_JOB]

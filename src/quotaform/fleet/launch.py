@@ -148,10 +148,7 @@ _LOCAL_CONFIG: Final = {
 
 @contextmanager
 def classic_session(master: Master, conf: Mapping[str, str], *, has_joins: bool = False) -> Iterator[SparkSession]:
-    """Yield a session on a master, which is stopped at the end.
-
-    Raises `EngineError`: The master cannot be reached, or Spark does not start.
-    """
+    """Yield a session on a master, which is stopped at the end. Raises `EngineError` if it cannot be reached."""
     # Asked first whether anything listens: Spark itself would try for a minute.
     reasons: list[str] = []
     for server in master.servers:
@@ -343,10 +340,7 @@ def _not_started(master: Master, output: IO[str], text: str) -> EngineError:
 
 
 def _require_executor(master: Master, session: SparkSession, output: IO[str]) -> None:
-    """Wait until an executor has started; without one, Spark waits for ever and says so in its log only.
-
-    Raises `EngineError` if no executor started in time, or the application was stopped.
-    """
+    """Wait until an executor has started; without one, Spark waits for ever and says so in its log only."""
     settings, context = session.conf, session.sparkContext._jsc.sc()
     if settings.get("spark.dynamicAllocation.enabled", "false") == "true":
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from re import compile as regex
 from typing import Final, Self
 
@@ -47,19 +47,18 @@ class Master(Struct, frozen=True):
             return cls(url, is_local=True)
         if url == "yarn":
             return cls(url)
-        servers: tuple[Server, ...] | None = None
-        if url.startswith("spark://"):
-            servers = _servers(url.removeprefix("spark://").split(","))
-        elif match := _KUBERNETES_URL.fullmatch(url):
-            has_port = match[2].rpartition(":")[2].isdecimal()
-            servers = _servers([match[2] if has_port else f"{match[2]}:{80 if match[1] == 'http://' else 443}"])
-        if servers is None:
-            # Not shown: it may hold a password.
-            raise ArgumentError(
-                f"{source}: this is not the URL of a Spark master; write local[2], spark://host:7077, yarn or "
-                "k8s://https://host:443, or give the sc:// URL of a Spark Connect server with {remote}"
-            )
-        return cls(url, servers=servers)
+        with suppress(ValueError):
+            if url.startswith("spark://"):
+                return cls(url, servers=tuple(map(parse_server, url.removeprefix("spark://").split(","))))
+            if match := _KUBERNETES_URL.fullmatch(url):
+                has_port = match[2].rpartition(":")[2].isdecimal()
+                server = match[2] if has_port else f"{match[2]}:{80 if match[1] == 'http://' else 443}"
+                return cls(url, servers=(parse_server(server),))
+        # Not shown: it may hold a password.
+        raise ArgumentError(
+            f"{source}: this is not the URL of a Spark master; write local[2], spark://host:7077, yarn or "
+            "k8s://https://host:443, or give the sc:// URL of a Spark Connect server with {remote}"
+        )
 
     @property
     def is_here(self) -> bool:
@@ -81,27 +80,20 @@ class Remote(Struct, frozen=True):
         >>> Remote.parse("{remote}", "sc://host/;use_ssl=true").shown
         'sc://host:15002'
         """
-        match = _REMOTE.fullmatch(url)
-        servers = match and _servers([f"{match[1]}{match[2] or f':{CONNECT_PORT}'}"])
-        if not (match and servers):
-            raise ArgumentError(
-                f"{source}: this is not the URL of a Spark Connect server; write sc://host:{CONNECT_PORT}, and "
-                "parameters as in sc://host:443/;use_ssl=true, or give the URL of a master with {master}"
-            )
-        names = (part.partition("=")[0] for part in url.partition("/;")[2].split(";"))
-        return cls(url, servers[0], tuple(filter(None, names)))
+        with suppress(ValueError):
+            if match := _REMOTE.fullmatch(url):
+                names = (part.partition("=")[0] for part in url.partition("/;")[2].split(";"))
+                server = parse_server(f"{match[1]}{match[2] or f':{CONNECT_PORT}'}")
+                return cls(url, server, tuple(filter(None, names)))
+        raise ArgumentError(
+            f"{source}: this is not the URL of a Spark Connect server; write sc://host:{CONNECT_PORT}, and "
+            "parameters as in sc://host:443/;use_ssl=true, or give the URL of a master with {master}"
+        )
 
     @property
     def shown(self) -> str:
         """The URL without its parameters."""
         return f"sc://{self.server}"
-
-
-def _servers(texts: list[str]) -> tuple[Server, ...] | None:
-    try:
-        return tuple(map(parse_server, texts))
-    except ValueError:
-        return None
 
 
 _SECRET: Final = regex(r"(?i)secret|passw(or)?d|token|access[._-]?key|([._-]|api|private)key$|sasl[._]jaas[._]config")
@@ -130,10 +122,7 @@ class SessionOptions(Struct, frozen=True, kw_only=True):
         return tuple(name for name, value in arguments.items() if value)
 
     def require_valid(self) -> None:
-        """Make sure that Spark can be asked for this, before any work is done.
-
-        Raises `UsageError` if a URL is none, the two exclude each other, or a setting cannot be given this way.
-        """
+        """Raise `UsageError` if a URL is none, the two exclude each other, or a setting cannot be given this way."""
         if self.master is not None and self.remote is not None:
             raise ArgumentError("{master} and {remote} cannot be combined; give one of them")
         if self.master is not None:

@@ -131,10 +131,7 @@ def make_fleet_report(
     *,
     error: QuotaformError | None = None,
 ) -> FleetReport:
-    """Return the report of a run, made of outcomes with digests.
-
-    `error`: What ended the run as a whole.
-    """
+    """Return the report of a run, made of outcomes with digests. `error`: what ended the run as a whole."""
     found = list(outcomes)
     rows = tuple(map(_row_of, found))
     tally = Counter(row.status for row in rows)

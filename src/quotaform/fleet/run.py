@@ -270,10 +270,7 @@ def _applied(
     show: Show,
     progress: Progress,
 ) -> Generator[ApplyOutcome, None, bool]:
-    """Apply the plans of some places in one job, and yield one outcome per cluster, in order.
-
-    Returns whether Spark failed, so that no other job is to be started.
-    """
+    """Apply the plans of some places in one job, and yield an outcome each, in order; return whether Spark failed."""
     entered: dict[int, ExitStack] = {}
     outcomes: dict[int, ApplyOutcome] = {}
     names = {plans[place].cluster.name: place for place in places}

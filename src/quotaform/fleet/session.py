@@ -75,10 +75,7 @@ def starts_java(options: SessionOptions = LOCAL_SESSION) -> bool:
 
 
 def chosen_engine(clusters: int, size: Callable[[], int], session: SessionOptions) -> tuple[str, str | None]:
-    """Return `local` or `spark` for some work, and a clause that says why; `None` for what is small enough for here.
-
-    `size`: returns how many bytes the quota files have; called if it matters.
-    """
+    """Return `local` or `spark`, and why unless it is little work; `size` returns the bytes of the quota files."""
     if clusters > _MOST_CLUSTERS:
         reason = f"{clusters:,} clusters are more than {_MOST_CLUSTERS}"
     elif (found := size()) > _MOST_BYTES:
@@ -118,10 +115,7 @@ def spark_session(options: SessionOptions = LOCAL_SESSION, progress: Progress = 
 
 
 def new_session_place(options: SessionOptions = LOCAL_SESSION) -> str | None:
-    """Return where the session will be that `spark_session` starts, `None` if there is one.
-
-    Raises `UsageError` if a variable holds no URL.
-    """
+    """Return where `spark_session` will start a session, `None` if there is one. Raises `UsageError`."""
     if _active_session() is not None:
         return None
     place = _place(options)
@@ -184,10 +178,7 @@ _NEEDED: Final = "jdk.incubator.vector"
 
 
 def require_java() -> None:
-    """Make sure that the Java that Spark will start can run it: that of JAVA_HOME, else the one on the PATH.
-
-    Raises `EngineError` if there is none, it does not run, it is too old, or it is not a whole JDK.
-    """
+    """Raise `EngineError` unless the Java that Spark will start, of JAVA_HOME or the PATH, is a new whole JDK."""
     # Spark's own start script takes the first of these, too, and does not try another one.
     java = next(find_java_commands(), None)
     remedy = f"install a JDK {MINIMUM} or newer and put its java on the PATH or set JAVA_HOME"

@@ -136,10 +136,7 @@ def bad_table(name: str, text: str) -> InvalidFilesError:
 
 
 def reason_of(error: PySparkException | Py4JError) -> str:
-    """Return why a table cannot be read, in one line.
-
-    Raises `Py4JNetworkError`, the error itself: Java has ended, which is nothing about the table.
-    """
+    """Return why a table cannot be read, in one line. Raises the error itself if Java has ended."""
     if isinstance(error, Py4JNetworkError):
         raise error
     text = str(error).strip()

@@ -54,10 +54,7 @@ class Step(NamedTuple):
 
 
 def new_steps(known: DataFrame, given: Iterable[tuple[str, str, datetime]]) -> list[Step]:
-    """Bring to the driver what snapshots add to those that a history knows, by cluster and time.
-
-    `given`: Cluster, id and time of snapshots; at most one of a cluster and time.
-    """
+    """Return what snapshots (cluster, id and time, each once) add to those that a history knows, in order."""
     taken = make_table(known.sparkSession, TAKEN, given)
     old = known.join(f.broadcast(taken.select("cluster").distinct()), "cluster", "left_semi")
     moments = (

@@ -249,10 +249,7 @@ def drawn_limits(found: EntityHistory) -> list[LimitOf]:
 def history_page(
     found: EntityHistory, usage: str | None = None, curves: Mapping[LimitOf, Curve] | None = None
 ) -> Report:
-    """Return the report of what entities had and when, with `drawn_limits` as lines over time.
-
-    `usage`: the table of what they used, if one was given. `curves`: what it says of these limits.
-    """
+    """Return `history_report` with `drawn_limits` as lines over time, and the curves of a table of usage, if given."""
     curves, drawn, plots, notes = curves or {}, drawn_limits(found), [], []
     limits = {of: [*rows] for of, rows in groupby(found.rows, lambda row: (row.cluster, row.entity, row.key))}
     for of in drawn:

@@ -136,10 +136,7 @@ def _holds(at: datetime) -> Column:
 
 
 def history_changes(history: DataFrame, since: datetime, until: datetime) -> DataFrame:
-    """Return `HISTORY_CHANGES`: the values that differ between two moments, and who set or removed them last.
-
-    A cluster without a snapshot at or before the earlier moment has no rows: it is not known what it held then.
-    """
+    """Return `HISTORY_CHANGES` between two moments; of no cluster without a snapshot at or before the earlier one."""
     is_before, is_after = (_holds(at) for at in (since, until))
     set_at = f.when(is_after, f.col("valid_from"))
     ended_at = f.when((f.col("valid_to") > f.lit(since)) & (f.col("valid_to") <= f.lit(until)), f.col("valid_to"))
@@ -201,10 +198,7 @@ def entity_history(table: HistoryTable, rows: DataFrame, entities: Sequence[Enti
 def difference(
     table: HistoryTable, rows: DataFrame, since: datetime, until: datetime
 ) -> tuple[HistoryDifference, DataFrame]:
-    """Return what differs between two moments, and all of it as `HISTORY_CHANGES`.
-
-    Raises `HistoryError` if it has no snapshot at or before the later moment, of any of the clusters.
-    """
+    """Return what differs between two moments, and all of it as `HISTORY_CHANGES`. Raises `HistoryError` if unknown."""
     taken = f.col("read_at")
     snapshots = (
         known_snapshots(rows)

@@ -38,10 +38,7 @@ def require_history(location: str, *, is_read: bool) -> None:
 
 
 def open_history(spark: SparkSession, location: str) -> HistoryTable:
-    """Open a history in Parquet, in a folder that this process sees as well as Spark does, or in Delta Lake.
-
-    It need not exist. Raises `HistoryError` if it is no history, and `UsageError` if it is another kind of location.
-    """
+    """Open a history, which need not exist. Raises `HistoryError` if it is none, and `UsageError` for another URL."""
     if location.startswith((DELTA, TABLE)):
         return DeltaHistory(spark, location)
     return ParquetHistory(spark, location)
@@ -129,10 +126,7 @@ class ParquetHistory:
 
 
 def appends_of(path: str) -> tuple[list[Path], int]:
-    """Return the folders of a history in Parquet, and the number of the last append; 0 if there is none.
-
-    Raises `HistoryError` if it is no history, or not all of it is there, and `UsageError` if it is a URL.
-    """
+    """Return the folders of a history in Parquet, and the number of the last append; 0 if there is none."""
     if "://" in path:
         raise ArgumentError(
             "{history} {}: a history in Parquet is a directory on a file system; write {} for one in Delta Lake",

@@ -132,11 +132,7 @@ def open_pinned_gateway(cluster: Cluster, *, is_reading: bool = True) -> Gateway
 
 
 def open_gateway(cluster: Cluster) -> Gateway:
-    """Connect to a cluster, or open its snapshot.
-
-    Raises `ClusterError` if there is no usable connection, and `InvalidFilesError` if the snapshot or the client
-    properties are invalid.
-    """
+    """Connect to a cluster, or open its snapshot. Raises `ClusterError` or `InvalidFilesError`."""
     if cluster.snapshot is not None:
         from quotaform.cluster.gateway import SnapshotGateway, read_snapshot
 

@@ -204,11 +204,7 @@ class Repository(Struct, frozen=True, kw_only=True):
         return choose_clusters(config, target.clusters, takes_all=target.takes_all)
 
     def cluster_names(self, config: Config, patterns: Sequence[str]) -> tuple[str | None, ...]:
-        """Return the names of the clusters whose files are meant, offline: all of them unless some are named.
-
-        `None` alone, for the common files, when quotaform.yaml names no cluster. Raises `UsageError` if a name or a
-        glob fits none.
-        """
+        """Return the names of the clusters whose files are meant, all by default; `None` alone for the common files."""
         if not patterns and not config.clusters:
             return (None,)
         return tuple(cluster.name for cluster in choose_clusters(config, patterns, takes_all=not patterns))

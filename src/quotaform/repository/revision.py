@@ -87,10 +87,7 @@ class DiskFolder(Struct, frozen=True):
 
 
 def read_folder(folder: Folder, name: str, files: MutableMapping[str, bytes] | None = None) -> Tree:
-    """Read the files of a quotas directory and of the folders in it; what cannot be read is part of the answer.
-
-    `files`: what keeps the content of files; in memory if left out.
-    """
+    """Read a quotas directory and the folders in it; `files` keeps their content, what cannot be read is part of it."""
     contents: MutableMapping[str, bytes] = {} if files is None else files
     others: list[str] = []
     folders: list[str] = []
@@ -190,10 +187,7 @@ def _near(directory: Path) -> str | None:
 
 
 class GitRevision(Struct, frozen=True):
-    """The files of a repository at a commit, see `WorkTree`. Links are followed within the commit, and not out of it.
-
-    Whatever reads may raise `GitError`.
-    """
+    """The files of a repository at a commit; links are followed within it. Whatever reads may raise `GitError`."""
 
     objects: GitObjects
     root: str  # the id of the commit's tree

@@ -68,10 +68,7 @@ def entry_document(entry: Entry, cluster: str | None) -> dict[str, Any]:
 def check_policies(
     desired: Desired, policies: Iterable[Policy], cluster: str | None, selection: Selection = ALL
 ) -> list[Finding]:
-    """Return what policies refuse of the entries that declare values, changed or not: the first, and if there is more.
-
-    `cluster`: the one that the files are read for.
-    """
+    """Return what policies refuse of the entries that declare values: the first of it, and whether there is more."""
     policies = list(policies)
     if not policies:
         return []

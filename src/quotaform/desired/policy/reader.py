@@ -330,10 +330,7 @@ class Policy:
         self._left = seconds
 
     def violations(self, entity: Entity, document: Mapping[str, Any]) -> Sequence[Violation]:
-        """Return the violations in the document of an entry, if it applies to the entity.
-
-        Raises `SlowPolicyError` if all entries together take too long, messages included.
-        """
+        """Return what is wrong with an entry. Raises `SlowPolicyError` if all take too long, messages included."""
         begin = thread_time()
         found: Sequence[Violation] = ()
         if self._scope.contains(entity) and not self._gate.is_valid(document):

@@ -24,7 +24,7 @@ from bench.measure import medians
 from bench.spark_work import cost_of, peak
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.session import spark_session
-from quotaform.history.append import append
+from quotaform.history.table import append
 from quotaform.history.spark import history_of
 from quotaform.history.table import ParquetHistory
 from quotaform.resolve.spark import QUOTAS, completed

@@ -12,9 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.session import spark_session
-from quotaform.history.append import append
 from quotaform.history.spark import history_of
-from quotaform.history.table import DeltaHistory, open_history
+from quotaform.history.table import DeltaHistory, append, open_history
 from quotaform.model.errors import HistoryError
 from quotaform.usage.table.files import add_rows, with_date
 from quotaform.usage.table.schema import PARTITIONS, USAGE

@@ -131,9 +131,8 @@ def test_at_any_time_it_holds_the_last_good_snapshot_of_each_cluster(
 ) -> None:
     """Through the append of the command, with folders that are brought together: each cluster is a case of its own."""
     from quotaform.history import table as parquet_table
-    from quotaform.history.append import append
     from quotaform.history.spark import history_of
-    from quotaform.history.table import ParquetHistory, appends_of
+    from quotaform.history.table import ParquetHistory, append, appends_of
 
     monkeypatch.setattr(parquet_table, "_MOST_FOLDERS", 3)
     monkeypatch.setattr(parquet_table, "_KEPT_S", -60)

@@ -35,8 +35,7 @@ DOWN = Taken("prod", "", hour(2), None)
 
 def append_to(spark: SparkSession, path: Path, *taken: Taken) -> list[str]:
     """Append snapshots and return what became of each."""
-    from quotaform.history.append import append
-    from quotaform.history.table import ParquetHistory
+    from quotaform.history.table import ParquetHistory, append
 
     result, failed = append(lambda: ParquetHistory(spark, str(path)), quotas_of(spark, taken))
     assert [str(error) for _, error in failed] == ["down"] * sum(each.quotas is None for each in taken)

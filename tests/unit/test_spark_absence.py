@@ -51,7 +51,7 @@ VECTOR = "jdk.incubator.vector@1"
     ("script", "is_home", "told"),
     [
         pytest.param(None, False, "there is no java on the PATH, and JAVA_HOME is not set", id="no Java"),
-        pytest.param(None, True, "the Java of JAVA_HOME ({home}) does not run", id="no Java there"),
+        pytest.param(None, True, "the Java of JAVA_HOME ({home}) is older than 17 or does not run", id="no Java there"),
         pytest.param(says("11.0.20", VECTOR), True, "the Java of JAVA_HOME ({home}) is Java 11.0.20", id="Java 11"),
         pytest.param(
             "echo 'Unrecognized option: --list-modules' >&2; exit 1", False, "is older than 17 or does not run", id="8"

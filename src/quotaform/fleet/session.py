@@ -195,10 +195,7 @@ def require_java() -> None:
         version = modules.get("java.base", "")
         if major_version(version) >= MINIMUM and _NEEDED in modules:
             return
-        if asked is None:
-            problem = f"{name} does not run"
-        elif major_version(version) >= MINIMUM:
+        problem = f"{name} is Java {version}" if version else f"{name} is older than {MINIMUM} or does not run"
+        if major_version(version) >= MINIMUM:
             problem = f"{name} is a runtime without the module {_NEEDED}"
-        else:
-            problem = f"{name} is Java {version}" if version else f"{name} is older than {MINIMUM} or does not run"
     raise EngineError(f"The Spark engine needs a JDK {MINIMUM} or newer: {problem}; {remedy}.")

@@ -63,9 +63,8 @@ def append(
     console = output.console
     console.keep_code()
     session = engine.installed()
-    from quotaform.history.append import Receipts
-    from quotaform.history.append import append as append_snapshots
-    from quotaform.history.table import open_history, require_history
+    from quotaform.history.table import Receipts, open_history, require_history
+    from quotaform.history.table import append as append_snapshots
     from quotaform.plan.receipt_file import receipt_folder
 
     if snapshots and (target.all_clusters or target.is_narrow):

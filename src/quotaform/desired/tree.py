@@ -21,6 +21,7 @@ from quotaform.model.text import did_you_mean, inert, listed, quote
 
 _TEXTS: Final = frozenset({"changelog", "contributing", "license", "notes", "notice", "readme"})
 """Names, without their endings, of files that are never quotas."""
+_DISABLED: Final = (".bak", ".disabled", ".old", ".orig", ".txt", ".yaml~", ".yml~")
 _MOST_PROBLEMS: Final = 1000
 """The limit on problems collected in a tree; fewer are shown."""
 
@@ -83,18 +84,15 @@ class Layout:
         for path in (path for path in tree.others if path.count("/") <= 1):
             name = path.rpartition("/")[2].lower()
             if name.endswith((".json", ".yaml.txt", ".yml.txt")):
-                remedy = "JSON is YAML, so rename it" if name.endswith(".json") else "rename it"
-                found = self._problem(rule.UNREAD_FILE, f"only .yaml and .yml files are read; {remedy}", path)
+                broken = rule.UNREAD_FILE
             elif name.partition(".")[0] not in _TEXTS and (
-                name.endswith((".bak", ".disabled", ".old", ".orig", ".txt", ".yaml~", ".yml~"))
-                or ".yaml." in name
-                or ".yml." in name
+                name.endswith(_DISABLED) or ".yaml." in name or ".yml." in name
             ):
-                text = "only .yaml and .yml files are read, so this file declares nothing"
-                found = self._problem(rule.DISABLED_FILE, f"{text}; rename it, or move it elsewhere", path)
+                broken = rule.DISABLED_FILE
             else:
                 continue
-            self._unread.setdefault(layer_of(path), []).append(found)
+            text = "only .yaml and .yml files are read, so this file declares nothing; rename it, or move it elsewhere"
+            self._unread.setdefault(layer_of(path), []).append(self._problem(broken, text, path))
         for path in sorted(tree.files, key=lambda path: path.split("/")):
             if path.count("/") <= 1:
                 self._paths.setdefault(layer_of(path), []).append(path)
@@ -120,8 +118,7 @@ class Layout:
         unread = [finding for layer in dict.fromkeys((None, cluster)) for finding in self._unread.get(layer, ())]
         errors = [*astray, *(finding for finding in unread if finding.rule == rule.UNREAD_FILE.id)]
         for path, reason in self.tree.unreadable.items():
-            is_wanted = path in known if path in self._folders else layer_of(path) in (None, cluster)
-            if is_wanted:
+            if path in known if path in self._folders else layer_of(path) in (None, cluster):
                 errors.append(self._problem(rule.UNREADABLE, f"cannot be read: {reason}", path))
         unreadable = any(is_read(path) and layer_of(path) in known for path in self.tree.unreadable)
         if not (errors or self.may_be_empty or has_files or unreadable):

@@ -24,9 +24,8 @@ from bench.measure import medians
 from bench.spark_work import cost_of, peak
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.session import spark_session
-from quotaform.history.table import append
 from quotaform.history.spark import history_of
-from quotaform.history.table import ParquetHistory
+from quotaform.history.table import ParquetHistory, append
 from quotaform.resolve.spark import QUOTAS, completed
 
 if TYPE_CHECKING:

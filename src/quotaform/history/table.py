@@ -1,4 +1,4 @@
-"""A history as a table that grows: Parquet in a folder, or Delta Lake; how snapshots are appended, with who changed what."""
+"""A history as a table that grows, Parquet in a folder or Delta Lake, and how snapshots are appended to it."""
 
 from __future__ import annotations
 

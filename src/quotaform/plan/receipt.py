@@ -1,7 +1,7 @@
 """What an apply did, entity by entity, its receipt, which is JSON that is refused if it was modified, and its revert.
 
 Format 1.3, `schemas/receipt.schema.json`. Like a plan file, it is verified when it is loaded, see
-`quotaform.plan.sealed`.
+`quotaform.model.records.record`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ from quotaform.model.records.record import (
     Digest,
     QuotaKeyName,
     Record,
+    SealedFormat,
     ShapeError,
     Timestamp,
     Value,
     about,
     derived,
+    read_sealed,
     readable,
+    sealed_fields,
     written,
 )
 from quotaform.model.scope import Selection
@@ -43,7 +46,6 @@ from quotaform.plan.check.saved import Problem, entity_problem, value_problem
 from quotaform.plan.digest import ClusterDigest, FleetRow, FleetStatus
 from quotaform.plan.plan import EntityChange, Plan, PlanOptions, PlanSource
 from quotaform.plan.records import checked_approval, checked_options, dump_declared, load_declared, load_number
-from quotaform.plan.sealed import SealedFormat, read_sealed, sealed_fields
 from quotaform.resolve.effect import value_text
 
 
@@ -289,7 +291,6 @@ _FORMAT: Final = SealedFormat(
     record=SavedReceipt,
     lists=RECEIPT_LISTS,
     rows="results",
-    noun="receipt",
     command="quotaform apply",
     remedy="use the file that quotaform apply wrote",
 )

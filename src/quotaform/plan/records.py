@@ -2,7 +2,7 @@
 
 Format 2.0, `schemas/plan.schema.json`. Minor versions only add fields; an unknown major version is refused. It has two
 digests: `plan_id` covers the changes and the cluster, `digest` the whole file. Neither protects against an edit that
-recomputes them, so a plan file is verified when it is loaded, see `quotaform.plan.sealed`.
+recomputes them, so a plan file is verified when it is loaded, see `quotaform.model.records.record`.
 
 A plan may have 100,000 changes: they are written one by one, a line per entity, so that files can be compared.
 """
@@ -30,14 +30,18 @@ from quotaform.model.records.record import (
     KeyValues,
     QuotaKeyName,
     Record,
+    SealedFormat,
     ShapeError,
     Timestamp,
     Value,
     about,
     in_order,
     load_items,
+    read_sealed,
     readable,
+    require_same,
     schema_of,
+    sealed_fields,
     written,
 )
 from quotaform.model.scope import count_problem
@@ -46,7 +50,6 @@ from quotaform.plan.backtest import ClusterBacktest
 from quotaform.plan.blast_radius import BlastRadius, EntityTypeName, change_row
 from quotaform.plan.check.saved import saved_plan_problems
 from quotaform.plan.plan import ChangeOrigin, EntityChange, Plan, PlanHeader, PlanOptions, PlanSource, Unmanaged
-from quotaform.plan.sealed import SealedFormat, read_sealed, require_same, sealed_fields
 from quotaform.resolve.effect import Direction, Effect
 from quotaform.resolve.request import NO_LIMIT, NO_NAMES, Effective
 
@@ -399,7 +402,6 @@ _FORMAT: Final = SealedFormat(
     record=PlanRecord,
     lists=PLAN_LISTS,
     rows="changes",
-    noun="plan",
     command=f"quotaform plan {option_of('out')}",
     remedy="make a new plan",
 )

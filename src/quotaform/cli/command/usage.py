@@ -412,23 +412,27 @@ def recommend(
     from quotaform.fleet.table import require_table
     from quotaform.report.text import render_diff
     from quotaform.usage.recommend.recommendation import backtest_lines, recommend_report, unwritten_lines
-    from quotaform.usage.recommend.run import RecommendRequest, recommended, require_files
+    from quotaform.usage.recommend.run import recommended, require_files
 
-    request = RecommendRequest(
-        usage=usage,
-        repository=repository,
-        config=config,
-        clusters=clusters,
-        settings=settings,
-        is_changing=write or diff,
-        is_written=write,
-        is_tested=not no_backtest,
-    )
-    require_files(request)
+    is_changing = write or diff
+    if is_changing:
+        require_files(repository, config, clusters)
     require_table(usage, session)
     with (
         spark_job(console, "Sizing quotas", session) as (spark, progress),
-        recommended(spark, request, console.warn_of_failure, progress=progress) as (report, rows, failed, edited),
+        recommended(
+            spark,
+            usage,
+            repository,
+            config,
+            clusters,
+            settings,
+            console.warn_of_failure,
+            is_changing=is_changing,
+            is_written=write,
+            is_tested=not no_backtest,
+            progress=progress,
+        ) as (report, rows, failed, edited),
     ):
         if settings.selection.is_partial and not report.summary.total:
             raise UsageError(f"{selection_text(settings.selection)}: no entity of the clusters is left")

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow
-from msgspec import Struct, structs
+from msgspec import structs
 from pyspark.sql import functions as f
 
 from quotaform.fleet.job import kept_rows, table_rows
@@ -101,33 +101,28 @@ MOST_PROPOSALS: Final = 100_000
 """How many proposals are brought to the driver, which writes them into files."""
 
 
-class RecommendRequest(Struct, frozen=True, kw_only=True):
-    """What to size, from which usage, and where to write the result."""
-
-    usage: str  # The usage table
-    repository: Repository
-    config: Config
-    clusters: Sequence[Cluster]  # The clusters, which are read now
-    settings: RecommendSettings
-    is_changing: bool = False  # Whether somebody asked for the change of the files
-    is_written: bool = False  # Whether the changed files are written
-    is_tested: bool = True  # Whether the proposals are tested by a backtest
-
-
-def require_files(request: RecommendRequest, clock: Clock = SYSTEM_CLOCK) -> None:
+def require_files(
+    repository: Repository, config: Config, clusters: Sequence[Cluster], clock: Clock = SYSTEM_CLOCK
+) -> None:
     """Make sure that files which are to be changed can be read, before anything else is done."""
-    if request.is_changing:
-        loaded = request.repository.load(request.config, today(clock), may_be_empty=True)
-        for cluster in request.clusters:
-            loaded.desired(cluster.name)
+    loaded = repository.load(config, today(clock), may_be_empty=True)
+    for cluster in clusters:
+        loaded.desired(cluster.name)
 
 
 @contextmanager
 def recommended(
     spark: SparkSession,
-    request: RecommendRequest,
+    usage: str,
+    repository: Repository,
+    config: Config,
+    chosen: Sequence[Cluster],
+    settings: RecommendSettings,
     warn: Callable[[str], None],
     *,
+    is_changing: bool,
+    is_written: bool,
+    is_tested: bool,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
 ) -> Iterator[tuple[Recommendations, DataFrame, Sequence[ClusterOutcome[Any]], EditedFiles | None]]:
@@ -136,44 +131,42 @@ def recommended(
     Give what is printed, `RECOMMENDATIONS`, sorted, as long as the context lasts, the clusters that could not be read,
     and the files that follow the proposals; `None` if they are not needed.
 
-    Without a change that somebody asked for, files that cannot follow the proposals are a warning: there is no backtest
-    then.
-
-    `warn`: called with a sentence about what is left out. Raises `InvalidFilesError` if the usage cannot be read or has
-    no row of the clusters, or the files are to be changed and are invalid. Raises `QuotaformError` if none of the
-    clusters could be read, or the files cannot be changed.
+    `usage`: the usage table. `chosen`: the clusters, which are read now. `warn`: called with a sentence about what is
+    left out. `is_changing`: whether somebody asked for the change of the files; otherwise files that cannot follow the
+    proposals are a warning, and there is no backtest then. `is_written`: whether the changed files are written.
+    `is_tested`: whether the proposals are tested by a backtest. Raises `InvalidFilesError` if the usage cannot be read
+    or has no row of the clusters, or the files are to be changed and are invalid. Raises `QuotaformError` if none of
+    the clusters could be read, or the files cannot be changed.
     """
     progress("Sizing quotas", 0, 0)
-    settings, usage = request.settings, read_usage(spark, request.usage)
+    recorded = read_usage(spark, usage)
     with ExitStack() as stack:
 
         def kept(rows: DataFrame) -> DataFrame:
             return stack.enter_context(table_rows(rows))
 
-        quotas = kept(QuotaSource(tuple(request.clusters)).read(spark))
+        quotas = kept(QuotaSource(tuple(chosen)).read(spark))
         held, failed = known_quotas(quotas)
-        selected = [cluster.name for cluster in request.clusters]
+        selected = [cluster.name for cluster in chosen]
         unread = {outcome.cluster for outcome in failed}
         names = [name for name in selected if name not in unread]
-        mine, clusters = usage_of(usage, names, selected)
-        recording = stack.enter_context(
-            kept_rows(packed_usage(mine, quota_buckets(held), clusters, plain_files(usage, request.usage, clusters)))
-        )
+        mine, clusters = usage_of(recorded, names, selected)
+        files = plain_files(recorded, usage, clusters)
+        recording = stack.enter_context(kept_rows(packed_usage(mine, quota_buckets(held), clusters, files)))
         used = kept(bucket_use(recording, settings.percentile, settings.outlier_days))
         spans = used.groupBy("cluster").agg(f.min("first").alias("first"), f.max("last").alias("last"))
         known = {row.pop("cluster"): row for row in spans.toArrow().to_pylist()}
-        nothing = {"first": None, "last": None}
-        recordings = tuple(ClusterRecording(cluster=name, **known.get(name, nothing)) for name in names)
-        missing = [each.cluster for each in recordings if each.last is None]
-        require_recorded(usage, request.usage, names, missing, warn)
+        missing = [name for name in names if name not in known]
+        require_recorded(recorded, usage, names, missing, warn)
         rows = kept(recommendations(used, quotas, settings, clock.now()))
         in_order = rows.orderBy("cluster", "entity_key", "key")
         is_proposed = ~f.col("action").isin([Advice.KEEP.value, Advice.NONE.value])
         counts = {row["action"]: row["count"] for row in rows.groupBy("action").count().toArrow().to_pylist()}
+        nothing = {"first": None, "last": None}
         report = Recommendations(
-            usage=request.usage,
+            usage=usage,
             settings=Sizing(**{name: getattr(settings, name) for name in Sizing.__struct_fields__}),
-            clusters=recordings,
+            clusters=tuple(ClusterRecording(cluster=name, **known.get(name, nothing)) for name in names),
             summary=ProposalSummary(**{action.value: counts.get(action.value, 0) for action in Advice}),
             proposals=_first(in_order.where(is_proposed), MOST_PROPOSALS),
             others=_first(in_order.where(~is_proposed), 1000),
@@ -181,49 +174,36 @@ def recommended(
             backtest=None,
         )
         total, most = report.summary.proposed, len(report.proposals)
-        is_tested, edited = request.is_tested and total > 0, None
+        is_tested, edited = is_tested and total > 0, None
         try:
-            if request.is_changing or is_tested:
+            if is_changing or is_tested:
                 if total > most:
                     problem = f"{total:,} proposals are more than the {most:,} of a change; choose some with {{select}}"
                     raise ArgumentError(problem)
                 own = {name: quotas for name, quotas in held.items() if name is not None}
-                edited = edit_quotas(request.repository, request.config, report.proposals, own, today(clock))
+                edited = edit_quotas(repository, config, report.proposals, own, today(clock))
         except QuotaformError as error:
-            if request.is_changing:
+            if is_changing:
                 raise
             warn(f"no backtest of the proposals: {error}")
         if edited is not None and is_tested:
             progress("Replaying usage", 0, 0)
-            report = structs.replace(report, backtest=_backtest(spark, request, report, edited, warn))
-        if edited is not None and request.is_changing:
-            if request.is_written:
+            plans, others, unplanned = plan_proposals(repository, config, chosen, report.proposals, edited)
+            for outcome in unplanned:
+                warn(f"no backtest of {spell_name(outcome.cluster)}: {outcome.error}")
+            tested = ProposalBacktest(unwritten=len(edited.unwritten))
+            if plans:
+                has_others = len(plans) < len(chosen)
+                with backtested(spark, usage, plans, MOST_IN_PLAN, has_others=has_others) as (found, _, _):
+                    tested = structs.replace(tested, clusters=found.clusters, others=others)
+            report = structs.replace(report, backtest=tested)
+        if edited is not None and is_changing:
+            if is_written:
                 write_quotas(edited)
             changed = tuple(file.name for file in edited.files)
-            edit = EditRecord(is_written=request.is_written, files=changed, unwritten=edited.unwritten)
+            edit = EditRecord(is_written=is_written, files=changed, unwritten=edited.unwritten)
             report = structs.replace(report, edit=edit)
         yield report, in_order, failed, edited
-
-
-def _backtest(
-    spark: SparkSession,
-    request: RecommendRequest,
-    report: Recommendations,
-    edited: EditedFiles,
-    warn: Callable[[str], None],
-) -> ProposalBacktest:
-    """Return what the changed files of proposals would have throttled of the same usage."""
-    plans, others, failed = plan_proposals(
-        request.repository, request.config, request.clusters, report.proposals, edited
-    )
-    for outcome in failed:
-        warn(f"no backtest of {spell_name(outcome.cluster)}: {outcome.error}")
-    unwritten = len(edited.unwritten)
-    if not plans:
-        return ProposalBacktest(unwritten=unwritten)
-    has_others = len(plans) < len(request.clusters)
-    with backtested(spark, report.usage, plans, MOST_IN_PLAN, has_others=has_others) as (found, _, _):
-        return ProposalBacktest(clusters=found.clusters, unwritten=unwritten, others=others)
 
 
 def _first(rows: DataFrame, most: int) -> tuple[Recommendation, ...]:

@@ -187,17 +187,11 @@ AT_LIMIT_RATIO: Final = 0.95
 RECORDED_LIMIT: Final = "before_limit"
 """The column of the limit that held while a series was recorded, before a plan; null if no rate can exceed it."""
 
-# The number of a series in its bucket has two parts:
-#
-# | bits | content |
-# | --- | --- |
-# | the lower 32 | the number of its member: those who have the same names, in the order of their addresses |
-# | the others | which of several clients with these names it is; 0 if a broker measured |
-
 MEMBER_BITS: Final = 32
-"""How many of the lower bits of `series_id` are the number of the member."""
+"""How many of the lower bits of `series_id`, the number of a series in its bucket, are that of its member: of those who
+have the same names, in the order of their addresses. The others are which of several clients with these names it is; 0
+if a broker measured."""
 MEMBER: Final = (1 << MEMBER_BITS) - 1
-"""The part of `series_id` that is the number of the member."""
 _LONGEST_STEP: Final = round(LONGEST_STEP_S * 1e6)
 _NEVER: Final = numpy.iinfo(numpy.int64).min
 
@@ -238,9 +232,9 @@ def bucket_rows(columns: Mapping[str, NDArray[Any]]) -> BucketRows:
         every = {name: numpy.fmax.reduceat(column, starts) for name, column in every.items()}
     limit = every.get(RECORDED_LIMIT, numpy.full(len(at), numpy.nan))
     window_s = numpy.minimum(every["window_s"], 1e9)  # As microseconds have 64 bits.
-    samples = series, at, every["rate"], window_s, every["throttle_ms"]
     is_of_clients = bool((series >> MEMBER_BITS).any() and (series != series[0]).any())
-    return BucketRows(**(_of_clients(*samples, limit) if is_of_clients else _of_broker(*samples, limit)))
+    measured = _of_clients if is_of_clients else _of_broker
+    return measured(series, at, every["rate"], window_s, every["throttle_ms"], limit)
 
 
 def starts_of(values: NDArray[Any]) -> Integers:
@@ -250,8 +244,8 @@ def starts_of(values: NDArray[Any]) -> Integers:
 
 def _of_broker(
     series: Integers, at: Integers, rate: Floats, window_s: Floats, throttle_ms: Floats, limit: Floats
-) -> dict[str, Any]:
-    """Return the fields of `BucketRows` of series that were measured at common times."""
+) -> BucketRows:
+    """Return what was recorded of series that were measured at common times."""
     starts = starts_of(at)
     is_missing = numpy.isnan(rate)
     sums = numpy.add.reduceat(numpy.where(is_missing, 0.0, rate), starts)
@@ -267,15 +261,15 @@ def _of_broker(
     number = series & MEMBER
     members = numpy.flatnonzero(numpy.bincount(number))
     is_any, is_any_new = (numpy.logical_or.reduceat(each, starts) for each in (is_throttled, is_new & is_throttled))
-    return {
-        "at": at[starts],
-        "rate": sums,
-        "window_s": numpy.fmax.reduceat(window_s, starts),
-        "throttle_ms": numpy.fmax.reduceat(throttle_ms, starts),
-        "is_newly_throttled": is_any_new | (is_any & is_at_limit),
-        "members": members,
-        "totals": numpy.bincount(number, weights=numpy.nan_to_num(rate))[members],
-    }
+    return BucketRows(
+        at=at[starts],
+        rate=sums,
+        window_s=numpy.fmax.reduceat(window_s, starts),
+        throttle_ms=numpy.fmax.reduceat(throttle_ms, starts),
+        is_newly_throttled=is_any_new | (is_any & is_at_limit),
+        members=members,
+        totals=numpy.bincount(number, weights=numpy.nan_to_num(rate))[members].astype(numpy.float64, copy=False),
+    )
 
 
 def _is_other(throttle_ms: Floats) -> Booleans:
@@ -285,8 +279,8 @@ def _is_other(throttle_ms: Floats) -> Booleans:
 
 def _of_clients(
     series: Integers, at: Integers, rate: Floats, window_s: Floats, throttle_ms: Floats, limit: Floats
-) -> dict[str, Any]:
-    """Return the fields of `BucketRows` of series that are partly or all of clients that measured themselves."""
+) -> BucketRows:
+    """Return what was recorded of series that are partly or all of clients that measured themselves."""
     times = at[starts_of(at)]
     count = len(times)
     before = numpy.append(_NEVER, times[:-1])
@@ -327,16 +321,16 @@ def _of_clients(
         totals.append(larger[0].sum())
     rates[:, ~is_known] = numpy.nan
     is_at_limit = rates[0] >= numpy.fmin.reduce(limit) * AT_LIMIT_RATIO
-    return {
-        "at": times,
-        "rate": rates[0],
-        "rate_high": rates[1],
-        "window_s": numpy.where(is_known, numpy.maximum(0, times - since) / 1e6, numpy.nan),
-        "throttle_ms": throttle,
-        "is_newly_throttled": is_new | (~numpy.isnan(throttle) & is_at_limit),
-        "members": numpy.array([*by_member]),
-        "totals": numpy.array(totals),
-    }
+    return BucketRows(
+        at=times,
+        rate=rates[0],
+        rate_high=rates[1],
+        window_s=numpy.where(is_known, numpy.maximum(0, times - since) / 1e6, numpy.nan),
+        throttle_ms=throttle,
+        is_newly_throttled=is_new | (~numpy.isnan(throttle) & is_at_limit),
+        members=numpy.array([*by_member]),
+        totals=numpy.array(totals),
+    )
 
 
 def _standing(times: Integers, at: Integers, begun: Integers) -> tuple[slice, Integers, Booleans]:

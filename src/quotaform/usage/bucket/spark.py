@@ -281,6 +281,4 @@ def _meant(named: Sequence[CurveKey], series: RecordedSeries) -> Iterator[Series
 
 
 def _summed(bucket: RecordedBucket) -> dict[str, Any]:
-    """Return the columns of `_RATES` of an entity on a broker."""
-    rows = bucket.rows
-    return {"bucket": [bucket.bucket] * len(rows.at), "at": rows.at, "rate": rows.rate}
+    return {"bucket": [bucket.bucket] * len(bucket.rows.at), "at": bucket.rows.at, "rate": bucket.rows.rate}

@@ -91,8 +91,7 @@ def make_effects(
 ) -> Iterator[tuple[Effect, ...]]:
     """Yield what a plan does to those that entity matches are for: one effect per quota key.
 
-    `planned` holds the quotas that will be other ones, as they will be; empty for an entity that will be gone. `asked`
-    holds the entity matches, each with quota keys.
+    `planned`: the quotas that will be other ones, as they will be; empty for an entity that will be gone.
     """
     if not asked:
         return  # An index of a large cluster takes its time.

@@ -113,11 +113,7 @@ def explain(
     profiles: Mapping[str, Values],
     today: date,
 ) -> Explanation:
-    """Explain what is declared for an entity.
-
-    `layers` is what each layer says about it, in the order in which they are merged. `merged` is what they say
-    together.
-    """
+    """Explain what is declared for an entity, by what each layer says about it, in order, and all say together."""
     if merged is None:
         return Explanation(cluster=cluster, cause=Cause.UNDECLARED)
     steps: dict[str, list[LayerValue]] = {}

@@ -52,11 +52,7 @@ class RequestFile:
     """
 
     def __init__(self, content: bytes, name: str) -> None:
-        """Check a file.
-
-        `name` is what messages call it. Raises `InvalidFilesError` if something is wrong in it; with the first hundred
-        problems.
-        """
+        """Check a file. Raises `InvalidFilesError`, with the first hundred problems, if something is wrong in it."""
         self.name: Final = name
         self._content = content
         try:

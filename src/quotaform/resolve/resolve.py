@@ -262,11 +262,7 @@ def _value_problem(key: str, value: float) -> str:
 
 
 def check_callbacks(values: Mapping[int, str | None], errors: Mapping[int, Exception]) -> list[Finding]:
-    """Report which brokers use a custom quota callback, and for which that is not known.
-
-    `values` map node id to the value of `client.quota.callback.class`. `errors` map node id to the reason why that
-    could not be read.
-    """
+    """Report which brokers (by node id) use a custom quota callback, and for which its name could not be read."""
     findings = []
     brokers: dict[str, list[str]] = defaultdict(list)
     for node_id, value in sorted(values.items()):

@@ -207,18 +207,12 @@ def resolved(
 
     There are as many rows as principals times quota keys that are valid for them, equal principals included. Of other
     keys (those that this version does not know) there is a row where an entry limits the principal, or if one asks
-    for the key.
-
-    | principals have a cluster | a principal is resolved |
-    | --- | --- |
-    | yes | on its cluster; it is left out if that was not read |
-    | no | on each cluster |
+    for the key. Principals that have a cluster are resolved on that, and left out if it was not read; others on each.
 
     `principals`: `PRINCIPALS`; columns may be missing, and others are ignored, but for `cluster`. `keys`: The
     quota keys that are wanted; empty for all. `before`: the quotas as they are as long as a plan is not applied;
     the result then has the columns `BEFORE` as well. `inherited`: whether to keep values of other entities than the
-    principal itself.
-    Raises `ValueError`.
+    principal itself. Raises `ValueError` if principals have none of their columns.
     """
     sides: list[HeldQuotas] = [quotas or {None: {}}, *([] if before is None else [before])]
     shipped = {name: packed(tuple(side.get(name, {}) for side in sides)) for name in sides[0]}

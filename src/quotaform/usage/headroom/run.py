@@ -124,13 +124,8 @@ def _bucket_use(rows: BucketRows) -> dict[str, Any]:
 def recorded_keys(use: DataFrame) -> dict[tuple[str | None, str], dict[str, Any]]:
     """Return what `USES` say of each key of a cluster.
 
-    | name | value |
-    | --- | --- |
-    | first, last | the first and the last time |
-    | recorded_s | for how many seconds it was recorded, in the bucket that was recorded longest |
-    | met | the addresses of entities whose values limited a series |
-    | samples | how many there are |
-    | buckets, noisy, coarse, and each `HeadroomStatus` | how many there are; of those without a limit none is coarse |
+    That is when and how long it was recorded (in the bucket that was recorded longest), the addresses of entities whose
+    values limited a series (`met`), and how many samples and buckets of each kind there are.
     """
     counts = {
         "buckets": f.lit(True),

@@ -218,11 +218,7 @@ BUCKET_USE: Final = struct("cluster string", "first last timestamp", "use binary
 
 
 def bucket_use(recording: DataFrame, percentile: float, outlier_days: int = 0) -> DataFrame:
-    """Return `BUCKET_USE`.
-
-    `recording`: `PACKED` under the quotas, persisted. `percentile`: of the rates of a day, above 0 and up to 100.
-    `outlier_days`: how many of the highest days of each weekday are left out.
-    """
+    """Return `BUCKET_USE` of `PACKED` under the quotas, persisted; the others are as in `use_of`."""
     return per_bucket(recording, partial(_use, percentile, outlier_days), BUCKET_USE)
 
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from enum import StrEnum
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import chain, pairwise
 from math import nan
 from pickle import dumps, loads
@@ -28,7 +28,7 @@ from quotaform.model.entity import KNOWN_TYPES, Entity
 from quotaform.model.precedence import CLIENT_PRECEDENCE, IP_PRECEDENCE, LEVELS, level_of
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
-from quotaform.resolve.index import Kind, LevelLookup, QuotaIndex, kind_of
+from quotaform.resolve.index import Kind, QuotaIndex, kind_of
 from quotaform.resolve.request import UNMENTIONED, Request, winner
 from quotaform.system.process import rare_collections
 
@@ -311,32 +311,29 @@ class _Limits:
         self._addresses = pyarrow.array([*(entry.entity.address for entry in entries), None], "string")
         values = [entry.values.get(key, nan) for entry in entries for key in self._keys]
         self._values = numpy.array([*values, *(nan for _ in self._keys)]).reshape(-1, len(self._keys))
-        self._steps = cache(self._steps_of)
-
-    def _steps_of(self, index: QuotaIndex, kind: Kind) -> list[tuple[LevelLookup, _Numbers]]:
-        """Return the steps in which requests of a kind meet entries, and who wins in each of its groups, key by key."""
-        return [
-            (
-                step,
-                numpy.array([[self._numbers[winner(met, key)] for key in self._keys] for met in step.groups], "int32"),
-            )
-            for step in index.steps(kind)
-        ]
+        # The numbers of the entries that win in each step of an index, a row per group with a column for each key.
+        self._groups: dict[tuple[QuotaIndex, Kind], list[_Numbers]] = {}
 
     def _winners(self, index: QuotaIndex, requests: Sequence[Request]) -> _Numbers:
         """Return the numbers of the entries that win, a row per request with a column for each key."""
         found = numpy.empty((len(requests), len(self._keys)), "int32")
         kinds = list(map(kind_of, requests))
         for kind in set(kinds):
-            places = [place for place, each in enumerate(kinds) if each == kind]
-            of_kind = [requests[place] for place in places]
+            rows = [row for row, each in enumerate(kinds) if each == kind]
+            of_kind = [requests[row] for row in rows]
+            steps, numbers = index.steps(kind), self._numbers
+            if (index, kind) not in self._groups:
+                self._groups[index, kind] = [
+                    numpy.array([[numbers[winner(met, key)] for key in self._keys] for met in step.groups], "int32")
+                    for step in steps
+                ]
             won, *weaker = (
-                winners[[numbers.get(name, 0) for name in map(pick, of_kind)]]
-                for (pick, numbers, _), winners in self._steps(index, kind)
+                winners[[places.get(name, 0) for name in map(pick, of_kind)]]
+                for (pick, places, _), winners in zip(steps, self._groups[index, kind], strict=True)
             )
             for each in weaker:
                 won = numpy.where(won == self._nothing, each, won)
-            found[places] = won
+            found[rows] = won
         return found
 
     def resolve(self, cluster: str | None, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:

@@ -17,7 +17,7 @@ from typer.main import get_command
 from quotaform import __version__
 from quotaform.cli.console import Console, guarded_streams, run_as_process
 from quotaform.model.errors import ExitCode, InvalidFilesError, QuotaformError, UsageError
-from quotaform.model.text import printable
+from quotaform.model.text import inert, printable
 from quotaform.system.process import interrupt_code, signals_raised
 
 COMMANDS: Final = {
@@ -174,9 +174,7 @@ def _run(arguments: list[str]) -> int:
         return _fail("; ".join((code.name.lower(), *getattr(interrupt, "__notes__", ()))), code)
     except OSError as error:
         # A name that is too long, a disk that is full, no descriptor left: nothing to report to the authors.
-        from quotaform.cli.option.value import shorten
-
-        place = f"{shorten(str(error.filename))} cannot be used: " if error.filename is not None else ""
+        place = f"{inert(str(error.filename))} cannot be used: " if error.filename is not None else ""
         return _fail(f"{place}{error.strerror or error}", ExitCode.ERROR)
     except Exception as error:
         if {"-v", "--verbose"}.intersection(arguments):

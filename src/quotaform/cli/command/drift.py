@@ -16,12 +16,12 @@ from quotaform.cli.option.cluster import OR_SNAPSHOT, Clusters, Selecting, make_
 from quotaform.cli.option.common import DirectoryArgument, flag, option, with_options
 from quotaform.cli.option.engine import SPARK, Engine
 from quotaform.cli.option.output import Output, out_option, printed, report_option
-from quotaform.cli.option.value import cut_lines, read_moment, read_seconds, shorten
+from quotaform.cli.option.value import cut_lines, read_moment, read_seconds
 from quotaform.cli.present import PLACEHOLDER, Results, cluster_path, cluster_paths
 from quotaform.model.errors import QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.server import Server, parse_server
-from quotaform.model.text import Secret
+from quotaform.model.text import Secret, inert
 from quotaform.model.variable import OwnSecret
 from quotaform.system.clock import SYSTEM_CLOCK, timestamp
 
@@ -69,7 +69,7 @@ class Alerting:
 
         if self.metrics is not None and not self.metrics.endswith(_SUFFIX):
             raise UsageError(
-                f"--metrics {shorten(self.metrics)}: node_exporter reads only files whose name ends with {_SUFFIX}; "
+                f"--metrics {inert(self.metrics)}: node_exporter reads only files whose name ends with {_SUFFIX}; "
                 f"write for example --metrics quotaform{_SUFFIX}"
             )
         if self.metrics is not None and PLACEHOLDER in self.metrics:
@@ -153,7 +153,7 @@ def _read_listen(text: str) -> Server:
     try:
         return parse_server(text)
     except ValueError:
-        raise ValueError(f"{shorten(text)} is not host:port; write for example {DEFAULT_LISTEN}") from None
+        raise ValueError(f"{inert(text)} is not host:port; write for example {DEFAULT_LISTEN}") from None
 
 
 @with_options

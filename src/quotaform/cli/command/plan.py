@@ -34,7 +34,6 @@ from quotaform.cli.option.output import (
     read_output,
     report_option,
 )
-from quotaform.cli.option.value import shorten
 from quotaform.cli.present import OutFile, Results, cluster_paths, digests, print_result, report_saved_files
 from quotaform.model.errors import ExitCode, UsageError
 from quotaform.model.text import inert
@@ -63,7 +62,7 @@ def _changes_out(text: str | None, clusters: Sequence[str]) -> tuple[OutFile | N
     name, path = read_output(text, (*FORMATS[_SUBJECT], PARQUET), option, default="")
     if name == PARQUET:
         if os.path.lexists(path):
-            raise UsageError(f"{option} {shorten(text)}: there is such a file or folder already; name a new one")
+            raise UsageError(f"{option} {inert(text)}: there is such a file or folder already; name a new one")
         return None, path
     paths = cluster_paths(option, path, clusters)
     for each in paths.values():
@@ -123,7 +122,7 @@ def plan(
 
     if revert is not None and directory is not None and not is_folder(directory):
         # The files of a revert may be invalid, so that nothing else refuses it: a shell expands *.json to several.
-        given = shorten(str(directory))
+        given = inert(str(directory))
         raise UsageError(f"{given} is not a directory; --revert takes one receipt, and DIR is the quotas directory")
     output = replace(output, format_name="summary") if summary else output
     console = output.console

@@ -12,11 +12,12 @@ from quotaform.cli.option.common import DirectoryArgument, option, with_options
 from quotaform.cli.option.engine import AUTO, Engine, spark_job
 from quotaform.cli.option.entity import EntityArgument, FormerNameOption, RequiredEntity, read_entity, require_address
 from quotaform.cli.option.output import PARQUET, Output, printed, read_output
-from quotaform.cli.option.value import complete_quota_key, shorten
+from quotaform.cli.option.value import complete_quota_key
 from quotaform.cli.present import Results, report_failures
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode, UsageError
 from quotaform.model.quota_key import key_order
+from quotaform.model.text import inert
 from quotaform.resolve.request import request_of
 from quotaform.resolve.request_file import RequestFile, nameless_note
 from quotaform.resolve.resolve import ResolveOptions
@@ -31,7 +32,7 @@ def is_on_spark(engine: Engine, principals: str | None, out: str | None) -> bool
 
     needs_spark = out is not None or (principals not in (None, _STDIN) and is_table(principals))
     if not engine.is_given and needs_spark:
-        what = f"--from {shorten(principals or '')} is" if out is None else f"--out {shorten(out)} writes"
+        what = f"--from {inert(principals or '')} is" if out is None else f"--out {inert(out)} writes"
         raise UsageError(f"{what} a table, which Spark does; add --engine spark")
     if not engine.is_given or (engine.engine == AUTO and not needs_spark):
         return False

@@ -17,7 +17,7 @@ from quotaform.cli.console import Console, write_raw
 from quotaform.cli.option.cluster import Clusters
 from quotaform.cli.option.common import SourceOption, flag, option, read_sources, with_options
 from quotaform.cli.option.output import Output, printed
-from quotaform.cli.option.value import read_seconds, shorten
+from quotaform.cli.option.value import read_seconds
 from quotaform.cli.present import Results, report_failures
 from quotaform.model.errors import ExitCode, UsageError
 from quotaform.model.outcome import ClusterOutcome, exit_code
@@ -76,7 +76,7 @@ def top(
     for text in label or ():
         name, _, value = text.partition("=")
         if not fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) or not value:
-            raise UsageError(f"--label {shorten(text)}: write NAME=VALUE, as in cluster=prod-eu")
+            raise UsageError(f"--label {inert(text)}: write NAME=VALUE, as in cluster=prod-eu")
         labels[name] = value
     chosen = target.choose(needs_name=False)
     from quotaform.usage.top_reader import read_all, top_readers

@@ -27,7 +27,7 @@ from quotaform.cli.option.common import (
 )
 from quotaform.cli.option.engine import ON_SPARK, Engine, spark_job
 from quotaform.cli.option.output import DrawnOutOption, Output, printed
-from quotaform.cli.option.value import read_seconds, shorten
+from quotaform.cli.option.value import read_seconds
 from quotaform.cli.present import Results, TableOutput, report_failures, selection_text
 from quotaform.model.errors import ExitCode, InvalidFilesError, UsageError
 from quotaform.model.moment import duration_text, parse_duration
@@ -357,11 +357,11 @@ def _read_values(option: str, texts: Sequence[str] | None) -> Values:
     for text in texts or ():
         name, separator, value = text.partition("=")
         if not separator:
-            raise UsageError(f"{option} {shorten(text)}: write KEY=VALUE, for example producer_byte_rate=1MiB/s")
+            raise UsageError(f"{option} {inert(text)}: write KEY=VALUE, for example producer_byte_rate=1MiB/s")
         key = QUOTA_KEYS.get(name)
         if key is None:
             guess = did_you_mean(name, QUOTA_KEYS) or f"; the keys are {', '.join(QUOTA_KEYS)}"
-            raise UsageError(f"{option} {shorten(text)}: unknown quota key{guess}")
+            raise UsageError(f"{option} {inert(text)}: unknown quota key{guess}")
         if name in values:
             raise UsageError(f"{option} {name} is given twice; give it once")
         try:

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from quotaform.cli.console import Console
 from quotaform.cli.option.common import choice, flag, option
-from quotaform.cli.option.value import complete_from, one_of, shorten
+from quotaform.cli.option.value import complete_from, one_of
 from quotaform.model.errors import UsageError
+from quotaform.model.text import inert
 from quotaform.report.format import ANNOTATED, FORMATS, REPORT, REPORTED, render
 
 ColorOption: TypeAlias = Annotated[
@@ -73,7 +74,7 @@ def read_output(
 
     `default`: the format of a path whose suffix says none; empty if it must say one.
     """
-    shown = f"{option} {shorten(text)}"
+    shown = f"{option} {inert(text)}"
     name, separator, path = text.partition("=")
     if text in formats:
         path = ""

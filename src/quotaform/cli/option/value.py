@@ -55,7 +55,7 @@ def read_seconds(text: str, *, longest: float = 24 * 3600.0) -> float:
     """Read a duration in seconds. Raises `ValueError`."""
     seconds = parse_duration(text).total_seconds()
     if seconds > longest:
-        raise ValueError(f"{shorten(text)} is more than {duration_text(timedelta(seconds=longest))}")
+        raise ValueError(f"{inert(text)} is more than {duration_text(timedelta(seconds=longest))}")
     return seconds
 
 
@@ -65,10 +65,10 @@ def require_order(since: datetime | None, until: datetime | None) -> None:
         raise UsageError("--since must be before --until")
 
 
-_LONGEST: Final = 200
 _LONGEST_LINE: Final = 2_000
-_LONGEST_END: Final = 500
-"""The end of a message is its remedy."""
+_BEGIN: Final = 200
+_END: Final = 500
+"""How much is left of a longer one; the end of a message is its remedy."""
 
 
 NO_ARGV: Final = (
@@ -88,12 +88,12 @@ def usage_text(error: typer.TyperException, command: str) -> str:
     kind: Any = getattr(parameter, "type", None)
     least, most = getattr(kind, "min", None), getattr(kind, "max", None)
     if hasattr(error, "possibilities") and option is not None:
-        text = f"No such option: {shorten(option)}{_meant_option(error)}"
+        text = f"No such option: {inert(option)}{_meant_option(error)}"
     elif least is not None and most is not None:
         # Not shown: what was given may be a password in the wrong place.
         text = f"{parameter.opts[0]} takes a whole number from {least:,} to {most:,}."
     else:
-        text = shorten(str(getattr(error, "format_message", lambda: str(error))()))
+        text = inert(str(getattr(error, "format_message", lambda: str(error))()))
     if text.startswith("Got unexpected extra argument") and any(f"({each}=" in text for each in ENTITY_TYPES):
         text += "; the parts of one address are joined by a comma, as in user=alice,client-id=app1"
     end = "" if text.endswith((".", "?")) else "."
@@ -126,11 +126,6 @@ def name_options(error: QuotaformError | None) -> None:
         error.args = (error.spelled(option_of),)
 
 
-def shorten(text: str) -> str:
-    """Return a text for a message: on one line, and cut where it is very long."""
-    return inert(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
-
-
 def redact(text: str, arguments: list[str]) -> str:
     """Return a message without the values of arguments; names of files that exist stay.
 
@@ -156,7 +151,7 @@ def cut_lines(message: str) -> str:
     lines = message.split("\n")
     for at, line in enumerate(lines):
         if len(line) > _LONGEST_LINE:
-            begin, end = line[:_LONGEST], line[-_LONGEST_END:]
+            begin, end = line[:_BEGIN], line[-_END:]
             lines[at] = f"{begin}… ({len(line) - len(begin) - len(end):,} more characters) …{end}"
     return "\n".join(lines)
 
@@ -170,7 +165,7 @@ def require_choice(what: str, name: str, allowed: Sequence[str]) -> str:
     """
     if name in allowed:
         return name
-    raise UsageError(f"unknown {what} {shorten(name)!r}; choose {one_of(allowed)}")
+    raise UsageError(f"unknown {what} {inert(name)!r}; choose {one_of(allowed)}")
 
 
 def one_of(words: Iterable[str]) -> str:

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, StrEnum
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
+from msgspec import Raw
+from msgspec.json import encode
+
 from quotaform.model.quota_key import QUOTA_KEYS, QUOTA_WINDOW_S
 from quotaform.model.records.record import Count, about
 
@@ -119,12 +122,18 @@ class Rejected(NamedTuple):
 Item = Sample | Dropped | Rejected
 
 
-def reject(position: int, reason: str, record: str) -> Rejected:
-    """Return a record that could not be read, cut to what is kept of it.
+def reject(position: int, reason: str, record: object) -> Rejected:
+    """Return a record that could not be read, cut to what is kept of it: text as it is, all else as JSON.
 
     >>> len(reject(1, "line 1: cut", "a" * 1000).record)
     200
     """
+    if not isinstance(record, str):
+        try:
+            content = memoryview(record if isinstance(record, bytes | Raw) else encode(record, enc_hook=str))
+            record = bytes(content[: 4 * LONGEST_RECORD]).decode("utf-8", "replace")
+        except (RecursionError, ValueError):
+            record = "(nested deeply, or not UTF-8)"
     # JSON may have halves of surrogate pairs.
     shown, why = (each.encode(errors="backslashreplace").decode() for each in (record[:LONGEST_RECORD], reason))
     return Rejected(position, why, shown[:LONGEST_RECORD])

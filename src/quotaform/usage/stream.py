@@ -49,6 +49,7 @@ from quotaform.model.errors import (
 from quotaform.model.server import Server, parse_servers
 from quotaform.model.text import MIB, inert, option_of, quote
 from quotaform.repository.gateway import connection_of
+from quotaform.resolve.spark import completed
 from quotaform.system.files import sync_folder, take_lock
 from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.ingest.rows import RECORDINGS, counts_of, merged, parsed, rejected_rows, usage_rows
@@ -310,12 +311,12 @@ class BatchWriter(Struct, kw_only=True):
         recordings = records.select(
             f.concat(f.lit("kafka:"), "topic", f.lit("/"), "partition").alias("file"),
             (f.unix_micros("timestamp") / 1e6).alias("at"),
-            f.lit(None).cast("string").alias("path"),
             f.col("value").alias("content"),
             "offset",
-        ).select(*RECORDINGS.names)
+        )
+        read = parsed(completed(recordings, RECORDINGS), self.request.input_format, self.request.origin)
         try:
-            with kept_rows(merged(parsed(recordings, self.request.input_format, self.request.origin))) as found:
+            with kept_rows(merged(read)) as found:
                 counts = counts_of(found)
                 # Not before: what was read by now is of the topic that is there now.
                 self.require_topic()

@@ -27,7 +27,6 @@ from quotaform.usage.format.text import (
     make_sample,
     quote_value,
     read_time,
-    spell_record,
     text_lines,
 )
 from quotaform.usage.metric import Measure, Read, read_metric, remembered
@@ -73,7 +72,7 @@ def parse_prometheus(source: Source, origin: Origin, ts: float = 0.0) -> Iterato
         line, answer = document
         elements, problems = _elements(answer)
         for problem in problems:
-            yield reject(line, f"line {line}: {problem}", spell_record(encode(answer)))
+            yield reject(line, f"line {line}: {problem}", answer)
         for number, element in enumerate(elements, start=1):
             yield from _parse_element(element, origin, number)
 
@@ -104,7 +103,7 @@ def _parse_element(raw: Raw, origin: Origin, number: int) -> Iterator[Item]:
         element = decode(raw, type=Element)
         pairs = element.pairs()
     except (ValueError, RecursionError) as error:
-        yield reject(number, f"series {number}: not as the format has it: {inert(str(error))}", spell_record(raw))
+        yield reject(number, f"series {number}: not as the format has it: {inert(str(error))}", raw)
         return
     # No metric of client quotas is a native histogram.
     if histograms := len(element.histograms) + (element.histogram is not None):
@@ -113,7 +112,7 @@ def _parse_element(raw: Raw, origin: Origin, number: int) -> Iterator[Item]:
     measure = read_metric(name, element.metric, origin) if name else _NAMELESS
     if isinstance(measure, str):
         if pairs:
-            yield reject(number, f"series {number}: {measure}", spell_record(raw))
+            yield reject(number, f"series {number}: {measure}", raw)
     elif isinstance(measure, DropReason):
         yield Dropped(measure, len(pairs))
     else:

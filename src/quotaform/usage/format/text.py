@@ -14,12 +14,12 @@ from re import compile as regex
 from typing import IO, Any, Final, TypeAlias
 
 from msgspec import Raw, ValidationError
-from msgspec.json import decode, encode
+from msgspec.json import decode
 
 from quotaform.model.moment import read_moment
 from quotaform.model.text import MIB, inert, quote, size_text
 from quotaform.usage.metric import Measure, Read
-from quotaform.usage.sample import LONGEST_RECORD, Dropped, DropReason, Item, Rejected, Sample, reject
+from quotaform.usage.sample import Dropped, DropReason, Item, Rejected, Sample, reject
 
 Source: TypeAlias = bytes | str | IO[bytes]
 """A whole document, or a file, of which no more than a line or a JSON document has to be in memory."""
@@ -80,7 +80,7 @@ def json_documents(
         except ValueError as error:
             why = str(error).removeprefix("JSON is malformed: ")
             problem = f"not JSON, or cut: {'it ends too early' if 'truncated' in why else inert(why)}"
-        yield reject(number, f"line {number}: {problem}", spell_record(text))
+        yield reject(number, f"line {number}: {problem}", text)
 
 
 def decoded(raw: Raw | None, kind: Any) -> Any:
@@ -110,22 +110,10 @@ def as_items(found: Iterable[tuple[int, str, Parsed | None, object]]) -> Iterato
         elif isinstance(result, DropReason):
             dropped[result] += 1
         elif result is not None:
-            yield reject(position, f"{place}: {result}", spell_record(record))
+            yield reject(position, f"{place}: {result}", record)
         if not number % 10_000:
             yield Dropped(DropReason.OTHER_METRIC, dropped.pop(DropReason.OTHER_METRIC, 0))
     yield from (Dropped(reason, count) for reason, count in dropped.items())
-
-
-def spell_record(record: object) -> str:
-    """Return the beginning of a record: as it is if it is text, else as JSON."""
-    if isinstance(record, str):
-        return record
-    if isinstance(record, bytes | Raw):
-        return bytes(memoryview(record)[: 4 * LONGEST_RECORD]).decode("utf-8", "replace")
-    try:
-        return encode(record, enc_hook=str)[: 4 * LONGEST_RECORD].decode("utf-8", "replace")
-    except (RecursionError, ValueError):
-        return "(nested deeply, or not UTF-8)"
 
 
 HEAD_BYTES: Final = 65_536

@@ -12,7 +12,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from io import BytesIO
-from json import dumps
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -51,7 +50,7 @@ from quotaform.usage.format.table import (
     read_row,
     read_times,
 )
-from quotaform.usage.format.text import HEAD_BYTES, LARGEST, TimeUnit, detect_format, spell_record
+from quotaform.usage.format.text import HEAD_BYTES, LARGEST, TimeUnit, detect_format
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Rejected, Sample, Series, reject
 from quotaform.usage.table.schema import QUARANTINE, SERIES, USAGE
@@ -124,7 +123,7 @@ def _items(recording: RawRecording, format_name: str | None, origin: Origin) -> 
                 source = stream if recording.offset is None else stream.read()
                 yield from FORMATS[name](source, origin, recording.at)
             elif head.strip():
-                yield reject(0, _UNKNOWN, head[:200].decode("utf-8", "replace"))
+                yield reject(0, _UNKNOWN, head)
     except (QuotaformError, MemoryError):
         raise
     except _BROKEN as error:
@@ -133,7 +132,7 @@ def _items(recording: RawRecording, format_name: str | None, origin: Origin) -> 
     except Exception as error:
         # Nothing else may end with it: a stream would meet the same record each time that it begins again.
         problem = f"internal error: {type(error).__name__}, from which on nothing is read"
-        yield reject(0, f"{problem}; please report it with the file", head[:200].decode("utf-8", "replace"))
+        yield reject(0, f"{problem}; please report it with the file", head)
 
 
 @contextmanager
@@ -249,7 +248,7 @@ def parsed_batches(found: Iterable[tuple[str, Item | SeriesSamples]]) -> Iterato
 def _without_cluster(count: int, first: Series) -> Rejected:
     """Return the one record that stands for samples that name no cluster; `first` is the series of the first one."""
     names = {name: cell for name, cell in first._asdict().items() if cell is not None}
-    return reject(0, f"{count:,} sample{'s' * (count > 1)}: {_NO_CLUSTER}", dumps(names, ensure_ascii=False))
+    return reject(0, f"{count:,} sample{'s' * (count > 1)}: {_NO_CLUSTER}", names)
 
 
 def parsed(recordings: DataFrame, format_name: str | None, origin: Origin) -> DataFrame:
@@ -338,7 +337,7 @@ class TableReader(Struct, frozen=True):
         file = self.name if path == source or path.endswith(f"/{source}") else path
         position = row[_POSITION]
         place = "" if position is None else f"{self.counted} {position}: "
-        return file, reject(position or 0, f"{place}{problem}", spell_record(row))
+        return file, reject(position or 0, f"{place}{problem}", row)
 
     def _plain(
         self, batch: pyarrow.RecordBatch, known: dict[tuple[str | None, ...], Measures | DropReason | str]

@@ -48,7 +48,7 @@ from quotaform.model.finding import Finding
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.text import MIB, inert, option_of, quote
 from quotaform.repository.cluster_work import repeated
-from quotaform.resolve.spark import struct
+from quotaform.resolve.spark import completed, struct
 from quotaform.usage.format.table import TableMapping, guess_mapping, mapping_problem, usage_mapping
 from quotaform.usage.format.text import TABLE, detect_format
 from quotaform.usage.ingest.ingest import Ingested, IngestedCluster, RejectedRecords, SampleCounts
@@ -198,14 +198,9 @@ def recordings(spark: SparkSession, files: Sequence[InputFile]) -> list[DataFram
         table = make_table(spark, struct(RECORDINGS, "task integer"), rows)
         parts.append(table.repartitionById(task + 1, f.col("task")).drop("task"))
     if remote:
-        content = _contents(spark, [file.name for file in remote]).select(
-            f.col("path").alias("file"),
-            (f.unix_micros("modificationTime") / 1e6).alias("at"),
-            f.lit(None).cast("string").alias("path"),
-            "content",
-            f.lit(None).cast("long").alias("offset"),
-        )
-        parts.append(content)
+        at = (f.unix_micros("modificationTime") / 1e6).alias("at")
+        content = _contents(spark, [file.name for file in remote])
+        parts.append(completed(content.select(f.col("path").alias("file"), at, "content"), RECORDINGS))
     return parts
 
 

@@ -35,7 +35,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from quotaform.fleet.table import row_batch
 from quotaform.model.errors import FileReadError, QuotaformError
 from quotaform.model.text import option_of
 from quotaform.resolve.spark import arrow_schema, struct
@@ -188,7 +187,6 @@ _NO_CLUSTER: Final = (
 )
 _MOST_SAMPLES: Final = 250_000
 _MOST_ROWS: Final = 10_000
-_OTHERS: Final = struct(*_LEFT_OUT).names
 
 
 class SeriesSamples(NamedTuple):
@@ -202,24 +200,24 @@ class SeriesSamples(NamedTuple):
 
 def parsed_batches(found: Iterable[tuple[str, Item | SeriesSamples]]) -> Iterator[pyarrow.RecordBatch]:
     """Yield `PARSED` of what parsers found, each item with its file; runs on an executor."""
-    no_series, nothing = (None,) * (len(PARSED) - len(_OTHERS)), (None,) * len(_OTHERS)
     samples: dict[tuple[Series, float], tuple[array[int], array[float]]] = {}
     dropped: Counter[DropReason] = Counter()
-    rows: list[tuple[Any, ...]] = []
+    rows: list[dict[str, object]] = []
     unnamed: dict[str, tuple[int, Series]] = {}  # How many samples of a file name no cluster, and the first one
     waiting = 0
 
     def batch() -> pyarrow.RecordBatch:
         of_series = (
-            (*names, window_s, *map(numpy.asarray, own), *nothing) for (names, window_s), own in samples.items()
+            names._asdict() | {"window_s": window_s, "ts": numpy.asarray(ts), "value": numpy.asarray(value)}
+            for (names, window_s), (ts, value) in samples.items()
         )
-        return row_batch(PARSED, [*of_series, *rows])
+        return pyarrow.RecordBatch.from_pylist([*of_series, *rows], arrow_schema(PARSED))
 
     for file, item in found:
         if isinstance(item, Dropped):
             dropped[item.reason] += item.samples
         elif isinstance(item, Rejected):
-            rows.append((*no_series, None, None, file, *item))
+            rows.append({"file": file, **item._asdict()})
         elif item.series.cluster is None:
             count, first = unnamed.get(file, (0, item.series))
             unnamed[file] = (count + (1 if isinstance(item, Sample) else len(item.ts)), first)
@@ -239,9 +237,8 @@ def parsed_batches(found: Iterable[tuple[str, Item | SeriesSamples]]) -> Iterato
         if waiting >= _MOST_SAMPLES or len(rows) >= _MOST_ROWS:
             yield batch()
             samples, rows, waiting = {}, [], 0
-    rows += [(*no_series, count, reason.name, *nothing[2:]) for reason, count in dropped.items()]
-    for file, (count, first) in unnamed.items():
-        rows.append((*no_series, None, None, file, *_without_cluster(count, first)))
+    rows += [{"samples": count, "dropped": reason.name} for reason, count in dropped.items()]
+    rows += [{"file": file, **_without_cluster(*each)._asdict()} for file, each in unnamed.items()]
     yield batch()
 
 
@@ -396,21 +393,21 @@ def merged(parsed: DataFrame) -> DataFrame:
 
 def merged_batches(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
     """Bring the samples of series together, whose rows follow each other; runs on an executor."""
-    no_row = (None,) * len(USAGE)
+    schema = arrow_schema(MERGED)
     dropped: Counter[DropReason] = Counter()
     waiting = arrow_schema(PARSED).empty_table()
     for batch in batches:
         is_of_series = batch.column("ts").is_valid()
-        others = batch.filter(compute.invert(is_of_series)).select(_OTHERS).to_pylist()
-        yield row_batch(MERGED, [(*no_row, *row.values()) for row in others])
+        others = batch.filter(compute.invert(is_of_series)).select(struct(*_LEFT_OUT).names)
+        yield pyarrow.RecordBatch.from_pylist(others.to_pylist(), schema)
         waiting = pyarrow.concat_tables([waiting, pyarrow.Table.from_batches([batch.filter(is_of_series)])])
         # The last series of a batch may go on in the next one.
         begin = int(numpy.flatnonzero(_is_next(waiting))[-1]) if waiting.num_rows else 0
         yield from _merged_series(waiting.slice(0, begin), dropped)
         waiting = waiting.slice(begin)
     yield from _merged_series(waiting, dropped)
-    left_out = ((count, reason.name, *(None,) * 4) for reason, count in dropped.items() if count)
-    yield row_batch(MERGED, [(*no_row, *row) for row in left_out])
+    left_out = [{"samples": count, "dropped": reason.name} for reason, count in dropped.items() if count]
+    yield pyarrow.RecordBatch.from_pylist(left_out, schema)
 
 
 def _is_next(part: pyarrow.Table) -> NDArray[numpy.bool_]:

@@ -151,7 +151,7 @@ def example_drift() -> Drift:
     head, live = example_entries("drift_files"), example_quotas("drift_live")
     plan = make_plan(diff(head, live), head, live, HEADER, base=base)
     ignore = Ignore(
-        match=Pattern((("user", "perf-*"),)),
+        entities=Scope(include=(Pattern((("user", "perf-*"),)),)),
         reason="load test",
         expires=date(2026, 12, 31),
         location=Location("quotaform.yaml", 9, 3),

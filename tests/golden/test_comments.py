@@ -13,12 +13,13 @@ from typing import Any, Final
 
 import yaml
 
+from quotaform.http.client import Transport
 from quotaform.http.message import Url
 from quotaform.model.errors import QuotaformError
 from quotaform.model.text import Secret
 from quotaform.report.comment import read_marker
 from quotaform.review.comment import CommentMode, CommentStep, DesiredComment
-from quotaform.review.run import Comments, Platform, find_pull_request, make_transport, post_comments
+from quotaform.review.run import Comments, Platform, find_pull_request, post_comments
 from quotaform.system.clock import Clock
 from tests.golden.conftest import Golden
 from tests.golden.table import Text, check_told
@@ -77,8 +78,7 @@ def post(
         commit=commit,
     )
     assert pull_request is not None
-    transport = make_transport(clock=clock or FakeClock())
-    comments = Comments(pull_request, Secret(TOKEN), transport)
+    comments = Comments(pull_request, Secret(TOKEN), Transport(clock=clock or FakeClock(), patience=60.0))
     drafts = [DesiredComment("plan.md", marker, body) for body in bodies if (marker := read_marker(body))]
     steps = list(post_comments(comments, drafts, CommentMode(mode), commit=pull_request.commit))
     for step in steps:

@@ -59,7 +59,7 @@ from quotaform.model.moment import duration_text, parse_duration
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, DeclaredBase, Quotas, Values
 from quotaform.model.records.record import ClusterRecord
-from quotaform.model.scope import Pattern
+from quotaform.model.scope import Pattern, Scope
 from quotaform.model.server import ALLOWED_HOSTS, Server
 from quotaform.model.settings import Ignore, parse_source
 from quotaform.plan.difference import diff, make_plan, removals
@@ -205,8 +205,8 @@ def of_fingerprint(text: Text) -> Lines:
             base = DeclaredBase(Base(ref="origin/main", commit="a91be02"), declare(quotas_of(given["base"])))
         header = replace(HEADER, **given.get("header", {}))
         plan = make_plan(diff(files, live), files, live, header, base=base)
-        perf, keys = Pattern((("user", "perf-*"),)), frozenset(given.get("ignore", ()))
-        ignores = [Ignore(match=perf, keys=keys, reason="load test", expires=date(2026, 12, 31))] if keys else []
+        perf, keys = Scope(include=(Pattern((("user", "perf-*"),)),)), frozenset(given.get("ignore", ()))
+        ignores = [Ignore(entities=perf, keys=keys, reason="load test", expires=date(2026, 12, 31))] if keys else []
         drift = make_drift(plan, ignores=ignores, today=date(2026, 11, 20))
         yield f"{drift.status}, fingerprint {numbers.setdefault(drift.fingerprint, len(numbers) + 1)}"
 
@@ -510,7 +510,7 @@ def of_source(text: str) -> Lines:
     """Return where measurements are read, without its address."""
     source = parse_source(text)
     assert "://" not in repr(source)
-    return [f"broker {source.broker}, {source.kind}, {source.address}"]
+    return [f"broker {source.broker}, {'jmx' if source.is_jmx else 'exporter'}, {source.address}"]
 
 
 def of_login(text: str) -> Iterator[str]:

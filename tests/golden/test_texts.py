@@ -51,7 +51,7 @@ from quotaform.model.scope import Selection
 from quotaform.model.server import parse_servers
 from quotaform.model.settings import Capacity, LintSettings
 from quotaform.model.units import is_writable, parse_value, render_value, spell_value
-from quotaform.model.variable import expand, problem_text
+from quotaform.model.variable import expand
 from quotaform.plan.check.lint import LintFacts, check_lints, declared_quotas
 from quotaform.plan.receipt import Result
 from quotaform.plan.validate import check_users
@@ -443,7 +443,7 @@ def of_reference(text: str) -> Lines:
     variables = {"HOST": "b1", "PORT": "9092", "NESTED": "${env:HOST}", "QUOTAFORM_ENV": "HOST, PORT,NESTED,OTHER"}
     expansion = expand(text, variables)
     yield expansion.text
-    yield from (f"{problem.name}: {problem_text(problem, name)}" for problem, name in expansion.problems)
+    yield from (f"{row.id}: {problem}" for row, problem in expansion.problems)
 
 
 TABLES = tables_of(globals())

@@ -75,7 +75,9 @@ def test_a_plan_over_a_limit_is_blocked_unless_somebody_allows_it(
         assert "update" in rules
     if any(change.becomes_unlimited for change in plan.changes):
         assert "to-unlimited" in rules
-    if any(limits.protects(change.entity) and change.action is Action.DELETE for change in plan.changes):
+    protected = Scope(include=limits.protect)
+    deletes = [change.entity for change in plan.changes if change.action is Action.DELETE]
+    if limits.protect and any(map(protected.contains, deletes)):
         assert "protect" in rules
     if not files:
         assert "empty" in rules

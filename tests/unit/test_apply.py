@@ -146,7 +146,7 @@ def test_a_saved_plan_is_applied_as_it_was_made(tmp_path: Path) -> None:
 def test_a_plan_for_another_cluster_is_stale() -> None:
     plan = plan_of({}, {})
     plan.require_cluster("3JxQ0v7pT2a")
-    with pytest.raises(StaleError, match="is for cluster 3JxQ0v7pT2a, but this is cluster another; nothing was writt"):
+    with pytest.raises(StaleError, match="is of cluster 3JxQ0v7pT2a, but this is cluster another; nothing was writt"):
         plan.require_cluster("another")
 
 

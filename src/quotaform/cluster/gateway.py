@@ -28,7 +28,6 @@ from quotaform.model.records.document import (
     KindError,
     document_lines,
     has_too_many_values,
-    refuse_repeated,
 )
 from quotaform.model.records.record import (
     ClusterRecord,
@@ -40,6 +39,7 @@ from quotaform.model.records.record import (
     decode,
     in_order,
     reading,
+    refuse_repeated,
 )
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
 from quotaform.system.files import SNAPSHOT_LIMIT, read_text

@@ -39,14 +39,13 @@ from quotaform.model.settings import (
     MetricsSource,
     PruneMode,
     SizingSettings,
-    SourceKind,
     parse_percentile,
     parse_source,
     require_distinct,
 )
 from quotaform.model.text import did_you_mean, listed, quote
 from quotaform.model.units import suspicious_unit_text
-from quotaform.model.variable import PLACES, PREFIX, ReferenceProblem, check_references, expand, problem_text
+from quotaform.model.variable import PLACES, PREFIX, check_references, expand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,14 +108,7 @@ class WrittenText:
     def expand(self, environment: Mapping[str, str]) -> str:
         """Return the text with its variables replaced, a secret. Raises `InvalidFilesError` if one may not be read."""
         expansion = expand(self.text, environment)
-        rules = {
-            ReferenceProblem.NOT_ALLOWED: rule.FORBIDDEN_VARIABLE,
-            ReferenceProblem.UNSET: rule.UNSET_VARIABLE,
-        }
-        if problems := [
-            rules.get(problem, rule.BAD_VARIABLE).finding(problem_text(problem, name), location=self.location)
-            for problem, name in expansion.problems
-        ]:
+        if problems := [row.finding(text, location=self.location) for row, text in expansion.problems]:
             raise InvalidFilesError(problems)
         return expansion.text
 
@@ -275,7 +267,7 @@ def _check_texts(document: Document) -> None:
             continue
         problems = [f"{PLACES}; write the value itself"]
         if of_cluster in {("bootstrap_servers",), ("command_config",)}:
-            problems = [problem_text(problem, name) for problem, name in check_references(text)]
+            problems = check_references(text)
         for message in problems:
             document.add(rule.BAD_VARIABLE, message, container, key)
 
@@ -362,7 +354,7 @@ def _read_metrics(node: dict[str, Any], document: Document) -> ClusterMetrics:
         except ValueError as error:
             document.add(rule.BAD_METRICS, str(error), listed, index)
             continue
-        if source.kind is not SourceKind.JMX:
+        if not source.is_jmx:
             urls.append((source.address, listed, index))
         sources.append(source)
     for url, container, key in urls:
@@ -426,7 +418,7 @@ def _read_ignores(items: list[Any], document: Document) -> tuple[Ignore, ...]:
                 reason=item.get("reason", ""),
                 rule=item.get("rule"),
                 address=item.get("address"),
-                match=read_pattern(item["match"], document) if "match" in item else None,
+                entities=Scope(include=(read_pattern(item["match"], document),)) if "match" in item else FULL_SCOPE,
                 keys=frozenset(keys),
                 expires=read_expires(item, document) or date.max,
                 location=document.place(items, index).value,

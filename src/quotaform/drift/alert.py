@@ -159,7 +159,7 @@ class DriftReporter(Struct, kw_only=True):
         problem = None
         try:
             if writes:
-                self.metrics.write(only=only)
+                self.metrics.write()
         except QuotaformError as error:
             problem = error
         if self.receivers:
@@ -168,7 +168,7 @@ class DriftReporter(Struct, kw_only=True):
         if problem is not None:
             raise problem
         if writes:
-            self.metrics.write(only=only)
+            self.metrics.write()
 
     def clusters_known(self, metric_files: Iterable[Path], patterns: Sequence[str] = ()) -> set[str]:
         """Return the clusters of earlier runs, of which files of metrics or the state know; those that globs match."""
@@ -220,7 +220,7 @@ class DriftReporter(Struct, kw_only=True):
     def keep_only(self, clusters: Collection[str]) -> None:
         """Forget all clusters but some, and receivers that are not notified any more."""
         with self._lock:
-            self._kept = frozenset(clusters)
+            self._kept = self.metrics.only = frozenset(clusters)
             self._states = self._without_others(self._states)
 
     def _deliver(self, receiver: Receiver, notification: Notification) -> bool:

@@ -39,50 +39,41 @@ class Metric(Struct, frozen=True):
 
     name: str
     help: str  # What it says, in one sentence
-    labels: tuple[str, ...] = ("cluster",)  # Its labels, the cluster first
-    # Whether it says something about the last run, and not about the cluster when it was last read
-    is_of_run: bool = False
+    labels: tuple[str, ...]  # Its labels, the cluster first
 
 
-DRIFT_ENTITIES: Final = Metric(
-    "quotaform_drift_entities", "Entities that differ from what was last agreed, by class.", ("cluster", "class")
-)
-IGNORED_ENTITIES: Final = Metric(
-    "quotaform_drift_ignored_entities", "Entities with differences that drift_ignore lists; not counted as drift."
-)
-PENDING_CHANGES: Final = Metric(
-    "quotaform_pending_changes",
-    "Entities that the files have changed since the baseline and that are not applied yet; absent without a baseline.",
-    ("cluster", "action"),
-)
-MANAGED_ENTITIES: Final = Metric("quotaform_managed_entities", "Entities for which the files declare values.")
-UNMANAGED_ENTITIES: Final = Metric(
-    "quotaform_unmanaged_entities", "Live entities that no file declares, in and out of scope.", ("cluster", "scope")
-)
-FIRST_SEEN: Final = Metric(
-    "quotaform_drift_first_seen_timestamp_seconds",
-    "When drift was first seen since the cluster was last in sync; absent when it is in sync.",
-)
-RUN_SUCCESS: Final = Metric(
-    "quotaform_last_run_success",
-    "Whether the last run could compare the cluster: 1 or 0.",
-    ("cluster", "command"),
-    True,
-)
-SUCCESS_TIME: Final = Metric(
-    "quotaform_last_success_timestamp_seconds", "When the cluster was last compared.", ("cluster", "command"), True
-)
-RUN_DURATION: Final = Metric(
-    "quotaform_last_run_duration_seconds", "How long the last run took.", ("cluster", "command"), True
-)
-NOTIFY_SUCCESS: Final = Metric(
-    "quotaform_last_notify_success",
-    "Whether every notification that was due at the last run was delivered: 1 or 0; absent if nobody is notified.",
-    is_of_run=True,
-)
-BUILD_INFO: Final = Metric("quotaform_build_info", "The version of quotaform; always 1.", ("cluster", "version"), True)
+def _metric(name: str, help: str, *labels: str) -> Metric:
+    return Metric(f"quotaform_{name}", help, ("cluster", *labels))
 
-METRICS: Final[Mapping[str, Metric]] = {row.name: row for row in tuple(globals().values()) if isinstance(row, Metric)}
+
+_OF_CLUSTER: Final = (
+    _metric("drift_entities", "Entities that differ from what was last agreed, by class.", "class"),
+    _metric("drift_ignored_entities", "Entities with differences that drift_ignore lists; not counted as drift."),
+    _metric(
+        "pending_changes",
+        "Entities that the files have changed since the baseline and that are not applied yet; absent without a "
+        "baseline.",
+        "action",
+    ),
+    _metric("managed_entities", "Entities for which the files declare values."),
+    _metric("unmanaged_entities", "Live entities that no file declares, in and out of scope.", "scope"),
+    _metric(
+        "drift_first_seen_timestamp_seconds",
+        "When drift was first seen since the cluster was last in sync; absent when it is in sync.",
+    ),
+)
+"""What is said of a cluster when it was last read."""
+_OF_RUN: Final = (
+    _metric("last_run_success", "Whether the last run could compare the cluster: 1 or 0.", "command"),
+    _metric("last_success_timestamp_seconds", "When the cluster was last compared.", "command"),
+    _metric("last_run_duration_seconds", "How long the last run took.", "command"),
+    _metric(
+        "last_notify_success",
+        "Whether every notification that was due at the last run was delivered: 1 or 0; absent if nobody is notified.",
+    ),
+    _metric("build_info", "The version of quotaform; always 1.", "version"),
+)
+METRICS: Final[Mapping[str, Metric]] = {row.name: row for row in (*_OF_CLUSTER, *_OF_RUN)}
 """All metrics by name, in the order in which they are written."""
 
 MetricSample: TypeAlias = tuple[str, tuple[str, ...]]
@@ -110,31 +101,35 @@ def merge_run(before: MetricSamples, run: RunFacts) -> dict[MetricSample, float]
     samples so far, of any clusters.
     """
     name, drift = run.cluster, run.drift
-    replaced = {row.name for row in METRICS.values() if drift is not None and not row.is_of_run}
-    replaced |= {BUILD_INFO.name, NOTIFY_SUCCESS.name}
+
+    def sample(metric: str, *labels: str) -> MetricSample:
+        return f"quotaform_{metric}", (name, *labels)
+
+    replaced = {row.name for row in _OF_CLUSTER if drift is not None}
+    replaced |= {"quotaform_build_info", "quotaform_last_notify_success"}
     merged = {key: value for key, value in before.items() if key[1][0] != name or key[0] not in replaced}
-    merged[BUILD_INFO.name, (name, run.version)] = 1.0
-    merged[RUN_SUCCESS.name, (name, COMMAND)] = float(drift is not None)
-    merged[RUN_DURATION.name, (name, COMMAND)] = round(run.duration, 6)
+    merged[sample("build_info", run.version)] = 1.0
+    merged[sample("last_run_success", COMMAND)] = float(drift is not None)
+    merged[sample("last_run_duration_seconds", COMMAND)] = round(run.duration, 6)
     if run.is_notified is not None:
-        merged[NOTIFY_SUCCESS.name, (name,)] = float(run.is_notified)
+        merged[sample("last_notify_success")] = float(run.is_notified)
     if drift is None:
         return merged
     summary = drift.summary
-    merged |= {(DRIFT_ENTITIES.name, (name, each.value)): count for each, count in summary.classes.items()}
+    merged |= {sample("drift_entities", each.value): count for each, count in summary.classes.items()}
     merged |= {
-        (SUCCESS_TIME.name, (name, COMMAND)): run.finished_at,
-        (IGNORED_ENTITIES.name, (name,)): summary.ignored,
-        (MANAGED_ENTITIES.name, (name,)): drift.managed,
-        (UNMANAGED_ENTITIES.name, (name, "in")): drift.unmanaged_in_scope,
-        (UNMANAGED_ENTITIES.name, (name, "out")): drift.unmanaged_out_of_scope,
+        sample("last_success_timestamp_seconds", COMMAND): run.finished_at,
+        sample("drift_ignored_entities"): summary.ignored,
+        sample("managed_entities"): drift.managed,
+        sample("unmanaged_entities", "in"): drift.unmanaged_in_scope,
+        sample("unmanaged_entities", "out"): drift.unmanaged_out_of_scope,
     }
     if drift.baseline.type != "none":
         actions = Counter(each.action for each in drift.pending)
-        merged |= {(PENDING_CHANGES.name, (name, each.value)): actions[each] for each in Action}
+        merged |= {sample("pending_changes", each.value): actions[each] for each in Action}
     if drift.entities and run.first_seen is not None:
         # What is in a file may be longer ago than what is remembered.
-        first_seen = (FIRST_SEEN.name, (name,))
+        first_seen = sample("drift_first_seen_timestamp_seconds")
         merged[first_seen] = min(before.get(first_seen, run.first_seen), run.first_seen)
     return merged
 
@@ -208,6 +203,7 @@ class MetricStore(Struct):
     path_of: Callable[[str], Path | None]  # The file of a cluster, which several may share; `None`: in memory only
     warn: Callable[[str], None]  # Called with what is wrong with a file that exists
     samples: dict[MetricSample, float] = field(default_factory=dict)
+    only: Collection[str] | None = None  # All clusters that there are, if files are to hold no others
     _unwritten: list[RunFacts] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
 
@@ -218,11 +214,11 @@ class MetricStore(Struct):
                 self.samples = merge_run(self.samples, run)
                 self._unwritten.append(run)
 
-    def write(self, *, only: Collection[str] | None = None) -> None:
+    def write(self) -> None:
         """Write the files of the clusters that runs were taken up of since the last time.
 
-        What a file says of other clusters stays, and of a cluster that could not be compared, too. `only` holds all
-        clusters that there are, if others are to be left out. Raises `QuotaformError` if a file cannot be written.
+        What a file says of other clusters stays, and of a cluster that could not be compared, too. Raises
+        `QuotaformError` if a file cannot be written.
         """
         with self._lock:
             files: dict[Path, list[RunFacts]] = {}
@@ -232,7 +228,7 @@ class MetricStore(Struct):
                     files.setdefault(path, []).append(run)
             self._unwritten = []
             for path, runs in files.items():
-                self._update(path, runs, only)
+                self._update(path, runs)
 
     def clusters_in(self, paths: Iterable[Path]) -> frozenset[str]:
         """Return the clusters whose metrics stand in some files; a file that cannot be used has none."""
@@ -251,7 +247,7 @@ class MetricStore(Struct):
         with self._lock:
             self.samples = keep_clusters(self.samples, clusters)
 
-    def _update(self, path: Path, runs: Iterable[RunFacts], only: Collection[str] | None) -> None:
+    def _update(self, path: Path, runs: Iterable[RunFacts]) -> None:
         with update_lock(path) as unlocked:
             if unlocked is not None:
                 self.warn(unlocked)
@@ -265,8 +261,10 @@ class MetricStore(Struct):
                 self.warn(f"{path} cannot be used: {error}; earlier metrics in it are lost")
             for run in runs:
                 samples = merge_run(samples, run)
+            if self.only is not None:
+                samples = keep_clusters(samples, self.only)
             try:
-                write_text_atomically(path, render_metrics(samples if only is None else keep_clusters(samples, only)))
+                write_text_atomically(path, render_metrics(samples))
             except OSError as error:
                 raise QuotaformError(f"{path} cannot be written: {error.strerror or error}") from error
 

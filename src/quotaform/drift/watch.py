@@ -136,7 +136,7 @@ class Watch(Struct):
             check.result()
         problem = None
         try:
-            self.reporter.metrics.write(only=list(self._clusters) if self.is_alone else None)
+            self.reporter.metrics.write()
         except QuotaformError as error:
             problem = str(error)
             if problem != self._metrics_problem:

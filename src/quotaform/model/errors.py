@@ -90,7 +90,6 @@ class QuotaformError(Exception):
     exit_code: ClassVar[ExitCode] = ExitCode.ERROR
 
     def __init__(self, *lines: str) -> None:
-        """Build the message of its lines."""
         super().__init__("\n".join(map(printable, lines)))
 
     def text_of(self, cluster: str) -> str:
@@ -263,10 +262,8 @@ class OtherClusterError(StaleError):
     """A plan or a receipt is about another cluster."""
 
     def __init__(self, file: Literal["plan", "receipt"], expected: str, found: str) -> None:
-        belongs, remedy = "of", "choose the cluster of the receipt, or give a receipt of this one"
-        if file == "plan":
-            belongs, remedy = "for", "nothing was written: check the bootstrap servers, or make a new plan"
-        super().__init__(f"the {file} is {belongs} cluster {expected}, but this is cluster {found}; {remedy}")
+        remedy = f"nothing was written: check the bootstrap servers, or give a {file} of this one"
+        super().__init__(f"the {file} is of cluster {expected}, but this is cluster {found}; {remedy}")
 
 
 class PartialError(QuotaformError):

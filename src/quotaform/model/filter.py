@@ -200,7 +200,6 @@ def _spell(component: FilterComponent) -> str:
 
 
 def _components(caller: str, *asked: Any) -> tuple[FilterComponent, ...]:
-    """Return what a call asks of each entity type; see `given_names`."""
     components = []
     for entity_type, name in given_names(caller, *asked).items():
         if isinstance(name, _Any) or name is None:

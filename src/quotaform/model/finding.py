@@ -238,11 +238,6 @@ class Approval(Record, omit_defaults=True):
         return f"{self.address}{'' if self.cluster is None else f' on {spell_name(self.cluster)}'}"
 
     @property
-    def is_for_any_value(self) -> bool:
-        """Whether it is for a change to any value."""
-        return self.action is None and not self.to
-
-    @property
     def bound(self) -> str:
         """What it is for only, in words; empty if for any change."""
         if self.action is not None:

@@ -52,8 +52,6 @@ def parse_moment(text: str, now: datetime) -> datetime:
     >>> [spell_moment(parse_moment(text, now)) for text in ("2026-11-01T10:00:00+01:00", "2026-11-01", "7d")]
     ['2026-11-01T09:00:00Z', '2026-11-01T00:00:00Z', '2026-11-13T09:00:00Z']
 
-    `now`: the time from which an age is counted.
-
     Raises `ValueError`: it is not one of them; the message says what to write.
     """
     try:

@@ -24,7 +24,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Location
 from quotaform.model.quotas import Values
 from quotaform.model.records.record import Count, about
-from quotaform.model.scope import Pattern, Scope, not_covered
+from quotaform.model.scope import FULL_SCOPE, Pattern, Scope, not_covered
 from quotaform.model.server import parse_server
 from quotaform.model.text import inert, quote
 
@@ -52,22 +52,13 @@ class CountLimit(Struct, frozen=True):
         return f"{self.count:,}, or {self.percent} %"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuardLimits:
+class GuardLimits(Struct, frozen=True, kw_only=True):
     """The limits that guards apply."""
 
-    delete: CountLimit = CountLimit(5, 20)  # noqa: RUF009 - how many entities a plan may delete
-    update: CountLimit = CountLimit(50, 50)  # noqa: RUF009 - how many it may update
+    delete: CountLimit = CountLimit(5, 20)  # how many entities a plan may delete
+    update: CountLimit = CountLimit(50, 50)  # how many it may update
     change_factor: int = 10  # by what factor a value may not change
-    protect: tuple[Pattern, ...] = ()
-    _protected: Scope = field(init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_protected", Scope(include=self.protect))
-
-    def protects(self, entity: Entity) -> bool:
-        """Whether an entity is protected."""
-        return bool(self.protect) and self._protected.contains(entity)
+    protect: tuple[Pattern, ...] = ()  # the protected entities
 
     def looser_than(self, base: GuardLimits) -> Iterator[str]:
         """Yield in what way these limits are looser than others; a wider pattern of `protect` is not.
@@ -103,14 +94,10 @@ class Ignore:
     reason: str  # why, in the words of the file
     rule: str | None = None  # the id of the lint, if it is of findings
     address: str | None = None  # the entity, if it is about one
-    match: Pattern | None = None  # the entities, if it is about those that match; with neither it is about all
+    entities: Scope = FULL_SCOPE  # those that match, if it is about them; without both it is about all
     keys: frozenset[str] = frozenset()  # the quota keys whose drift is ignored; empty for all of them
     expires: date = date.max  # the day (UTC) from which on it ignores nothing
     location: Location | None = field(default=None, compare=False)
-    _entities: Scope = field(init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_entities", Scope(include=() if self.match is None else (self.match,)))
 
     def is_active(self, today: date) -> bool:
         """Whether it has not expired."""
@@ -119,9 +106,9 @@ class Ignore:
     def covers(self, entity: Entity | None, key: str | None = None) -> bool:
         """Whether it ignores what is found about a key of an entity, or about a cluster as a whole (`None`)."""
         if entity is None:
-            return self.address is None and self.match is None
+            return self.address is None and not self.entities.include
         is_meant = self.address is None or self.address == entity.address
-        return is_meant and (not self.keys or key in self.keys) and self._entities.contains(entity)
+        return is_meant and (not self.keys or key in self.keys) and self.entities.contains(entity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,16 +157,9 @@ def check_ignores(ignores: Iterable[Ignore], used: Collection[int], today: date)
 MOST_SOURCES: Final = 1000
 """The limit on sources of a cluster: one per broker."""
 
-_WRITTEN = regex(r"(?:(?P<broker>[^\s=:/?#\[\]]{1,200})=)?(?:(?P<kind>jmx):)?(?P<address>[\x21-\x7e]+)").fullmatch
+_WRITTEN = regex(r"(?:(?P<broker>[^\s=:/?#\[\]]{1,200})=)?(?:(?P<jmx>jmx):)?(?P<address>[\x21-\x7e]+)").fullmatch
 _HOST = regex(r"https?://(?:[^/?#@]*@)?([^/?#@]+)(?:[/?#].*)?").fullmatch
 _EXAMPLES: Final = "write 1=http://broker-1:7071/metrics for an exporter, or jmx:broker-1:9999"
-
-
-class SourceKind(StrEnum):
-    """What offers the measurements."""
-
-    EXPORTER = "exporter"
-    JMX = "jmx"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +167,7 @@ class MetricsSource:
     """Where the measurements of one broker are read."""
 
     broker: str  # the name of the broker in what is recorded
-    kind: SourceKind  # what offers them
+    is_jmx: bool  # whether JMX offers them, and not an exporter
     address: str = field(repr=False)  # The URL, or host and port of JMX. It is never shown: a URL may hold a secret.
 
 
@@ -215,8 +195,8 @@ def parse_source(written: str) -> MetricsSource:
     match = _WRITTEN(written)
     if match is None:
         raise ValueError(f"this is no source of measurements; {_EXAMPLES}")
-    kind, address = SourceKind(match["kind"] or "exporter"), match["address"]
-    if kind is SourceKind.JMX:
+    address, is_jmx = match["address"], match["jmx"] is not None
+    if is_jmx:
         try:
             host = str(parse_server(address))
         except ValueError:
@@ -226,7 +206,7 @@ def parse_source(written: str) -> MetricsSource:
         if found is None:
             raise ValueError(f"the URL must begin with http:// or https://; {_EXAMPLES}")
         host = found[1]
-    return MetricsSource(match["broker"] or host, kind, address)
+    return MetricsSource(match["broker"] or host, is_jmx, address)
 
 
 def require_distinct(sources: Iterable[MetricsSource]) -> None:

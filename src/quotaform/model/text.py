@@ -119,10 +119,7 @@ def require_type(value: object, kinds: type[Any] | tuple[type[Any], ...], argume
     Traceback (most recent call last):
     TypeError: user must be a string, not int
 
-    `value`: the argument, which is not quoted in the message: it may be a secret. `argument`: what the message calls
-    the argument. `expected`: what it calls the types.
-
-    Raises `TypeError`: it has another type.
+    Raises `TypeError`, which does not quote the value: it may be a secret.
     """
     is_wrong_bool = isinstance(value, bool) and kinds is not bool
     if is_wrong_bool or not isinstance(value, kinds):

@@ -180,9 +180,9 @@ def render_value(key: QuotaKey | None, value: float, *, decimal: bool | None = N
     >>> render_value(PRODUCER_BYTE_RATE, 128000.0), render_value(PRODUCER_BYTE_RATE, 128000.0, decimal=True)
     ('125 KiB/s', '128 kB/s')
 
-    `key`: the quota key, or `None` for a key that this version does not know: then the plain number. `value`: the
-    value, which may be one that quotaform would not write (NaN, a fraction of a byte). `decimal`: whether units that
-    are powers of 1000 are preferred, or those of IEC; `None` for neither.
+    Of a key that this version does not know (`None`) it is the plain number; a value may be one that quotaform would
+    not write (NaN, a fraction of a byte). `decimal`: whether units that are powers of 1000 are preferred, or those of
+    IEC; `None` for neither.
     """
     if key is None or not isfinite(value) or value <= 0:
         return readable(value)
@@ -222,8 +222,7 @@ def render_measured(key: QuotaKey | None, value: float, *, decimal: bool = False
     >>> render_measured(PRODUCER_BYTE_RATE, 12345678.0, decimal=True)
     '12.3 MB/s'
 
-    `key`: the quota key, or `None` for a key that this version does not know: then the number alone. `decimal`: whether
-    units are powers of 1000, like those of the limit that is shown with it; see `is_decimal`.
+    `decimal`: whether units are powers of 1000, like those of the limit that is shown with it; see `is_decimal`.
     """
     if not isfinite(value):
         return plain(value)

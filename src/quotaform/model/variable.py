@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, StrEnum, auto
+from enum import StrEnum
 from re import Match
 from re import compile as regex
 from typing import Final
+
+from quotaform.model import rule
+from quotaform.model.rule import FindingRule
 
 PREFIX: Final = "${env:"
 """How a reference to a variable begins."""
@@ -55,41 +58,32 @@ _NAME: Final = regex(r"[A-Za-z_][A-Za-z0-9_]{0,199}").fullmatch
 _USUAL_NAME: Final = regex(r"[A-Z][A-Z0-9_]{0,99}").fullmatch
 
 
-class ReferenceProblem(Enum):
-    """Why a `${...}` is not expanded."""
-
-    NOT_A_REFERENCE = auto()  # `${NAME}`, `${env:NAME`, `${file:NAME}`, `${env:1}`
-    NOT_ALLOWED = auto()  # `${env:HOME}`, whether there is such a variable or not
-    UNSET = auto()  # `${env:KAFKA_HOST}`, which is listed, without such a variable
-
-
 @dataclass(frozen=True, slots=True)
 class Expansion:
     """A text with its variables expanded, which may contain a secret and is never shown."""
 
     text: str = field(repr=False)  # the text; what was not replaced is in it as it was written
-    # What was not replaced, and the name in it, in the order of the text
-    problems: tuple[tuple[ReferenceProblem, str], ...] = ()
+    # Why something was not replaced, with the remedy and the rule of that, in the order of the text
+    problems: tuple[tuple[FindingRule, str], ...] = ()
 
 
 def expand(text: str, environment: Mapping[str, str]) -> Expansion:
     """Replace every `${env:NAME}` by the value of the variable; what comes from a variable is not expanded again.
 
-    >>> expand("${env:HOST}:9092", {"HOST": "b1"}).problems
-    ((<ReferenceProblem.NOT_ALLOWED: 2>, 'HOST'),)
+    >>> expand("${env:HOST}:9092", {"QUOTAFORM_ENV": "HOST,PORT"}).problems[0][1]
+    'the environment variable HOST is not set; set it'
     >>> expand("${env:HOST}:9092", {"HOST": "b1", "QUOTAFORM_ENV": "HOST,PORT"}).text
     'b1:9092'
     """
     if "${" not in text:
         return Expansion(text)
-    problems: list[tuple[ReferenceProblem, str]] = []
+    problems: list[tuple[FindingRule, str]] = []
     allowed = {name.strip() for name in environment.get(ALLOW_LIST, "").split(",")}
 
     def replace(match: Match[str]) -> str:
-        problem, name = _check(match, environment, allowed)
-        if problem is None:
-            return environment[name]
-        problems.append((problem, name))
+        if (problem := _check(match, environment, allowed)) is None:
+            return environment[match[1].partition(":")[2]]
+        problems.append(problem)
         return match[0]
 
     expanded = REFERENCE.sub(replace, text)
@@ -98,38 +92,28 @@ def expand(text: str, environment: Mapping[str, str]) -> Expansion:
 
 def _check(
     match: Match[str], environment: Mapping[str, str], allowed: Collection[str]
-) -> tuple[ReferenceProblem | None, str]:
-    """Return what is wrong with one `${...}`, and the name in it."""
+) -> tuple[FindingRule, str] | None:
+    """Return what is wrong with one `${...}`."""
     source, colon, name = match[1].partition(":")
-    if source != "env" or not match[2] or not _NAME(name):
-        return ReferenceProblem.NOT_A_REFERENCE, name if colon else source
-    if name in _OWN_SECRETS or name not in allowed:
-        return ReferenceProblem.NOT_ALLOWED, name
-    return None if name in environment else ReferenceProblem.UNSET, name
-
-
-def check_references(text: str) -> tuple[tuple[ReferenceProblem, str], ...]:
-    """Return what is wrong with the references of a text in any environment, and the name in each."""
-    found = (_check(match, {}, ()) for match in REFERENCE.finditer(text))
-    return tuple((problem, name) for problem, name in found if problem is ReferenceProblem.NOT_A_REFERENCE)
-
-
-def problem_text(problem: ReferenceProblem, name: str) -> str:
-    """Return what is wrong with a reference, and the remedy.
-
-    >>> problem_text(ReferenceProblem.UNSET, "KAFKA_HOST")
-    'the environment variable KAFKA_HOST is not set; set it'
-    """
+    name = name if colon else source
     shown, example = (name, name) if _USUAL_NAME(name) else ("that ${env:…} names", "NAME")
-    if problem is ReferenceProblem.NOT_A_REFERENCE:
-        return f"only ${{env:NAME}} is expanded; write ${{env:{example}}}"
-    if problem is ReferenceProblem.UNSET:
-        return f"the environment variable {shown} is not set; set it"
+    if source != "env" or not colon or not match[2] or not _NAME(name):
+        # `${NAME}`, `${env:NAME`, `${file:NAME}`, `${env:1}`
+        return rule.BAD_VARIABLE, f"only ${{env:NAME}} is expanded; write ${{env:{example}}}"
     if name in _OWN_SECRETS:
-        return (
-            f"the environment variable {name} contains a secret that is not part of a connection; use another variable"
+        problem = f"{name} contains a secret that is not part of a connection; use another variable"
+        return rule.FORBIDDEN_VARIABLE, f"the environment variable {problem}"
+    if name not in allowed:  # Whether there is such a variable or not.
+        return rule.FORBIDDEN_VARIABLE, (
+            f"the environment variable {shown} may not be read; the operator must list it in {ALLOW_LIST}: set the "
+            f"environment variable {ALLOW_LIST}={example} (names separated by commas)"
         )
     return (
-        f"the environment variable {shown} may not be read; the operator must list it in {ALLOW_LIST}: set the "
-        f"environment variable {ALLOW_LIST}={example} (names separated by commas)"
+        None if name in environment else (rule.UNSET_VARIABLE, f"the environment variable {shown} is not set; set it")
     )
+
+
+def check_references(text: str) -> list[str]:
+    """Return what is wrong with the references of a text in any environment."""
+    found = filter(None, (_check(match, {}, ()) for match in REFERENCE.finditer(text)))
+    return [problem for row, problem in found if row is rule.BAD_VARIABLE]

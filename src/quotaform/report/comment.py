@@ -20,6 +20,7 @@ from quotaform.model.entity import spell_name
 from quotaform.model.errors import QuotaformError
 from quotaform.model.rule import NO_LONGER_DECLARED
 from quotaform.report.finding import block_lines, note_lines, removed_lines
+from quotaform.report.format import REPORTED
 from quotaform.report.markdown import code, details, fenced, link, shortened, table_forms, words
 from quotaform.report.report import Report, Section
 
@@ -236,9 +237,6 @@ def _text_forms(report: Report, limit: int, run_url: str | None) -> list[Form]:
     return [partial(iter, (form,)) for form in (*full, left_out)]
 
 
-_TITLES: Final = {"receipt": "apply"}
-
-
 def render_failure_markdown(
     cluster: str,
     *,
@@ -250,7 +248,7 @@ def render_failure_markdown(
 ) -> str:
     """Return why there is no result for a cluster. `subject` is what could not be made."""
     report = Report(
-        title=f"Kafka quota {_TITLES.get(subject, subject)} for",
+        title=f"Kafka quota {REPORTED.get(subject, subject)} for",
         name=cluster,
         state="failed",
         marker=Marker("drift" if subject == "drift" else "plan", cluster, root),

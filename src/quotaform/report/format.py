@@ -148,8 +148,7 @@ _PIECE: Final = 65_536
 def render(subject: str, format_name: str, value: object, **options: Any) -> Iterator[str]:
     """Yield a result in one of its formats, in pieces of a size that is worth a write.
 
-    `subject`: what it is: a row of `FORMATS`. `format_name`: one of the subject's formats. `options`: what the
-    functions of the subject need besides, such as `style`; each is given those that it takes.
+    `options`: what the functions of the subject need besides, such as `style`; each is given those that it takes.
     """
     value = loaded(value)
     if format_name in ANNOTATIONS:
@@ -161,11 +160,7 @@ def render(subject: str, format_name: str, value: object, **options: Any) -> Ite
 
 
 def render_failed(subject: str, format_name: str, outcome: ClusterOutcome[Any], **options: Any) -> str | None:
-    """Return a cluster that failed in a format that has a form for that; else, and without a failure, `None`.
-
-    `subject`: what could not be made: a row of `FORMATS`. `format_name`: one of the subject's formats. `options`: as
-    for `render`.
-    """
+    """Return a cluster that failed in a format that has a form for that; else, and without a failure, `None`."""
     if outcome.error is None or format_name not in FAILURES:
         return None
     options |= {"error": outcome.error, "subject": subject}

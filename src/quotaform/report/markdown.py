@@ -130,12 +130,10 @@ def pattern_of(addresses: Sequence[str]) -> str:
 
 
 def by_prefix(addresses: Sequence[str], most: int = MOST_PREFIXES) -> list[tuple[str, list[str]]]:
-    """Group addresses by as many of their first words as gives few groups, the largest first.
+    """Group addresses by as many of their first words as gives few groups, the largest first, all others last.
 
     >>> by_prefix(["user=svc-1", "user=svc-2", "user=etl"], 2)
     [('`user=svc-*`', ['user=svc-1', 'user=svc-2']), ('`user=etl`', ['user=etl'])]
-
-    `most`: how many groups there may be; all others are one more, at the end.
     """
     groups = _grouped(addresses, 1)
     for number in (2, 3):

@@ -78,8 +78,6 @@ def cluster_text(name: str, cluster_id: str, server: str | None, style: Style = 
 
     >>> cluster_text("lab", "3JxQ", None), cluster_text("lab", "3JxQ", "b:9092")
     ('lab (id 3JxQ)', 'b:9092 (id 3JxQ, files of lab)')
-
-    `name`: what the files call the cluster. `server`: the address, if one was given that stands for the cluster.
     """
     shown = style.paint(spell_name(name) if server is None else inert(server), "bold")
     files = "" if server is None else f", files of {spell_name(name)}"

@@ -19,7 +19,7 @@ from quotaform.model.errors import ClusterIdError, InvalidFilesError
 from quotaform.model.finding import Location
 from quotaform.model.quotas import SnapshotFile, check_pinned_id
 from quotaform.model.server import ALLOWED_HOSTS, Server, parse_server, parse_servers
-from quotaform.model.settings import ClusterMetrics, SourceKind
+from quotaform.model.settings import ClusterMetrics
 from quotaform.model.text import option_of, quote
 from quotaform.system.files import trusted_folder
 
@@ -52,8 +52,8 @@ def require_allowed_metrics(
     """Raise `InvalidFilesError` unless the hosts of `metrics` may be asked; with a login, unless each is listed."""
     from quotaform.http.message import Url
 
-    servers = [parse_server(each.address) for each in metrics.sources if each.kind is SourceKind.JMX]
-    urls = [Url.parse(each.address) for each in metrics.sources if each.kind is not SourceKind.JMX]
+    servers = [parse_server(each.address) for each in metrics.sources if each.is_jmx]
+    urls = [Url.parse(each.address) for each in metrics.sources if not each.is_jmx]
     if metrics.prometheus is not None:
         urls.append(Url.parse(metrics.prometheus))
     servers += [Server(url.host, url.port) for url in urls]

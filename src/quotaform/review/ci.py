@@ -33,10 +33,7 @@ _is_branch: Final = regex(
 
 
 def find_ci_base(environment: Mapping[str, str]) -> BaseChoice | None:
-    """Return the base that the CI system names; `None` elsewhere, and in a run that has none.
-
-    `environment` holds the variables of the environment.
-    """
+    """Return the base that the CI system names; `None` elsewhere, and in a run that has none."""
     if environment.get("GITHUB_ACTIONS") == "true":
         event: Any = None
         with suppress(QuotaformError):

@@ -17,8 +17,6 @@ from msgspec import Struct, structs
 from quotaform.cluster.gateway import Gateway, read_actual
 from quotaform.desired.config import Cluster, Config, choose_cluster, read_config
 from quotaform.desired.loader import LoadedFiles
-from quotaform.desired.schema import config as config_schema
-from quotaform.desired.schema import quotas as quotas_schema
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.writer import SCHEMA, check_live, render_quotas, spell_scalar, writable_values
 from quotaform.git import find_work_tree
@@ -31,6 +29,7 @@ from quotaform.model.records.schema import render_schema
 from quotaform.model.server import parse_servers
 from quotaform.model.text import option_of
 from quotaform.plan.difference import diff
+from quotaform.report.format import schema_builder
 from quotaform.repository.gateway import open_gateway
 from quotaform.repository.repository import Repository
 from quotaform.repository.revision import CONFIG_NAME, QUOTAS_NAME
@@ -75,9 +74,8 @@ def import_cluster(
     A plan made right after it is empty: what files can express is declared as it is, and the rest is left
     alone and listed as a finding.
 
-    `repository`: where the files are to go; what is there already stays as it is. `cluster_name`: whose quotas they
-    are. `is_split`: one file per group of names, else one file. `is_own`: whether the files go to the folder of the
-    cluster, else to the common ones; by default with several clusters.
+    `is_split`: one file per group of names, else one file. `is_own`: whether the files go to the folder of the cluster,
+    else to the common ones; by default with several clusters.
 
     Raises `InvalidFilesError` if the files that are there are invalid; `UsageError` if quotaform.yaml names several
     clusters and not this one, whose folder would mean nothing; `ClusterError` if the cluster could not be read.
@@ -144,7 +142,7 @@ def _groups(quotas: dict[Entity, Values], is_split: bool) -> Iterator[tuple[str,
 _IGNORE: Final = ".gitignore"
 _IGNORED: Final = (".quotaform/", "/plan.json", "/plan.md", "/plans/", "/revert.json", "/receipt.json", "/audit.jsonl")
 """Receipts, audit logs and plans show what clusters hold, and belong to one work tree."""
-_SCHEMAS: Final = {"config": config_schema, "quotas": quotas_schema}
+_SCHEMAS: Final = ("config", "quotas")
 _PROPERTIES_LINE: Final = f'command_config: "${{env:{PROPERTIES_VARIABLE}}}"'
 
 
@@ -224,7 +222,7 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
     contents = {CONFIG_NAME: config_text}
     if imported is None:
         contents[f"{QUOTAS_NAME}/quotas.yaml"] = render_quotas({})[0]
-    others = {f"schemas/{name}.schema.json": render_schema(build) for name, build in _SCHEMAS.items()}
+    others = {f"schemas/{name}.schema.json": render_schema(schema_builder(name)) for name in _SCHEMAS}
     for template, path in CI_FILES[request.ci].items():
         text = files(__package__).joinpath("template", template).read_text(encoding="utf-8")
         others[path] = text.replace("[prod-eu]", f"[{spell_scalar(cluster.name)}]")

@@ -82,12 +82,8 @@ def _live_lines(done: Import, style: Style) -> Iterator[str]:
     yield from render_findings(done.findings, style)
 
 
-def render_init(made: Initialization, style: Style = PLAIN, *, is_dry_run: bool = False) -> str:
-    """Return the files of a new repository, what could not be done, and the next steps."""
-    return "".join(f"{line}\n" for line in _init_lines(made, style, is_dry_run))
-
-
-def _init_lines(made: Initialization, style: Style, is_dry_run: bool) -> Iterator[str]:
+def init_lines(made: Initialization, style: Style = PLAIN, *, is_dry_run: bool = False) -> Iterator[str]:
+    """Yield the files of a new repository, what could not be done, and the next steps."""
     imported = made.imported
     counts = {} if imported is None else imported.counts
     for path in made.files:

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
 from enum import StrEnum
 from functools import cached_property
+from json import dumps
 from pathlib import Path
 from re import compile as regex
 from typing import Any, Final
@@ -20,15 +23,14 @@ from urllib.parse import quote as quote_for_url
 from msgspec import Struct
 from msgspec.structs import replace
 
-from quotaform.http.client import Api, Transport
-from quotaform.http.message import Url
+from quotaform.http.client import Transport, asked_wait, is_rate_limited
+from quotaform.http.message import BODY_LIMIT, HttpRequest, Response, Url
 from quotaform.model.errors import ArgumentError, HttpError, QuotaformError, StaleError, UsageError
-from quotaform.model.text import MIB, Secret, option_of, quote
+from quotaform.model.text import MIB, Secret, inert, option_of, quote
 from quotaform.model.variable import OwnSecret
 from quotaform.report.comment import Marker, read_marker
 from quotaform.review.ci import at, read_event
 from quotaform.review.comment import CommentAction, CommentMode, CommentStep, DesiredComment, Posted, plan_comment
-from quotaform.system.clock import SYSTEM_CLOCK, Clock
 from quotaform.system.files import read_text
 
 _REF: Final = regex(r"refs/pull/([0-9]{1,18})/(?:merge|head)").fullmatch
@@ -131,49 +133,111 @@ class PullRequest(Struct, frozen=True, kw_only=True):
     commit: str | None = None  # The commit that the run is for; `None` where nothing says it
 
 
+PAGE_LIMIT: Final = 32 * MIB
+"""The most bytes of one page of a list: 100 comments of GitHub, or 20 notes of GitLab, each as long as it may be."""
+_MOST_PAGES: Final = 500
+_NEXT: Final = regex(r'<([^<>]*)>\s*;[^,<]*\brel="?next"?')
+
+
 class Comments:
-    """The comments of one pull request."""
+    """The comments of one pull request; requests are sent again where that helps, and errors are in words."""
 
     def __init__(self, pull_request: PullRequest, token: Secret, transport: Transport) -> None:
         """Nothing is asked yet."""
         self.site = site = SITES[pull_request.platform]
         safe = "/" if pull_request.platform is Platform.GITHUB else ""
         self._place = {"repository": quote_for_url(pull_request.repository, safe=safe), "number": pull_request.number}
+        self._base, self._token, self._transport = pull_request.api, token, transport
         name, begin = site.token_header
-        self._api = Api(
-            base=pull_request.api,
-            token=token,
-            credentials={name: Secret(f"{begin}{token.reveal()}")},
-            headers=site.headers,
-            transport=transport,
-            remedies=site.remedies,
-        )
+        self._credentials = {name: Secret(f"{begin}{token.reveal()}")}
 
     def head(self) -> str:
         """Return the newest commit of the pull request."""
-        found = at(self._api.get(self._path(self.site.pull_request)), *self.site.commit)
+        found = at(self._ask("GET", self._url(self.site.pull_request)).json(), *self.site.commit)
         if found is None:
-            raise self._api.malformed()
+            raise self._malformed()
         return str(found)
 
     def comments(self) -> Iterator[Posted]:
-        """Yield all comments that people and programs wrote, the oldest first."""
+        """Yield all comments that people and programs wrote, the oldest first.
+
+        They come page by page, as the `Link` header leads (RFC 8288). Raises `HttpError` if a page cannot be had, is no
+        list, or the next one is on another server.
+        """
         own = self._own
-        for item in self._api.pages(f"{self._path(self.site.comments)}?{self.site.listed}"):
-            if at(item, "system") is not True:
-                yield self._posted(item, own)
+        url: Url | None = self._url(f"{self.site.comments}?{self.site.listed}")
+        for _ in range(_MOST_PAGES):
+            if url is None:
+                return
+            response = self._ask("GET", url, body_limit=PAGE_LIMIT)
+            items = response.json()
+            if not isinstance(items, list):
+                raise self._malformed()
+            yield from (self._posted(item, own) for item in items if at(item, "system") is not True)
+            url = None
+            if found := _NEXT.search(response.headers.get("link", "")):
+                try:
+                    url = response.url.follow(found[1])
+                except ValueError:
+                    raise self._malformed() from None
+                if url.origin != self._base.origin:
+                    problem = f"says that the list goes on at {url.origin}, which is not followed; check the URL"
+                    raise HttpError(self._base.origin, problem)
+        if url is not None:
+            raise HttpError(self._base.origin, f"lists more than {_MOST_PAGES} pages")
 
     def create(self, body: str) -> Posted:
         """Write a comment."""
-        return self._posted(self._api.write("POST", self._path(self.site.comments), {"body": body}))
+        return self._posted(self._ask("POST", self._url(self.site.comments), {"body": body}).json())
 
     def update(self, number: int, body: str) -> Posted:
         """Replace the text of a comment."""
-        path = f"{self._path(self.site.comment)}/{number}"
-        return self._posted(self._api.write(self.site.update, path, {"body": body}))
+        url = self._url(f"{self.site.comment}/{number}")
+        return self._posted(self._ask(self.site.update, url, {"body": body}).json())
 
-    def _path(self, form: str) -> str:
-        return form.format(**self._place)
+    def _url(self, form: str) -> Url:
+        return self._base.under(form.format(**self._place))
+
+    def _ask(self, method: str, url: Url, content: object = None, *, body_limit: int = BODY_LIMIT) -> Response:
+        """Send a request, with JSON if there is any, until there is an answer that would stay the same."""
+        request = HttpRequest(
+            method=method,
+            url=url,
+            headers={**self.site.headers, **({} if content is None else {"Content-Type": "application/json"})},
+            credentials=self._credentials,
+            body=None if content is None else dumps(content).encode(),
+            is_repeatable=method == "PATCH",  # It sets what it names to given values.
+            body_limit=body_limit,
+        )
+        response = self._transport.send(request)
+        if not response.is_success:
+            raise self._error(response)
+        return response
+
+    def _error(self, response: Response) -> HttpError:
+        status, now = response.status, self._transport.clock.now()
+        wait = asked_wait(response, now)
+        if is_rate_limited(response):
+            when = now + timedelta(seconds=min(wait or 0.0, 10**8))
+            problem = (
+                f"limits how often the token may ask (status {status}); try again after {when:%Y-%m-%d %H:%M:%S} UTC"
+            )
+        elif status >= 500:
+            problem = f"failed (status {status}); try again later"
+        else:
+            # A message of the server is text from outside, and may repeat the token.
+            content = None
+            with suppress(HttpError):
+                content = response.json()
+            message = content.get("message") or content.get("error") if isinstance(content, dict) else None
+            said = message.replace(self._token.reveal(), "***")[:200] if isinstance(message, str) else ""
+            problem = f"refused this with status {status}" + (f" ({inert(said)})" if said else "")
+            problem += f"; {self.site.remedies[status]}" if status in self.site.remedies else ""
+        return HttpError(self._base.origin, problem, status=status, retry_after=wait)
+
+    def _malformed(self) -> HttpError:
+        """Return the error for an answer that has not the expected shape."""
+        return HttpError(self._base.origin, "answered with JSON of an unexpected shape; check the URL of the API")
 
     def _posted(self, item: Any, own: str | None = None) -> Posted:
         """Read a comment; without who the token belongs to, it is one that was written just now."""
@@ -181,7 +245,7 @@ class Comments:
         user, name = self.site.author
         author = at(item, user, name) if at(item, user) else "ghost"  # Of an account that was deleted.
         if not (isinstance(number, int) and isinstance(body or "", str) and isinstance(author, str)):
-            raise self._api.malformed()
+            raise self._malformed()
         is_own = own is None or author == own or (at(item, user, "type") == "Bot" and author == f"{own}[bot]")
         url = url if isinstance(url, str) else None
         return Posted(id=number, body=str(body or ""), author=author, is_own=is_own, url=url)
@@ -190,17 +254,15 @@ class Comments:
     def _own(self) -> str:
         """Who the token belongs to."""
         try:
-            return self._name(self._api.get("/user"))
+            return self._name(self._ask("GET", self._url("/user")).json())
         except HttpError as error:
             is_other_token = error.status in (403, 404) and error.retry_after is None
             if self.site is not SITES[Platform.GITHUB] or not is_other_token:
                 raise
-        base = self._api.base
-        root = base.target.rstrip("/")
-        graph = dataclasses.replace(base, target=f"{root.removesuffix('/v3')}/" if root else "/")
-        api = dataclasses.replace(self._api, base=graph)
+        root = self._base.target.rstrip("/")
+        graph = dataclasses.replace(self._base, target=f"{root.removesuffix('/v3')}/" if root else "/")
         try:
-            answer = api.write("POST", "/graphql", {"query": "query { viewer { login } }"})
+            answer = self._ask("POST", graph.under("/graphql"), {"query": "query { viewer { login } }"}).json()
         except HttpError as error:
             if error.status is None or error.status >= 500 or error.retry_after is not None:
                 raise
@@ -211,7 +273,7 @@ class Comments:
     def _name(self, user: Any) -> str:
         name = at(user, self.site.author[1])
         if not isinstance(name, str) or not name:
-            raise self._api.malformed()
+            raise self._malformed()
         return name
 
 
@@ -325,14 +387,6 @@ def read_drafts(paths: Sequence[Path]) -> tuple[DesiredComment, ...]:
             )
         drafts[marker] = DesiredComment(str(path), marker, body)
     return tuple(drafts.values())
-
-
-def make_transport(ca_file: Path | None = None, clock: Clock = SYSTEM_CLOCK) -> Transport:
-    """Return how requests are sent: again for at most a minute after a failure that may pass.
-
-    `ca_file` holds the certificates that are trusted, in PEM; `None` for those of the system.
-    """
-    return Transport(clock=clock, patience=60.0, ca_file=ca_file)
 
 
 def post_comments(

@@ -58,7 +58,7 @@ def init(
       quotaform init kafka-quotas --cluster lab --bootstrap-server localhost:9092 --no-import --ci none
     """
     from quotaform.review.init import InitRequest, make_repository, require_cluster, require_nothing_there
-    from quotaform.review.report import render_init
+    from quotaform.review.report import init_lines
 
     console = output.console
     folder = directory or Path()
@@ -104,7 +104,7 @@ def init(
     console.keep_code()
     if not dry_run:
         write_new_files(made.files)
-    console.echo(render_init(made, console.style(), is_dry_run=dry_run))
+    console.echo("".join(f"{line}\n" for line in init_lines(made, console.style(), is_dry_run=dry_run)))
     return 0
 
 
@@ -228,12 +228,12 @@ def comment(
       quotaform comment plans/prod-eu.md plans/lab.md --mode changes-only
       quotaform comment plan.md --platform github --repository acme/quotas --pull-request 7 --dry-run
     """
+    from quotaform.http.client import Transport
     from quotaform.review.run import (
         Comments,
         Platform,
         find_pull_request,
         find_token,
-        make_transport,
         post_comments,
         read_drafts,
     )
@@ -251,7 +251,9 @@ def comment(
     if found is None:
         console.warn("This run is for no pull request; no comment was written.")
         return ExitCode.DONE
-    comments = Comments(found, find_token(found.platform, os.environ), make_transport(ca_file))
+    # A job waits for at most a minute.
+    transport = Transport(patience=60.0, ca_file=ca_file)
+    comments = Comments(found, find_token(found.platform, os.environ), transport)
     code = ExitCode.DONE
     for step in post_comments(comments, drafts, CommentMode(mode), commit=found.commit, is_dry_run=dry_run):
         if step.error is not None:

@@ -27,7 +27,7 @@ from quotaform.model.errors import FileReadError
 from quotaform.model.finding import Finding, Location
 from quotaform.model.rule import MAX_PROBLEMS
 from quotaform.model.text import nearest
-from quotaform.model.variable import REFERENCE, expand, problem_text
+from quotaform.model.variable import REFERENCE, expand
 from quotaform.system.files import LEADS_OUT, OF_GIT, PROPERTIES_LIMIT, is_within, read_bytes, read_text, trusted_folder
 
 T = TypeVar("T")
@@ -366,8 +366,8 @@ class ClientProperties:
             if not is_listed:
                 raise ValueError("allowlist.pattern does not match the variable of ${env:NAME}; correct one of them")
             expansion = expand(f"${{env:{rest}}}", self.environ)
-            for problem in expansion.problems:
-                raise ValueError(problem_text(*problem))
+            for _, problem in expansion.problems:
+                raise ValueError(problem)
             return expansion.text
         path, _, name = rest.partition(":")
         if not path or not name or (provider == "dir" and Path(name).name != name):

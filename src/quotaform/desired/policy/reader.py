@@ -24,9 +24,9 @@ from quotaform.model import rule
 from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, Entity
 from quotaform.model.finding import Finding, Location
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.records.document import RepeatedNameError, refuse_constant, refuse_repeated
+from quotaform.model.records.document import refuse_constant
+from quotaform.model.records.record import ShapeError, refuse_repeated
 from quotaform.model.records.schema import (
-    PolicySchemaError,
     Refusal,
     make_policy_gate,
     make_schema,
@@ -364,8 +364,8 @@ def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | No
         problem = f"a policy is JSON, and this is not: {error.msg}"
     except RecursionError:
         problem = "it is nested too deeply"
-    except RepeatedNameError as error:
-        problem = f"the field {quote(error.name)} is written twice in one object; remove one of the two"
+    except ShapeError as error:
+        problem = f"{error}; remove one of the two"
     except ValueError as error:
         problem = str(error)
     except OverflowError as error:
@@ -406,8 +406,9 @@ def _check(name: str, schema: Any, room: int) -> tuple[Policy | None, list[Shape
         return None, problems, 0
     try:
         return Policy(name, schema, scope, make_policy_gate(schema, is_old=draft == _OLD)), [], checked.steps
-    except PolicySchemaError as error:
-        return None, [(tuple(error.path), _schema_text(error.path, error.reason))], 0
+    except ValueError as error:
+        path, reason = error.args
+        return None, [(tuple(path), _schema_text(path, reason))], 0
 
 
 def _read_match(schema: dict[str, Any]) -> tuple[Scope, list[ShapeProblem]]:

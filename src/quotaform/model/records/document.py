@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
 from itertools import islice
@@ -213,22 +212,6 @@ MOST_VALUES: Final = 2_000_000
 def has_too_many_values(text: bytes) -> bool:
     """Whether a text may hold so many values that reading it takes all memory; what is in its strings counts, too."""
     return sum(map(text.count, (b"{", b"[", b","))) > MOST_VALUES
-
-
-class RepeatedNameError(Exception):
-    """A JSON object contains a field twice. `name` is the field."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(name)
-
-
-def refuse_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of its pairs. Raises `RepeatedNameError` if a name comes twice."""
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        raise RepeatedNameError(next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1))
-    return content
 
 
 def refuse_constant(word: str) -> NoReturn:

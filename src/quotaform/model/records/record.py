@@ -7,6 +7,7 @@ of a type `... | UnsetType` when it is `UNSET`. Unknown fields are ignored: mino
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -43,13 +44,11 @@ from quotaform.model.records.document import (
     DocumentKind,
     KindError,
     Number,
-    RepeatedNameError,
     as_json,
     field_lines,
     has_too_many_values,
     indented,
     json_number,
-    refuse_repeated,
     seal_start,
     sealed_lines,
 )
@@ -92,8 +91,6 @@ def written(*, default: Any, name: str | None = None) -> Any:
     ...     window: int | None = written(default=None)
     >>> builtins(Rate(value=5.0)), decode(b'{"value": "Infinity", "unit": "B/s"}', Rate)
     ({'value': 5, 'window': None}, Rate(value=inf, unit='B/s', window=None))
-
-    `name` is what JSON calls the field.
     """
     return msgspec.field(default_factory=lambda: default, name=name)
 
@@ -324,8 +321,6 @@ def reading(content: bytes, kind: DocumentKind) -> Iterator[None]:
             known = f"this quotaform reads {kind.version} (the one that wrote it reads this file)"
             raise ShapeError("", f"its format_version {found}, and {known}")
         yield
-    except RepeatedNameError as error:
-        raise ShapeError("", f"{quote(error.name)} appears twice in one object") from error
     except RecursionError as error:
         raise ShapeError("", "it is nested too deeply") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -334,6 +329,15 @@ def reading(content: bytes, kind: DocumentKind) -> Iterator[None]:
         where = f" at line {content[:at].count(10) + 1}"
         is_object = not content.strip() or content.lstrip().startswith(b"{")
         raise ShapeError("", f"its JSON is truncated or invalid{where}" if is_object else "it is not JSON") from error
+
+
+def refuse_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of its pairs. Raises `ShapeError` if a name comes twice."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        name = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise ShapeError("", f"{quote(name)} appears twice in one object")
+    return content
 
 
 def made_of(fields: Mapping[str, Any], kind: type[R]) -> R:
@@ -356,13 +360,10 @@ def readable(path: str = "") -> Iterator[None]:
 
 def load_items(path: str, items: Iterable[Item], load: Callable[[Item], T]) -> Iterator[T]:
     """Yield what items of a list stand for. Raises `ShapeError` with the place of one that stands for nothing."""
-    read = 0
-    try:
-        for item in items:
-            yield load(item)
-            read += 1
-    except _UNREADABLE as error:
-        raise ShapeError(f"{path}[{read}]", "has a value that this version cannot read") from error
+    for place, item in enumerate(items):
+        with readable(f"{path}[{place}]"):
+            made = load(item)
+        yield made
 
 
 def first_difference(expected: Any, found: Any, path: str = "") -> str | None:
@@ -462,7 +463,7 @@ def _has_fields(content: bytes, end: int, fields: Fields, lists: Collection[str]
 def _documents(content: bytes, fields: Fields, form: SealedFormat[R]) -> tuple[Any, Any]:
     """Return what is written of these fields, and a file of another spelling, which may have more.
 
-    Raises `ShapeError` or `RepeatedNameError`.
+    Raises `ShapeError`.
     """
     if len(content) > WHOLE_LIMIT:
         raise ShapeError("", f"it is larger than {size_text(WHOLE_LIMIT)}, and is not formatted as {form.command} does")

@@ -288,23 +288,12 @@ def gate(build: Builder, *, is_shape: bool = False) -> Validator:
     return Draft7Validator(make_schema(build, is_shape=is_shape))
 
 
-class PolicySchemaError(Exception):
-    """A schema that users wrote is invalid.
-
-    `path`: the fields and indexes that lead to what is wrong in it. `reason`: what the validator says; it may quote the
-    schema.
-    """
-
-    def __init__(self, path: Sequence[str | int], reason: str) -> None:
-        self.path, self.reason = path, reason
-        super().__init__(reason)
-
-
 def make_policy_gate(schema: dict[str, Any], *, is_old: bool) -> Validator:
     """Compile a schema from an untrusted source: nothing is fetched, and patterns are matched in linear time.
 
-    `is_old` says whether it is one of draft-07; else it is one of draft 2020-12. Raises `PolicySchemaError` if it is no
-    schema, or refers to something outside of itself.
+    `is_old` says whether it is one of draft-07; else it is one of draft 2020-12. Raises `ValueError` if it is no
+    schema, or refers to something outside of itself: with the fields and indexes that lead there, and what the
+    validator says, which may quote the schema.
     """
     from jsonschema_rs import Draft7Validator, Draft202012Validator, RegexOptions, ValidationError
 
@@ -313,6 +302,6 @@ def make_policy_gate(schema: dict[str, Any], *, is_old: bool) -> Validator:
     try:
         return make(schema, pattern_options=options, offline=True, validate_formats=True, ignore_unknown_formats=False)
     except ValidationError as error:
-        raise PolicySchemaError(error.instance_path, error.message) from None
+        raise ValueError(error.instance_path, error.message) from None
     except ValueError as error:
-        raise PolicySchemaError((), str(error)) from None
+        raise ValueError((), str(error)) from None

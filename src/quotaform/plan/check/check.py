@@ -404,7 +404,7 @@ def _notes(
             text = f"the approval of {by.rule} for {by.target} lifts it for {matched}"
             yield rule.APPROVAL_PATTERN.finding(text, address=by.address, location=approvals[by])
         of_keys = [each for each in findings if each.key is not None]
-        if by.is_for_any_value and of_keys:
+        if by.action is None and not by.to and of_keys:
             values = bound_values(of_keys)
             remedy = f"; for this one only, add to: {values}" if values else ""
             text = f"is for any value of any key until {by.expires}{remedy}"

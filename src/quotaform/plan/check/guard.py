@@ -31,7 +31,7 @@ from quotaform.model.finding import APPROVALS_NAME, DELETE, Approval, Finding, L
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Action, Cause, DeclaredBase, Desired, Quotas
 from quotaform.model.rule import MAX_PROBLEMS, FindingRule
-from quotaform.model.scope import ALL, Selection, is_glob
+from quotaform.model.scope import ALL, Scope, Selection, is_glob
 from quotaform.model.settings import GuardLimits
 from quotaform.model.text import inert
 from quotaform.model.units import UNLIMITED, is_unlimited, plain_fraction, render_value
@@ -218,7 +218,7 @@ def check_protected(plan: Plan, facts: Facts) -> Iterator[Finding]:
     own = {(row.entity, row.key) for change in plan.changes for row in change.changes}
     gone = {change.entity for change in plan.changes if change.action is Action.DELETE}
     known = dict.fromkeys(chain(facts.actual, facts.desired))
-    protected = list(filter(limits.protects, known))
+    protected = list(filter(Scope(include=limits.protect).contains, known))
     for pattern in limits.protect:
         if all(glob is not None and not is_glob(glob) for _, glob in pattern.parts):
             entity = Entity(dict(pattern.parts))
@@ -291,8 +291,9 @@ def check_defaults(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
 
 def check_protected_changes(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
     """Block the deletion of a protected entity, and that the plan makes a limit of it half or less."""
-    for change in plan.changes:
-        if not limits.protects(change.entity):
+    protected = Scope(include=limits.protect)
+    for change in plan.changes if limits.protect else ():
+        if not protected.contains(change.entity):
             continue
         if change.action is Action.DELETE:
             yield rule.PROTECT.finding(

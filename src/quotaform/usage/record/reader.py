@@ -18,7 +18,7 @@ from quotaform.model.errors import ArgumentError, HttpError, MetricsError, Quota
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.server import parse_server
-from quotaform.model.settings import MetricsSource, SourceKind
+from quotaform.model.settings import MetricsSource
 from quotaform.model.text import inert, option_of, quote
 from quotaform.repository.gateway import require_allowed_metrics
 from quotaform.usage.format.jmxtool import parse_jmxtool
@@ -88,7 +88,7 @@ def open_reader(source: MetricsSource, cluster: str, jmx_command: Sequence[str] 
     """
     # Labels on the page of a broker say nothing about the cluster or the broker.
     origin = Origin(cluster, source.broker, {**LABELS, "cluster": (), "broker": ()})
-    if source.kind is SourceKind.JMX:
+    if source.is_jmx:
         return JmxReader(source.address, jmx_command, origin)
     try:
         url = Url.parse(source.address)
@@ -115,7 +115,7 @@ def broker_readers(
         require_allowed_metrics(cluster.metrics)
         sources = cluster.metrics.sources
     command: list[str] = []
-    if any(source.kind is SourceKind.JMX for source in sources):
+    if any(source.is_jmx for source in sources):
         from quotaform.sandbox.tool import jmx_tool_command
 
         command = jmx_tool_command(progress)

@@ -2,7 +2,7 @@
 
 They need a session, and nothing of quotaform's commands: any session will do, also one of Spark Connect. What is
 returned is not computed yet, but for what tasks need: quotas are read, and the samples of usage are kept by series. The
-columns of each table are those of its constant; docs/spark.md has a list.
+columns of each table are those of its constant; docs/spark.md has a list. `InvalidFilesError` is raised if one lacks.
 
 Quotas need the columns `cluster`, `entity_key`, `entity`, `key` and `value` alone. Rows of usage without a cluster are
 of none.
@@ -69,10 +69,8 @@ def resolve(
     """Return `RESOLVED`: what limits each request, a row per request and quota key.
 
     `requests`: one or more of the columns of `PRINCIPALS`, and `cluster` if each is of one cluster. `keys`: the quota
-    keys that are wanted; empty for all that are known. `before`: other quotas, which give the columns `BEFORE`.
-
-    Raises `InvalidFilesError` if quotas lack a column, `ValueError` if requests have none of theirs, and `UsageError`
-    if neither this version nor a cluster knows a key.
+    keys that are wanted; empty for all that are known. `before`: other quotas, which give the columns `BEFORE`. Raises
+    `InvalidFilesError` or `ValueError` if a column is missing, and `UsageError` for an unknown key.
     """
     earlier = None if before is None else held_quotas(as_quotas("before", before))
     held = held_quotas(as_quotas("quotas", quotas))
@@ -82,10 +80,7 @@ def resolve(
 
 
 def blast_radius(principals: DataFrame, before: DataFrame, after: DataFrame) -> DataFrame:
-    """Return `LIMIT_CHANGES`: whose effective limits differ between two states of the quotas, and how.
-
-    Clusters that only one of them has are left out. Raises `InvalidFilesError` if quotas lack a column.
-    """
+    """Return `LIMIT_CHANGES`: whose effective limits differ between two states of the quotas of a cluster, and how."""
     old, new = held_quotas(as_quotas("before", before)), held_quotas(as_quotas("after", after))
     changed = {name: planned.changes_between(old[name], new[name]) for name in old if name in new}
     clusters = {name: planned.changed_cluster(old[name], found) for name, found in changed.items() if found}
@@ -98,10 +93,7 @@ def usage(spark: SparkSession, name: str) -> DataFrame:
 
 
 def headroom(usage: DataFrame, quotas: DataFrame) -> DataFrame:
-    """Return `HEADROOM`: how close each bucket came to its limit, and the values that limited nothing.
-
-    Raises `InvalidFilesError` if a column is missing.
-    """
+    """Return `HEADROOM`: how close each bucket came to its limit, and the values that limited nothing."""
     held = held_quotas(as_quotas("quotas", quotas))
     recording = packed_usage(as_usage("usage", usage), quota_buckets(held)).localCheckpoint()
     use = headroom_of(recording).localCheckpoint()
@@ -109,10 +101,7 @@ def headroom(usage: DataFrame, quotas: DataFrame) -> DataFrame:
 
 
 def backtest(usage: DataFrame, before: DataFrame, after: DataFrame) -> DataFrame:
-    """Return `BACKTEST`: what quotas would have throttled of usage that was recorded under earlier ones.
-
-    Raises `InvalidFilesError` if a column is missing.
-    """
+    """Return `BACKTEST`: what quotas would have throttled of usage that was recorded under earlier ones."""
     old, new = held_quotas(as_quotas("before", before)), held_quotas(as_quotas("after", after))
     return replayed(replayable(as_usage("usage", usage), new, old).localCheckpoint())
 
@@ -124,11 +113,7 @@ def recommend(
     *,
     now: datetime | None = None,
 ) -> DataFrame:
-    """Return `RECOMMENDATIONS`: what each value should be, by what was recorded.
-
-    `now`: from when on what is not used counts as unused; by default the time of this machine. Raises
-    `InvalidFilesError` if a column is missing.
-    """
+    """Return `RECOMMENDATIONS`: what each value should be; what is not used from `now` on counts as unused."""
     settings, held = settings or RecommendSettings(), as_quotas("quotas", quotas)
     recording = packed_usage(as_usage("usage", usage), quota_buckets(held_quotas(held))).localCheckpoint()
     used = bucket_use(recording, settings.percentile, settings.outlier_days).localCheckpoint()
@@ -136,9 +121,6 @@ def recommend(
 
 
 def history(spark: SparkSession, location: str) -> DataFrame:
-    """Return `HISTORY`: what clusters held and when, of a path, `delta:PATH` or `table:NAME`.
-
-    Raises `HistoryError` if it is no history.
-    """
+    """Return `HISTORY`: what clusters held and when, of a path, `delta:PATH`, `table:NAME`, or raise `HistoryError`."""
     require_history(location, is_read=True)
     return history_of(open_history(spark, location).readings())

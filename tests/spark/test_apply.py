@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from re import sub
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +19,7 @@ from quotaform.apply.audit import Applier
 from quotaform.apply.ledger import Applied
 from quotaform.fleet.job import Bundle
 from quotaform.fleet.options import LOCAL_SESSION
-from quotaform.fleet.run import ApplyWork, PlanToApply
+from quotaform.fleet.run import PlanToApply, apply_one
 from quotaform.model.entity import Entity
 from quotaform.model.errors import PlanIdError
 from quotaform.plan.receipt import Receipt
@@ -277,7 +278,8 @@ def done_to_us(folder: Path, *, is_here: bool = True, is_other: bool = False) ->
     bundle = Bundle(folder / "bundle.zip", is_new=True)
     own = PlanToApply(file=bundle.add(packed(sent)), plan_id=plan.plan_id, receipt=folder / "receipt.json")
     home = str(bundle.path if is_here else folder / "elsewhere.zip")
-    work = ApplyWork(plans={"us": own}, bundle=bundle, home=home, applier=Applier("ann", None), clock=SYSTEM_CLOCK)
+    who = Applier("ann", None)
+    work = partial(apply_one, plans={"us": own}, bundle=bundle, home=home, applier=who, clock=SYSTEM_CLOCK)
     bundle.finish((work, (Files.at(None, None).config().clusters["us"],)))
     opened, (cluster,) = Bundle(bundle.path).job()
     done: Applied[Receipt] = opened(cluster)

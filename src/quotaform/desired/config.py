@@ -283,7 +283,6 @@ def _walk_texts(node: Any, path: NodePath = ()) -> Iterator[tuple[NodePath, Any,
 
 
 def _check_clusters(document: Document) -> None:
-    """Report a cluster with a name that is none, or that is not either running or a snapshot."""
     clusters: Any = document.root.get("clusters") if isinstance(document.root, dict) else None
     for name, node in clusters.items() if isinstance(clusters, dict) else ():
         if not _CLUSTER_NAME(name):
@@ -292,8 +291,7 @@ def _check_clusters(document: Document) -> None:
         if not isinstance(node, dict):
             continue
         if ("bootstrap_servers" in node) == ("snapshot" in node):
-            which = "both bootstrap_servers and" if "snapshot" in node else "neither bootstrap_servers nor"
-            text = f"the cluster {quote(name)} has {which} snapshot; give one of them"
+            text = f"the cluster {quote(name)} must have either bootstrap_servers or snapshot"
             document.add(rule.BAD_CLUSTER, text, clusters, name, at_key=True)
         elif "snapshot" in node and "command_config" in node:
             text = "command_config has no effect with snapshot; remove it"

@@ -179,7 +179,6 @@ def _sort(mapping: MappingNode, rank: Callable[[str], tuple[int, str]]) -> None:
 
 
 def _marks(node: Node) -> list[str]:
-    """Return the anchors and aliases in a node, in their order."""
     return [part.anchor or part.value for part in walk(node) if part.anchor or getattr(part, "style", None) == ALIAS]
 
 
@@ -373,7 +372,6 @@ def _own(node: Node) -> MappingNode:
 
 
 def _require_unanchored(node: Node, name: str) -> None:
-    """Make sure that nothing elsewhere can be an alias of a part of a node."""
     if any(part.anchor for part in walk(node)):
         raise UneditableError(f"{name} has an anchor")
 

@@ -201,12 +201,10 @@ def config() -> tuple[Node, dict[str, Node]]:
                 {
                     "delete": _count_limit("Deleted entities", DEFAULT_GUARD_LIMITS.delete),
                     "update": _count_limit("Updated entities", DEFAULT_GUARD_LIMITS.update),
-                    "change_factor": _whole(
+                    "change_factor": _number(
                         "A value that changes by this factor or more, up or down, requires "
                         f"{option_of('allow')} change-factor.",
-                        2,
-                        1_000_000,
-                        DEFAULT_GUARD_LIMITS.change_factor,
+                        (2, 1_000_000, DEFAULT_GUARD_LIMITS.change_factor),
                     ),
                 },
             ),
@@ -240,11 +238,9 @@ def config() -> tuple[Node, dict[str, Node]]:
                 "Settings of lints: warnings that block nothing.",
                 {
                     "ignore": items("Accepted findings, which are not shown.", ref("lint_ignore"), maxItems=200),
-                    "expires_within_days": _whole(
+                    "expires_within_days": _number(
                         "The number of days before the expiry of an entry from which to warn.",
-                        0,
-                        3650,
-                        EXPIRES_WITHIN_DAYS,
+                        (0, 3650, EXPIRES_WITHIN_DAYS),
                     ),
                 },
                 minProperties=1,
@@ -288,23 +284,15 @@ def _recommend() -> Node:
         "How quotaform usage recommend sizes quotas; its options come first.",
         {
             "percentile": text("The percentile of each day on which a value rests (default: p99).", "p99.9"),
-            "outlier_days": _whole(
+            "outlier_days": _number(
                 "How many of the highest days of each weekday are left out; the last one of a weekday never is.",
-                0,
-                MOST_OUTLIER_DAYS,
-                default.outlier_days,
+                (0, MOST_OUTLIER_DAYS, default.outlier_days),
             ),
-            "headroom": {
-                "description": "What it is multiplied by.",
-                "type": "number",
-                "minimum": 1,
-                "maximum": MOST_HEADROOM,
-                "default": default.headroom,
-            },
+            "headroom": _number("What it is multiplied by.", (1, MOST_HEADROOM, default.headroom), "number"),
             "floor": ref("values", "No value is proposed below these."),
             "cap": ref("values", "No value is proposed above these."),
             "min_history": text("How much must be recorded of an entity (default: 14d).", "7d"),
-            "min_samples": _whole("How many samples it must have.", 1, 1_000_000_000, default.min_samples),
+            "min_samples": _number("How many samples it must have.", (1, 1_000_000_000, default.min_samples)),
             "unused_after": text("After how long without use a value is proposed for removal (default: 30d).", "90d"),
         },
         minProperties=1,
@@ -329,19 +317,19 @@ def _count_limit(what: str, default: CountLimit) -> Node:
     return closed(
         f"{what}: more than this requires {option_of('allow')}.",
         {
-            "count": _whole(f"{what}, at most.", 0, 1_000_000, default.count),
-            "percent": _whole(
+            "count": _number(f"{what}, at most.", (0, 1_000_000, default.count)),
+            "percent": _number(
                 f"{what} in percent of the managed entities, at most; applies if at least {LEAST_MANAGED} are managed.",
-                0,
-                100,
-                default.percent,
+                (0, 100, default.percent),
             ),
         },
     )
 
 
-def _whole(description: str, least: int, most: int, default: int) -> Node:
-    return {"description": description, "type": "integer", "minimum": least, "maximum": most, "default": default}
+def _number(description: str, bounds: tuple[float, float, float], kind: str = "integer") -> Node:
+    """Return the schema of a number; `bounds`: the least, the most and the default."""
+    least, most, default = bounds
+    return {"description": description, "type": kind, "minimum": least, "maximum": most, "default": default}
 
 
 def _cluster() -> Node:

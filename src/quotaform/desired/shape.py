@@ -176,7 +176,6 @@ def _belonging_text(field: str, build: Builder) -> str:
 
 
 def _places(node: Any, definitions: dict[str, Any], field: str, path: str = "") -> Iterator[str]:
-    """Yield the paths of the mappings of a schema that may hold a field."""
     if "$ref" in node:
         node = definitions[node["$ref"].rpartition("/")[2]]
     if field in node.get("properties", ()):

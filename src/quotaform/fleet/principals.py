@@ -168,8 +168,6 @@ def _opened(spark: SparkSession, kind: str | None, name: str) -> DataFrame:
 
 
 def _with_names(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Return rows of CSV with the names that the fields stand for."""
-
     def read(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         for batch in batches:
             for column in columns:

@@ -278,7 +278,6 @@ def _about(report: FleetReport) -> Iterator[str]:
 
 
 def _statuses(report: FleetReport) -> str:
-    """Return how many clusters have each status, without those that none has."""
     known = ((status, report.clusters.get(status.value.replace("-", "_"))) for status in FleetStatus)
     return ", ".join(f"{count:,} {_word(status)}" for status, count in known if count) or "none"
 

@@ -177,30 +177,22 @@ class PlanToApply(Struct, frozen=True, kw_only=True):
     receipt: Path | None  # Where its receipt goes, seen from the driver
 
 
-class ApplyWork(Struct, frozen=True, kw_only=True):
-    """Applies the plan of a cluster."""
+def apply_one(
+    cluster: Cluster, *, plans: Mapping[str, PlanToApply], bundle: Bundle, home: str, applier: Applier, clock: Clock
+) -> Applied[Receipt]:
+    """Apply the plan of a cluster, and write the receipt where the driver's folders are seen.
 
-    plans: Mapping[str, PlanToApply]
-    bundle: Bundle
-    home: str  # The path of the bundle on the driver: who sees it there sees the driver's folders, too
-    applier: Applier
-    clock: Clock
-
-    def __call__(self, cluster: Cluster) -> Applied[Receipt]:
-        """Apply it, and write the receipt where the driver's folders are seen.
-
-        The started one is written before the first change is sent: it is there even if the driver is lost. A
-        second attempt writes one of its own.
-        """
-        own = self.plans[cluster.name]
-        path = own.receipt
-        # Its id is that of its content, and not the one that it was sent with.
-        plan: Plan = replace(unpacked(self.bundle.read(own.file)))
-        require_plan_id(plan.plan_id, own.plan_id)
-        # A pipe and `/dev/stdout` are those of the driver, which writes also what cannot be saved here.
-        is_here = path is not None and Path(self.home).exists() and (path.is_file() or not path.exists())
-        keeper = ReceiptKeeper(path if is_here and path and os.access(path.parent, os.W_OK) else None)
-        return apply_cluster(ClusterPlan(cluster, plan), keeper, clock=self.clock, applier=self.applier)
+    The started one is written before the first change is sent: it is there even if the driver is lost. A second attempt
+    writes one of its own. `home`: the path of the bundle on the driver: who sees it there sees its folders, too.
+    """
+    own, path = plans[cluster.name], plans[cluster.name].receipt
+    # Its id is that of its content, and not the one that it was sent with.
+    plan: Plan = replace(unpacked(bundle.read(own.file)))
+    require_plan_id(plan.plan_id, own.plan_id)
+    # A pipe and `/dev/stdout` are those of the driver, which writes also what cannot be saved here.
+    is_here = path is not None and Path(home).exists() and (path.is_file() or not path.exists())
+    keeper = ReceiptKeeper(path if is_here and path and os.access(path.parent, os.W_OK) else None)
+    return apply_cluster(ClusterPlan(cluster, plan), keeper, clock=clock, applier=applier)
 
 
 ApplyOutcome = ClusterOutcome[Applied[Kept[Receipt]]]
@@ -222,31 +214,24 @@ def apply_plans(
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
 ) -> Iterator[ApplyOutcome]:
-    """Apply plans on Spark; see `quotaform.apply.run.apply_plans`.
+    """Apply plans on Spark, and yield one outcome per cluster, in order; see `quotaform.apply.run.apply_plans`.
 
-    Yields one outcome per cluster, in order; that of a cluster whose result is lost is an `ApplyLostError`. After an
-    interrupt, or when Spark has failed, no further job is started.
-
-    Raises `UsageError` or `QuotaformError` if a receipt could not be written, `EngineError` if Spark is missing or does
-    not start (nothing was written), and `KeyboardInterrupt` if it came before an outcome was known, or after the last
-    that is yielded.
+    That of a cluster whose result is lost is an `ApplyLostError`. After an interrupt, or when Spark has failed, no
+    further job is started. Raises `QuotaformError` if a receipt could not be written, `EngineError` if Spark does not
+    start (nothing was written), and `KeyboardInterrupt` before an outcome is known, or after the last one.
     """
     keepers = receipt_keepers(repository, plans, receipts, audit)
     with opened_bundle(session, progress) as (spark, bundle):
-        work = ApplyWork(
-            plans={
-                each.cluster.name: PlanToApply(
-                    file=bundle.add(packed(loaded(each.plan))),
-                    plan_id=each.digest.plan_id,
-                    receipt=keepers[each.cluster.name].path,
-                )
-                for each in plans
-            },
-            bundle=bundle,
-            home=str(bundle.path),
-            applier=Applier.current(),
-            clock=clock,
-        )
+        own = {
+            each.cluster.name: PlanToApply(
+                file=bundle.add(packed(loaded(each.plan))),
+                plan_id=each.digest.plan_id,
+                receipt=keepers[each.cluster.name].path,
+            )
+            for each in plans
+        }
+        home, applier = str(bundle.path), Applier.current()
+        work = partial(apply_one, plans=own, bundle=bundle, home=home, applier=applier, clock=clock)
         job = ship_job(spark, bundle, work, [each.cluster for each in plans])
         end, is_lost = 0, False
         while end < len(plans) and not is_lost:

@@ -125,7 +125,6 @@ def new_session_place(options: SessionOptions = LOCAL_SESSION) -> str | None:
 
 
 def _own_session(options: SessionOptions) -> AbstractContextManager[SparkSession]:
-    """Return what starts a session and stops it."""
     place = _place(options)
     if place is None:
         _require_unset([name for name in options.given if name != "spark_conf"], "spark-submit chose the master")
@@ -161,7 +160,6 @@ def _require_unset(given: Sequence[str], reason: str) -> None:
 
 
 def _active_session() -> SparkSession | None:
-    """Return the session of this process, whichever made it."""
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 

@@ -130,7 +130,6 @@ def last_snapshots(history: DataFrame, at: datetime) -> DataFrame:
 
 
 def _holds(at: datetime) -> Column:
-    """Return whether a row of `HISTORY` holds at a moment."""
     until = f.col("valid_to")
     return (f.col("valid_from") <= f.lit(at)) & (until.isNull() | (until > f.lit(at)))
 

@@ -11,7 +11,7 @@ from quotaform.desired.format import FormattedFile, format_source
 from quotaform.desired.tree import Root, SourceFile, is_read, shown_path
 from quotaform.model import rule
 from quotaform.model.errors import FileReadError, UsageError
-from quotaform.model.finding import Finding, Location
+from quotaform.model.finding import Location
 from quotaform.model.text import inert
 from quotaform.repository.revision import CONFIG_NAME, QUOTAS_NAME, WorkTree, find_above
 from quotaform.system.files import QUOTAS_LIMIT, is_folder, read_bytes
@@ -26,7 +26,7 @@ def format_files(paths: Sequence[Path]) -> Iterator[tuple[FormattedFile, Path]]:
     `quotas.d` stands for that and the quotaform.yaml next to it, another one for the YAML files in it. Raises
     `FileReadError` if one that is named cannot be read, and `UsageError` if it is not a YAML file.
     """
-    found: dict[Path, SourceFile | Finding] = {}
+    found: dict[Path, SourceFile | str] = {}
     for path in paths or (_HERE,):
         if is_folder(path):
             found |= {file: source for file, source in _read_folder(path) if file not in found}
@@ -35,13 +35,15 @@ def format_files(paths: Sequence[Path]) -> Iterator[tuple[FormattedFile, Path]]:
         else:
             found.setdefault(path, SourceFile(shown_path(path), read_bytes(path, QUOTAS_LIMIT)))
     for path, source in found.items():
-        if isinstance(source, Finding):
-            yield FormattedFile(name=shown_path(path), before="", after="", problems=(source,)), path
-        else:
+        if isinstance(source, SourceFile):
             yield format_source(source), path
+        else:
+            problem = rule.UNREADABLE.finding(f"cannot be read: {source}", location=Location(shown_path(path)))
+            yield FormattedFile(name=shown_path(path), before="", after="", problems=(problem,)), path
 
 
-def _read_folder(folder: Path) -> Iterator[tuple[Path, SourceFile | Finding]]:
+def _read_folder(folder: Path) -> Iterator[tuple[Path, SourceFile | str]]:
+    """Yield the files of a folder, or why one cannot be read."""
     quotas = folder / QUOTAS_NAME
     has_quotas = is_folder(quotas)
     if not has_quotas and folder == _HERE:
@@ -51,21 +53,13 @@ def _read_folder(folder: Path) -> Iterator[tuple[Path, SourceFile | Finding]]:
     if has_quotas:
         config = folder / CONFIG_NAME
         try:
-            source = WorkTree().read_config(config)
-        except FileReadError as error:
-            yield config, _unreadable(config, error.reason)
-        else:
-            if source is not None:
+            if (source := WorkTree().read_config(config)) is not None:
                 yield config, source
+        except FileReadError as error:
+            yield config, error.reason
     top = quotas if has_quotas else folder
     tree = WorkTree(named=frozenset((folder,))).read_tree(top)
     if tree.root is not Root.DIRECTORY:
         raise FileReadError(str(top), "No such directory", is_missing=True)
-    for name, content in tree.files.items():
-        yield top / name, SourceFile(shown_path(top / name), content)
-    for name, reason in tree.unreadable.items():
-        yield top / name, _unreadable(top / name, reason)
-
-
-def _unreadable(path: Path, reason: str) -> Finding:
-    return rule.UNREADABLE.finding(f"cannot be read: {reason}", location=Location(shown_path(path)))
+    yield from ((top / name, SourceFile(shown_path(top / name), content)) for name, content in tree.files.items())
+    yield from ((top / name, reason) for name, reason in tree.unreadable.items())

@@ -88,7 +88,6 @@ def bootstrap_servers(cluster: Cluster, environment: Mapping[str, str] = environ
 
 
 def _client_config(cluster: Cluster, environment: Mapping[str, str]) -> ClientConfig:
-    """Read the client properties of a cluster; the defaults when it has none."""
     if cluster.command_config is None:
         return ClientConfig()
     from quotaform.cluster.client.reader import load_client_config

@@ -210,7 +210,6 @@ class Repository(Struct, frozen=True, kw_only=True):
         return tuple(cluster.name for cluster in choose_clusters(config, patterns, takes_all=not patterns))
 
     def _redirected(self, config: Config, target: Target) -> Cluster:
-        """Return the one cluster that is meant, to be read where the target says."""
         if len(target.clusters) > 1 or target.takes_all:
             raise several_clusters(target.clusters or config.clusters)
         name = next(iter(target.clusters), None)
@@ -283,7 +282,6 @@ def root_trees(repository: Repository, config: Config) -> tuple[Tree, ...]:
 
 
 def _root(repository: Repository, path: WrittenText) -> Repository:
-    """Return another repository; see the module for where it may be."""
     folder = repository.config_path.parent
     place, top = folder / path.text, find_work_tree(repository.config_path)
     allowed = [Path(os.path.realpath(folder)).parent, *([] if top is None else [top])]

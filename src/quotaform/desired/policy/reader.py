@@ -133,7 +133,6 @@ class ShapeCheck:
             self.steps = self._walk(root, (), _Subject("an entry", tuple(fields), inner), 0)
 
     def _walk(self, node: Any, path: JsonPath, subject: _Subject, depth: int) -> int:
-        """Check a schema, and return how many there are in it."""
         if not isinstance(node, dict):
             return 1  # A boolean is a schema; what is none, the validator refuses.
         key = id(node), subject.name

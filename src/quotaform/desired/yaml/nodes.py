@@ -142,7 +142,6 @@ def _line(text: str, index: int) -> int:
 
 
 def _is_below_blank(text: str, line: int) -> bool:
-    """Whether the line above one that begins somewhere is empty."""
     return line > 0 and not text[_line(text, line - 1) : line].strip()
 
 

@@ -33,7 +33,7 @@ from quotaform.plan.digest import (
     FleetStatus,
     RuleName,
 )
-from quotaform.plan.report import TITLE, affected_text, source_text
+from quotaform.plan.report import affected_text
 from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Number, Report, Section, Table
 from quotaform.report.text import counted
 
@@ -274,7 +274,7 @@ def _about(report: FleetReport) -> Iterator[str]:
         yield f"Oldest snapshot: {inert(oldest.captured_at)} ({spell_name(oldest.cluster)})"
     if (radius := report.blast_radius) is not None:
         more = " Principals count once per cluster." if len(report.rows) > 1 else ""
-        yield f"{TITLE}: {affected_text(radius, inert(source_text(radius)))}{more}"
+        yield f"{affected_text(radius)}{more}"
 
 
 def _statuses(report: FleetReport) -> str:

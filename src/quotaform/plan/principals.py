@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from re import compile as regex
 from typing import TYPE_CHECKING, Final
@@ -16,7 +16,6 @@ from quotaform.plan.blast_radius import Principals
 from quotaform.system.files import REQUESTS_LIMIT
 
 if TYPE_CHECKING:
-    from quotaform.cluster.scram import ScramGateway
     from quotaform.desired.config import Cluster
 
 SCRAM: Final = "scram"
@@ -27,9 +26,6 @@ MOST_PRINCIPALS: Final = 1_000_000
 
 _STDIN: Final = "-"
 _TABLE_NAME: Final = regex(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){1,2}").fullmatch
-
-ConnectScram = Callable[["Cluster"], "ScramGateway"]
-"""Connects to a cluster to ask for its SCRAM credentials."""
 
 
 class PrincipalList(Struct, frozen=True, kw_only=True):
@@ -43,18 +39,16 @@ class PrincipalList(Struct, frozen=True, kw_only=True):
     folder: str | None = None
     nameless: int = 0  # How many rows of a list have no name; they are left out
 
-    def of_cluster(self, cluster: Cluster, connect: ConnectScram | None = None) -> Principals | None:
+    def of_cluster(self, cluster: Cluster) -> Principals | None:
         """Return who connects to a cluster; `None` for a table, of which no process has all rows.
 
         Raises `UsageError`, `BlockedError` or `ClusterError`.
         """
         if self.known is not None or self.table is not None:
             return self.known
-        if connect is None:
-            from quotaform.repository.run import open_scram
+        from quotaform.repository.run import open_scram  # Most lists are of a file.
 
-            connect = open_scram
-        with connect(cluster) as gateway:
+        with open_scram(cluster) as gateway:
             users = [found.user for found in gateway.describe() if found.credentials]
         return Principals.of(SCRAM, [Entity(user=user) for user in users])
 

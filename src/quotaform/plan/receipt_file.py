@@ -44,14 +44,14 @@ def receipt_folder(repository: Repository) -> Path:
     return repository.config_path.parent / ".quotaform" / "receipts"
 
 
-def receipt_path(plan: ClusterDigest, repository: Repository, clock: Clock = SYSTEM_CLOCK) -> Path:
+def receipt_path(plan: ClusterDigest, repository: Repository) -> Path:
     """Return where the receipt of an apply goes by default; see `write_receipt`."""
-    return receipt_folder(repository) / receipt_name(plan, clock)
+    return receipt_folder(repository) / receipt_name(plan)
 
 
-def receipt_name(plan: ClusterDigest, clock: Clock = SYSTEM_CLOCK) -> str:
+def receipt_name(plan: ClusterDigest) -> str:
     """Return the name of the receipt of an apply."""
-    second = timestamp(clock).replace(":", "").replace("-", "")
+    second = timestamp(SYSTEM_CLOCK).replace(":", "").replace("-", "")
     name = plan.row.cluster[:100]  # File systems limit names of files to 255 bytes.
     cluster = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "_" for letter in name)
     return f"{second}-{cluster}-{plan.plan_id.removeprefix('sha256:')[:8]}.json"

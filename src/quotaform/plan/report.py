@@ -47,9 +47,6 @@ from quotaform.report.text import (
 from quotaform.resolve.effect import DIRECTIONS, Direction, Effect, effect_text, fallback_text, ratio_text, value_text
 from quotaform.resolve.request import NO_LIMIT, Effective
 
-TITLE: Final = "Blast radius"
-
-
 _RADIUS_COLUMNS: Final = (
     Column("principal", ColumnKind.NAME), Column("key", ColumnKind.NAME), "limit now", "limit after", "change",
 )  # fmt: skip
@@ -78,27 +75,20 @@ def radius_section(radius: BlastRadius | None) -> Iterator[Section]:
         rows.append((address, spell_name(key), _limit(key, before), _limit(key, after), what))
     caption = "Principals whose limits change most"
     table = Table(caption, _RADIUS_COLUMNS, tuple(rows), more, line="{} {} = {} -> {}   ({})", is_folded=True)
-    yield Section(table, sentences=(f"{TITLE}: {affected_text(radius, inert(source_text(radius)))}",))
+    yield Section(table, sentences=(affected_text(radius),))
 
 
-def source_text(radius: RadiusCounts) -> str:
-    """Return where the list of principals comes from."""
-    return "users with SCRAM credentials" if radius.source == "scram" else radius.source
-
-
-def affected_text(radius: RadiusCounts, source: str) -> str:
-    """Return how many principals get another limit, in a sentence.
-
-    `source` is where the list of principals comes from, as it is to be shown.
-    """
-    principals = f"{counted(radius.principals, 'principal')} ({source})"
+def affected_text(radius: RadiusCounts) -> str:
+    """Return how many principals get another limit, in a sentence behind a heading."""
+    source = "users with SCRAM credentials" if radius.source == "scram" else radius.source
+    principals = f"{counted(radius.principals, 'principal')} ({inert(source)})"
     if not radius.affected:
-        return f"none of {principals} gets another limit."
+        return f"Blast radius: none of {principals} gets another limit."
     verb = "gets another limit" if radius.affected == 1 else "get other limits"
     # A principal may have limits that change in several directions.
     counts = ((direction, radius.counts[direction].principals) for direction in LimitDirection)
     directions = ", ".join(f"{number:,} {direction.words}" for direction, number in counts if number)
-    return f"{radius.affected:,} of {principals} {verb}: {directions}."
+    return f"Blast radius: {radius.affected:,} of {principals} {verb}: {directions}."
 
 
 def _limit(key: str, limit: Effective) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from re import compile as regex
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -25,7 +25,6 @@ from quotaform.model.settings import Capacity, Ignore
 from quotaform.model.text import inert, listed, nearest
 from quotaform.plan.check.check import expired_approval
 from quotaform.plan.check.lint import LintFacts, check_lints, declared_quotas, unused_ignores, with_address
-from quotaform.plan.principals import ConnectScram
 from quotaform.report.annotation import Problems
 from quotaform.report.comment import Marker
 from quotaform.report.finding import first_of_each_rule
@@ -256,7 +255,7 @@ _MOST_COMPARISONS: Final = 50_000
 
 
 def check_clusters_users(
-    checked: ValidatedFiles, clusters: Sequence[Cluster], *, connect: ConnectScram = open_scram
+    checked: ValidatedFiles, clusters: Sequence[Cluster], *, connect: Callable[[Cluster], ScramGateway] = open_scram
 ) -> tuple[ClusterOutcome[tuple[Finding, ...]], ...]:
     """Ask clusters, all at a time, whether the users in the files exist.
 

@@ -152,7 +152,6 @@ _LEAST_LOST: Final = 5  # Fewer lost entities than this never block
 _MOST_LOOSER: Final = 20
 
 Check: TypeAlias = Callable[[Plan, Facts], Iterable[Finding]]
-ChangeGuard: TypeAlias = Callable[[Plan, GuardLimits], Iterable[Finding]]
 
 
 def check_same_cluster(plan: Plan, facts: Facts) -> Iterator[Finding]:
@@ -392,7 +391,7 @@ def _times(before: float, after: float) -> str:
     return f"{round(factor):,}" if factor >= _WHOLE_FACTOR else plain_fraction(round(factor, 1))
 
 
-_CHANGE_GUARDS: Final[tuple[ChangeGuard, ...]] = (
+_CHANGE_GUARDS: Final[tuple[Callable[[Plan, GuardLimits], Iterable[Finding]], ...]] = (
     check_counts,
     check_new_values,
     check_defaults,

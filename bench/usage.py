@@ -28,14 +28,14 @@ from bench.spark_work import measured, peak
 from quotaform.fleet.data_source import quota_rows
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.session import spark_session
-from quotaform.fleet.table import make_table
+from quotaform.fleet.table import make_table, read_table
 from quotaform.model.entity import Entity
 from quotaform.plan.plan import Plan, PlanHeader, PlanSource
 from quotaform.resolve.spark import QUOTAS
 from quotaform.usage.headroom.run import measured_headroom
 from quotaform.usage.replay.run import backtested
 from quotaform.usage.table.schema import SERIES, USAGE
-from quotaform.usage.table.table import QuotaSource, read_usage
+from quotaform.usage.table.table import as_quotas, read_usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,7 +109,8 @@ def main() -> None:
         ranks = f.percentile_approx("rate", [0.5, 0.95, 0.99], 10_000)
 
         def headroom() -> None:
-            with measured_headroom(spark, str(path), QuotaSource(table=str(quotas)), print) as (result, _, _):
+            held = as_quotas(str(quotas), read_table(spark, str(quotas)))
+            with measured_headroom(spark, str(path), held, print) as (result, _, _):
                 found["buckets"], found["samples"] = result.summary.total, result.samples
 
         def backtest() -> None:

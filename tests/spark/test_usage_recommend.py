@@ -22,7 +22,7 @@ from tests.spark.usage_oracle import Sample, usage_table
 from tests.workflow.command import Repository
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("spark")]
 
@@ -188,10 +188,12 @@ def test_what_may_be_used_of_a_broker_that_is_not_recorded_is_not_removed(
     """Of a cluster that runs, it is known how many brokers there are; `tests/unit` has what else keeps a value."""
     from pyspark.sql.functions import lit
 
-    from quotaform.usage.table.table import QuotaSource
+    from quotaform.fleet.data_source import read_clusters
 
-    read = QuotaSource.read
-    monkeypatch.setattr(QuotaSource, "read", lambda *given: read(*given).withColumn("brokers", lit(2)))
+    def read(*given: Any) -> DataFrame:
+        return read_clusters(*given).withColumn("brokers", lit(2))
+
+    monkeypatch.setattr("quotaform.usage.recommend.run.read_clusters", read)
     done = repository(*OPTIONS, "--no-backtest", "--select", "user=gone")
     assert "not used, but only 1 of 2 brokers recorded (1)\n" in done.out, done.said
 

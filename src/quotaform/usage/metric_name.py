@@ -20,11 +20,7 @@ _LETTERS: Final = regex(r"[^a-z0-9]+")
 
 
 def fold(name: str) -> str:
-    """Return what all spellings of the name of a label have in common.
-
-    >>> {fold(name) for name in ("client-id", "clientId", "client_id", "clientid")}
-    {'clientid'}
-    """
+    """Return what all spellings of the name of a label have in common: of `client-id`, `clientId` and `client_id`."""
     return _LETTERS.sub("", name.lower())
 
 

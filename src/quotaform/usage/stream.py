@@ -446,7 +446,6 @@ def with_record_id(records: DataFrame) -> DataFrame:
 def _run(
     records: DataFrame, writer: BatchWriter, report: Callable[[Streamed], None], is_stopped: Callable[[], bool]
 ) -> Streamed:
-    """Run a query until it ends or is to end, and return what its batches have done."""
     request = writer.request
     stream = records.writeStream.foreachBatch(writer).option("checkpointLocation", located(str(request.progress)))
     triggered = stream.trigger(availableNow=True) if request.until_empty else stream.trigger(processingTime="1 second")

@@ -181,9 +181,10 @@ def headroom(
         is_unnamed = len(clusters) == 1 and clusters[0].name not in config.clusters
     files = TableOutput(output, out)
     session = engine.installed(usage)
-    from quotaform.fleet.table import require_table
+    from quotaform.fleet.data_source import read_clusters
+    from quotaform.fleet.table import read_table, require_table
     from quotaform.usage.headroom.run import measured_headroom
-    from quotaform.usage.table.table import QuotaSource
+    from quotaform.usage.table.table import as_quotas
 
     if quotas is not None:
         require_table(quotas, session)
@@ -192,7 +193,7 @@ def headroom(
         measured_headroom(
             spark,
             usage,
-            QuotaSource(clusters, quotas),
+            read_clusters(spark, clusters) if quotas is None else as_quotas(quotas, read_table(spark, quotas)),
             console.warn_of,
             only_chosen=bool(target.cluster),
             is_unnamed=is_unnamed,

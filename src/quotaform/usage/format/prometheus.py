@@ -98,7 +98,6 @@ def _elements(answer: Answer) -> tuple[list[Raw], list[str]]:
 
 
 def _parse_element(raw: Raw, origin: Origin, number: int) -> Iterator[Item]:
-    """Yield what is in one series; `number` is its position."""
     try:
         element = decode(raw, type=Element)
         pairs = element.pairs()
@@ -176,7 +175,6 @@ def _result(line: str, origin: Origin, ts: float) -> Parsed:
 
 @remembered
 def _measure_of_line(origin: Origin, series: str) -> Read:
-    """Return what a line's name with its labels measures."""
     name, _, rest = series.partition("{")
     labels: dict[str, str] = {}
     rest = rest.rstrip().removesuffix("}")

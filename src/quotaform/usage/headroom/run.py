@@ -35,7 +35,7 @@ from quotaform.usage.headroom.headroom import (
     UnusedQuota,
 )
 from quotaform.usage.sample import LONGEST_STEP_S
-from quotaform.usage.table.table import Clusters, QuotaSource, known_quotas, plain_files, read_usage, time_text
+from quotaform.usage.table.table import Clusters, known_quotas, plain_files, read_usage, time_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -185,7 +185,7 @@ MOST_CLUSTERS: Final = 100
 def measured_headroom(
     spark: SparkSession,
     usage: str,
-    quotas: QuotaSource,
+    quotas: DataFrame,
     warn: Callable[[str], None],
     *,
     only_chosen: bool = False,
@@ -198,15 +198,15 @@ def measured_headroom(
 
     The rows are there as long as the context lasts.
 
-    `usage`: the usage table. `warn`: called with a sentence when a recording is taken for that of a cluster of another
-    name. `only_chosen`: whether usage of other clusters than those of the quotas is left out; it is counted otherwise.
-    `is_unnamed`: whether the one cluster of the quotas has no name that a recording could know. `since`, `until`: from
-    when on and before when; `None` for all. `most`: how many buckets, neighbours and values are brought to the driver.
-    Raises `InvalidFilesError` if the usage cannot be read, or has no rows of that time. Raises `QuotaformError` if none
-    of the clusters could be read; the error of the first one.
+    `usage`: the usage table. `quotas`: `QUOTAS`. `warn`: called with a sentence when a recording is taken for that of a
+    cluster of another name. `only_chosen`: whether usage of other clusters than those of the quotas is left out; it is
+    counted otherwise. `is_unnamed`: whether the one cluster of the quotas has no name that a recording could know.
+    `since`, `until`: from when on and before when; `None` for all. `most`: how many buckets, neighbours and values are
+    brought to the driver. Raises `InvalidFilesError` if the usage has no rows of that time, and the error of the first
+    cluster if none could be read.
     """
     recorded = read_usage(spark, usage, since, until)
-    held, failed = known_quotas(quotas.read(spark))
+    held, failed = known_quotas(quotas)
     known = sorted(cluster for cluster in held if cluster is not None)
     chosen = [*known, *(outcome.cluster for outcome in failed)]
     if only_chosen:

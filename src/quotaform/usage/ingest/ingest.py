@@ -186,7 +186,6 @@ def render_streamed(result: Streamed, style: Style = PLAIN) -> str:
 
 
 def _render(result: Ingested | Streamed, what: str, lines: list[tuple[str, str]], samples: str, style: Style) -> str:
-    """Return a result with its own lines and those of both kinds."""
     dropped = sorted(result.dropped.items(), key=lambda each: -each[1])
     lines += [("Dropped", f"{count:,}  {reason_text(name)}") for name, count in dropped]
     rejected: list[str] = []

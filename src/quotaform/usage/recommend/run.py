@@ -17,6 +17,7 @@ import pyarrow
 from msgspec import structs
 from pyspark.sql import functions as f
 
+from quotaform.fleet.data_source import read_clusters
 from quotaform.fleet.job import kept_rows, table_rows
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.errors import ArgumentError, QuotaformError
@@ -46,7 +47,7 @@ from quotaform.usage.recommend.recommendation import (
 )
 from quotaform.usage.recommend.right_size import recommend
 from quotaform.usage.replay.run import backtested
-from quotaform.usage.table.table import QuotaSource, known_quotas, plain_files, read_usage, require_recorded, usage_of
+from quotaform.usage.table.table import known_quotas, plain_files, read_usage, require_recorded, usage_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -145,7 +146,7 @@ def recommended(
         def kept(rows: DataFrame) -> DataFrame:
             return stack.enter_context(table_rows(rows))
 
-        quotas = kept(QuotaSource(tuple(chosen)).read(spark))
+        quotas = kept(read_clusters(spark, chosen))
         held, failed = known_quotas(quotas)
         selected = [cluster.name for cluster in chosen]
         unread = {outcome.cluster for outcome in failed}

@@ -110,9 +110,6 @@ def next_slot(slot: int, interval: float, ended: float, took: float, failures: i
     | after `took` seconds | not before as long again has passed: it works for us half of the time at most |
     | not, several times in a row | after 1, 2, 4, ... slots, but a minute, or one slot, at most |
 
-    >>> [next_slot(5, 10.0, 50.1, 0.1, 0), next_slot(5, 10.0, 58.0, 8.0, 0), next_slot(5, 10.0, 51.0, 1.0, 3)]
-    [6, 7, 9]
-
     `slot`: the last one in which it was asked. `interval`: the length of a slot in seconds. `ended`: when that was
     over, in seconds after the start. `took`: how long it took. `failures`: how many times in a row it failed.
     """

@@ -15,7 +15,7 @@ from pyarrow.fs import LocalFileSystem
 from pyspark.sql import functions as f
 from pyspark.sql.types import NumericType, StringType, TimestampType
 
-from quotaform.fleet.data_source import read_clusters, read_failure
+from quotaform.fleet.data_source import read_failure
 from quotaform.fleet.session import is_connect
 from quotaform.fleet.table import (
     FILE_FORMATS,
@@ -37,8 +37,6 @@ from quotaform.usage.table.schema import PARTITIONS, USAGE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from quotaform.desired.config import Cluster
 
 
 _DAY: Final = timedelta(days=1)
@@ -192,7 +190,6 @@ _FOLDERS: Final = dataset.partitioning(pyarrow.schema([(name, pyarrow.string()) 
 
 
 def _opened(path: str | Path, folder: Path) -> Any:
-    """Return a file of a table, as a fragment of a data set, with what its folders say."""
     place = _FOLDERS.parse(str(Path(path).relative_to(folder)))
     return _FORMAT.make_fragment(str(path), LocalFileSystem(), place)
 
@@ -291,23 +288,6 @@ def require_recorded(
     others = listed(sorted("rows without a cluster" if each is None else spell_name(each) for each in known))
     nothing = "it has no row of that time" if time else "it is empty"
     raise bad_table(name, f"has no row of {shown}{time}; {f'it has {others}' if others else nothing}")
-
-
-class QuotaSource(Struct, frozen=True):
-    """Where the quotas are."""
-
-    clusters: tuple[Cluster, ...] = ()  # The clusters to read; none if `table` is given
-    table: str | None = None
-    """A path of files or a table of the catalog, with columns of `QUOTAS`."""
-
-    def read(self, spark: SparkSession) -> DataFrame:
-        """Return `QUOTAS`, not read yet; persist them, since they are read several times.
-
-        Raises `InvalidFilesError` if the table cannot be read, lacks a column, or has one of another type.
-        """
-        if self.table is None:
-            return read_clusters(spark, self.clusters)
-        return as_quotas(self.table, read_table(spark, self.table))
 
 
 def as_quotas(name: str, table: DataFrame) -> DataFrame:

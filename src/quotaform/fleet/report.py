@@ -106,12 +106,13 @@ class FleetReport(Record, document="fleet-report", omit_defaults=True):
     rows: Annotated[tuple[FleetRow, ...], about("One item per cluster, in the order of the run.")] = written(default=())
 
 
-_STATUSES: Final[Mapping[str, frozenset[FleetStatus]]] = {
-    "plan": frozenset({FleetStatus.CHANGE, FleetStatus.UNCHANGED}),
-    "drift": frozenset({FleetStatus.UNKNOWN, FleetStatus.DRIFT, FleetStatus.IN_SYNC}),
-    "apply": frozenset({FleetStatus.INCOMPLETE, FleetStatus.APPLIED, FleetStatus.UNCHANGED}),
+_COMMON: Final = {FleetStatus.FAILED, FleetStatus.NOT_REACHED, FleetStatus.BLOCKED}
+_STATUSES: Final[Mapping[str, set[FleetStatus]]] = {
+    "plan": _COMMON | {FleetStatus.CHANGE, FleetStatus.UNCHANGED},
+    "drift": _COMMON | {FleetStatus.UNKNOWN, FleetStatus.DRIFT, FleetStatus.IN_SYNC},
+    "apply": _COMMON | {FleetStatus.INCOMPLETE, FleetStatus.APPLIED, FleetStatus.UNCHANGED},
 }
-"""The statuses that the clusters of a command have, beside those of every command."""
+"""The statuses that the clusters of a command may have."""
 _COUNTS: Final[Mapping[str, tuple[str, ...]]] = {
     "plan": ("create", "update", "delete", "unchanged", "undeclared"),
     "drift": ("modified", "missing", "unexpected", "pending", "ignored", "in_sync"),
@@ -135,11 +136,11 @@ def make_fleet_report(
     found = list(outcomes)
     rows = tuple(map(_row_of, found))
     tally = Counter(row.status for row in rows)
-    statuses = _STATUSES[command] | {FleetStatus.FAILED, FleetStatus.NOT_REACHED, FleetStatus.BLOCKED}
     snapshots = [(_moment(row.read_at), row.cluster, row.read_at) for row in rows if row.is_snapshot]
     oldest = min((each for each in snapshots if each[0] is not None), default=None)
     changed = (row for row in rows if row.differences)
     largest = nsmallest(MOST_LARGEST, changed, key=lambda row: (-row.differences, row.cluster))
+    statuses = {each.value.replace("-", "_"): tally[each] for each in FleetStatus if each in _STATUSES[command]}
     blocked: dict[str, list[str]] = {}
     for row in rows:
         for name in row.rules:
@@ -153,10 +154,7 @@ def make_fleet_report(
             for each in found
         ),
         error=None if error is None else ErrorRecord.of(error),
-        clusters={
-            "total": len(rows),
-            **{each.value.replace("-", "_"): tally[each] for each in FleetStatus if each in statuses},
-        },
+        clusters={"total": len(rows), **statuses},
         totals={name: sum((row.entities or {}).get(name, 0) for row in rows) for name in _COUNTS[command]},
         oldest=None if oldest is None else OldestSnapshot(cluster=oldest[1], captured_at=oldest[2] or ""),
         blocked=tuple(sorted(blocks, key=lambda each: (-len(each.clusters), each.rule))),

@@ -197,9 +197,6 @@ class DeltaHistory:
         require_columns(table.schema, self.name)
         return table.select(*READINGS.names)
 
-    def require_writable(self) -> None:
-        """Do nothing: where Spark writes, only Spark knows whether it can."""
-
     def add(self, rows: DataFrame) -> bool:
         """Add `READINGS`: all, or none. Returns false if another append was faster, and nothing was added."""
         token = token_hex(16)
@@ -373,7 +370,8 @@ def append(
     changed what. Raises `HistoryError` if it cannot be written, or other appends were faster each time.
     """
     table = open_table()
-    table.require_writable()
+    if isinstance(table, ParquetHistory):  # Where Spark writes, only Spark knows whether it can.
+        table.require_writable()
     if "file" not in quotas.columns:
         quotas = quotas.withColumn("file", f.lit(None).cast("string"))
     given = quotas.select(*SNAPSHOTS.names).localCheckpoint()

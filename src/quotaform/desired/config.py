@@ -172,11 +172,7 @@ def several_clusters(names: Iterable[str]) -> ArgumentError:
 
 
 def choose_clusters(config: Config, patterns: Sequence[str], *, takes_all: bool = False) -> tuple[Cluster, ...]:
-    """Return the clusters that names and globs (case-sensitive) choose, each once, in the order of quotaform.yaml.
-
-    With one cluster nothing need be chosen. Raises `UsageError` if there is no such cluster, a glob matches none, or
-    nothing is chosen and there are several.
-    """
+    """Return the clusters that names and case-sensitive globs choose, in the order of the file, or the only one."""
     if takes_all and config.clusters:
         return tuple(config.clusters.values())
     if not patterns:
@@ -252,10 +248,7 @@ def _read_root(document: Document, directory: Path) -> Config:
 
 
 def _check_texts(document: Document) -> None:
-    """Reject texts that other YAML parsers read as a number or a date, and each `${...}` that is not expanded.
-
-    Values are checked where they are read. The environment is not.
-    """
+    """Reject texts, but for values, that other YAML parsers read otherwise, and each `${...}` that is not expanded."""
     for path, container, key, text in _walk_texts(document.root):
         of_cluster = path[2:3] if path[0] == "clusters" else ()
         if path[0] == "profiles" or path[:2] in _VALUES or of_cluster == ("capacity",):

@@ -77,11 +77,7 @@ _PLAIN: Final = regex(r"(?!User:|(?i:default)$|(?:user|client-id|ip)=)[A-Za-z0-9
 
 
 def read_match(match: dict[str, Any], document: Document, room: int) -> list[Entity]:
-    """Return the entities that a match selects; none if it is invalid.
-
-    `room`: how many entities the file may still declare. Raises `StopReadingError` if there are more, or more problems
-    than are shown.
-    """
+    """Return the entities that a match selects; none if it is invalid. `room`: how many the file may still declare."""
     errors = document.errors
     columns = [_read_names(match, entity_type, document) for entity_type in ENTITY_TYPES if entity_type in match]
     if len(columns) != len(match) or not can_combine(match):

@@ -60,10 +60,7 @@ class FormattedFile(Struct, frozen=True, kw_only=True):
 
 
 def format_source(source: SourceFile) -> FormattedFile:
-    """Format a file; never raises, whatever it contains.
-
-    The result declares the same and has the same comments. Its line ends are those of the first line.
-    """
+    """Format a file, whatever it contains: it declares the same, and keeps its comments and the ends of its lines."""
     decoded = decode(source)
     if isinstance(decoded, Finding):
         return FormattedFile(name=source.name, before="", after="", problems=(decoded,))

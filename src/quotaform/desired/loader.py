@@ -219,10 +219,7 @@ def _read_text(item: dict[str, Any], field: str, document: Document) -> str | No
 
 
 def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = FULL_SCOPE) -> tuple[Desired, list[Finding]]:
-    """Merge the common files and those of at most one cluster: each entity once per layer, its layer over the common.
-
-    `today`: the day (UTC) on which entries may have expired. Returns the entries, and all findings by location.
-    """
+    """Merge the common files and those of at most one cluster; return the entries, and all findings by location."""
     layers: dict[str | None, dict[Entity, Entry]] = {None: {}}
     problems = FindingList()
     for file in files:
@@ -320,11 +317,7 @@ class LoadedFiles:
         *,
         similar: LoadedFiles | None = None,
     ) -> None:
-        """Take the files of a directory, with nothing parsed yet.
-
-        `today`: the day (UTC) on which entries may have expired. `similar`: the files of the directory in another
-        state: what was parsed for it and says the same here is not parsed again.
-        """
+        """Take files, none parsed yet; what says the same in `similar`, another state of them, is not parsed again."""
         self.layout = layout  # the files as they were read
         self.profiles = profiles
         self.parsed: ParsedFiles = {}  # the files that were parsed, and what they say, by name

@@ -44,10 +44,7 @@ _PLAIN = regex(r"[A-Za-z0-9_][A-Za-z0-9_.@/=+-]*").fullmatch
 
 
 def render_quotas(quotas: Quotas, *, schema: str | None = SCHEMA) -> tuple[str, list[Finding]]:
-    """Return quotas as the text of a quotas.d file, sorted by address, and what files cannot say, which is left out.
-
-    `schema`: where editors find the schema; `None` leaves the line out.
-    """
+    """Return a file of quotas, sorted by address, and what files cannot say; `schema` is where editors find it."""
     lines = [f"# yaml-language-server: $schema={schema}"] if schema else []
     findings: list[Finding] = []
     entries: list[str] = []

@@ -259,10 +259,7 @@ def clusters_of(options: Mapping[str, str]) -> list[Cluster]:
 
 
 class QuotaSourceReader(DataSourceReader):
-    """Reads clusters, each by itself.
-
-    Filters are not pushed down: Spark keeps what one filter left for later queries of the same DataFrame without one.
-    """
+    """Reads clusters. Filters are not pushed down: Spark keeps what one left for later queries without one."""
 
     def __init__(self, clusters: Sequence[Cluster]) -> None:
         self.clusters = clusters

@@ -132,10 +132,7 @@ class DriverContext(Struct, frozen=True):
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Let this process have the driver's variables, and its folder for relative paths, also in properties files.
-
-        Where executors have files of their own the driver's folder may not be there; then it is the executor's.
-        """
+        """Let this process have the driver's variables, and its folder for relative paths, if that is there."""
         folder = self.folder if self.folder and Path(self.folder).is_dir() else os.curdir
         with environment(self.variables), chdir(folder):
             yield
@@ -184,10 +181,7 @@ def table_rows(rows: DataFrame) -> Iterator[DataFrame]:
 
 
 def in_few_tasks(rows: DataFrame, number: int) -> DataFrame:
-    """Return rows in as many tasks as their number (at most) is worth, but no more than they are in already.
-
-    After a shuffle they are in 200 unless the session says otherwise, and Spark reduces that for none that persist.
-    """
+    """Return rows in as many tasks as their number, at most, is worth, and not in `spark.sql.shuffle.partitions`."""
     return rows.coalesce(max(1, ceil(number / _ROWS_IN_TASK)))
 
 

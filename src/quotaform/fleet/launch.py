@@ -199,10 +199,7 @@ def submitted_session(conf: Mapping[str, str]) -> Iterator[SparkSession]:
 
 @contextmanager
 def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Yield a session of a Spark Connect server, which is released at the end; the server goes on.
-
-    Raises `EngineError` if the server does not answer, is of another version, or refuses a setting.
-    """
+    """Yield a session of a Spark Connect server, which goes on. Raises `EngineError` if that cannot be used."""
     from grpc import FutureTimeoutError, channel_ready_future
     from pyspark import __version__
     from pyspark.errors import PySparkException

@@ -185,11 +185,7 @@ _CSV_OPTIONS: Final = {"header": "true", "quote": '"', "escape": '"', "nullValue
 
 
 class OutputTarget(Struct, frozen=True):
-    """Where a table is written.
-
-    Nothing is ever overwritten, and what is there in part does not look whole: Spark writes files aside, moves them
-    when all tasks are done, and adds the file _SUCCESS last.
-    """
+    """Where a table is written. Nothing is overwritten, and Spark adds _SUCCESS last to what is whole."""
 
     kind: str  # `parquet`, `csv` or `table`
     name: str  # A folder, or the name of a table
@@ -234,12 +230,7 @@ def write_resolved(
     progress: Progress = no_progress,
     warn: Callable[[str], None],
 ) -> TableReport:
-    """Write `RESOLVED` of principals, with `BEFORE` if there is a plan, as if that were applied.
-
-    `source` is a path or table of principals; see `quotaform.fleet.principals`.
-
-    Raises `UsageError`, `InvalidFilesError`, `ClusterError` or `StaleError`.
-    """
+    """Write `RESOLVED` of a path or table of principals, with `BEFORE` if there is a plan, as if that were applied."""
     target.require_free(spark)
     with open_pinned_gateway(cluster) as gateway:
         cluster_id, snapshot = gateway.cluster_id(), gateway.snapshot
@@ -271,11 +262,7 @@ def write_resolved(
 
 
 def few_principals(spark: SparkSession, name: str, cluster: str, warn: Callable[[str], None]) -> list[Entity]:
-    """Return principals of a cluster that are few enough to be printed, each as a concrete entity.
-
-    A file that one process can read is read as it would be there, in the same order. Raises `InvalidFilesError` if they
-    cannot be read, or are too many.
-    """
+    """Return principals that are few enough to be printed; a file that one process can read is read as there."""
     path, found, principals = Path(name), None, None
     if is_text(name) and path.is_file() and path.stat().st_size <= REQUESTS_LIMIT:
         found = RequestFile.read(path)

@@ -74,10 +74,7 @@ def plan(
     warn: Callable[[str], None] = lambda _: None,
     make: Callable[..., Any] = plan_cluster,
 ) -> list[ClusterOutcome[Any]]:
-    """Plan clusters on Spark, or do as `make` does with each of them; see `quotaform.plan.run.plan`.
-
-    `warn`: called about a table of principals. Raises `EngineError`, `InvalidFilesError` or `BaseError`.
-    """
+    """Plan clusters on Spark, or do as `make` does with each; `warn` of principals. See `quotaform.plan.run.plan`."""
     with opened_bundle(session, progress) as (spark, bundle):
         progress("Reading files", 0, 0)
         repository = structs.replace(request.repository, keep=partial(BundledFiles, bundle))

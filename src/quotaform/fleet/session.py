@@ -45,10 +45,7 @@ _CONNECT_MODULES: Final = ("grpc", "grpc_status", "google.rpc")
 
 
 def require_installed(options: SessionOptions = LOCAL_SESSION) -> None:
-    """Make sure that the packages are there that Spark needs; other modules of `quotaform.spark` import them.
-
-    Raises `EngineError` if the extra is missing, and `UsageError` if options exclude each other, or cannot be used.
-    """
+    """Raise `EngineError` if packages are missing that Spark needs, and `UsageError` if options cannot be used."""
     require_type(options, SessionOptions, "engine", "SessionOptions")
     options.require_valid()
     try:
@@ -91,11 +88,7 @@ def chosen_engine(clusters: int, size: Callable[[], int], session: SessionOption
 
 @contextmanager
 def spark_session(options: SessionOptions = LOCAL_SESSION, progress: Progress = no_progress) -> Iterator[SparkSession]:
-    """Yield the session in which Spark works.
-
-    Raises `EngineError` if Spark is missing or does not start, or it failed while it was used, and `UsageError` if
-    options exclude each other, cannot be used, or cannot be applied to the session that exists.
-    """
+    """Yield the session in which Spark works. Raises `EngineError` if Spark fails, and `UsageError` for its options."""
     require_spark(options)
     from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException

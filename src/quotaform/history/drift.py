@@ -95,11 +95,7 @@ def _drift_of_cluster(
     bundle: Bundle,
     held: Mapping[str, str],
 ) -> Drift:
-    """Return the drift of a cluster against what it held.
-
-    `source`: what other quota repositories declare. `held`: cluster to the file of the bundle with its id, when it was
-    read, and what it held.
-    """
+    """Return the drift of a cluster against what it `held`, by the file of the bundle that says so."""
     if cluster.name not in held:
         problem = f"it has no snapshot of this cluster at or before {spell_moment(past.at)}"
         raise HistoryError(past.location, problem, "give a later time")

@@ -114,10 +114,7 @@ def known_snapshots(history: DataFrame) -> DataFrame:
 
 
 def as_of(history: DataFrame, at: datetime) -> DataFrame:
-    """Return `QUOTAS` of the last snapshot of each cluster at or before a moment.
-
-    A cluster that held nothing then is a row without an entity; one without a snapshot by then has no row.
-    """
+    """Return `QUOTAS` of the last snapshot of each cluster at or before a moment; without entity if it had none."""
     held = history.where(f.col("entity_key").isNotNull() & _holds(at))
     held = held.select("cluster", "entity_key", "entity", "key", "value")
     return completed(last_snapshots(history, at).join(held, "cluster", "left"), QUOTAS)

@@ -175,10 +175,7 @@ class DeltaHistory:
     """
 
     def __init__(self, spark: SparkSession, location: str) -> None:
-        """Open a history; it need not exist.
-
-        Raises `HistoryError` if the session has no Delta Lake, or the table is no history.
-        """
+        """Open a history; it need not exist. Raises `HistoryError` without Delta Lake, or if it is no history."""
         self.name = location
         self._spark = spark
         kind, _, self._place = location.partition(":")

@@ -7,7 +7,7 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from threading import Event, Lock, Thread
 from types import MappingProxyType
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from quotaform.cluster.gateway import Gateway
 from quotaform.desired.config import Cluster
@@ -15,6 +15,9 @@ from quotaform.model.entity import spell_name
 from quotaform.model.errors import NotReadError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
 from quotaform.model.text import listed
+
+if TYPE_CHECKING:
+    from quotaform.cluster.scram import ScramGateway
 
 REPORT_INTERVAL: Final = 0.25
 """Seconds after which progress is reported again while a cluster is waited for."""
@@ -57,14 +60,7 @@ def repeated(progress: Progress, what: str, total: int = 0) -> Iterator[ClusterP
         thread.join()
 
 
-class Closable(Protocol):
-    """A connection to a cluster, of whatever kind."""
-
-    def close(self) -> None:
-        """Close it; what waits for an answer ends."""
-
-
-C = TypeVar("C", bound=Closable)
+C = TypeVar("C", bound="Gateway | ScramGateway")
 T = TypeVar("T")
 
 AT_ONCE: Final = 16

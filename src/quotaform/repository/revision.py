@@ -127,10 +127,7 @@ QUOTAS_NAME: Final = "quotas.d"
 
 
 class WorkTree(Struct, frozen=True):
-    """The files as they are on disk. Links are followed within the folder that a file is in, and not out of it.
-
-    `named` is what the operator named on the command line, which may be anywhere.
-    """
+    """The files on disk. Links are followed within their folder, and anywhere from what the operator `named`."""
 
     named: frozenset[Path] = frozenset()
 

@@ -40,7 +40,6 @@ def check_cluster(cluster: Cluster, *, clock: Clock = SYSTEM_CLOCK, progress: Pr
     """Connect to each bootstrap server of a cluster, and ask for rights; nothing is changed.
 
     After a server that refuses the credentials no other one is tried: repeating wrong credentials locks accounts.
-    Raises `UsageError` if it is a snapshot file, or has no bootstrap servers.
     """
     if cluster.snapshot is not None:
         raise UsageError(f"cluster {cluster.name} is a snapshot file; there is nothing to connect to")

@@ -381,13 +381,11 @@ def read_of(config: ClientConfig) -> Iterator[str]:
 def certificates_of(config: ClientConfig, tls: Tls) -> Iterator[str]:
     """Yield who is trusted, and what is shown to a broker that asks for a certificate."""
     assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301
-    context = config.ssl_context()
-    assert context is not None, "key and certificate belong to each other"
+    context = tls.context()  # key and certificate belong to each other
     subjects = (dict(part[0] for part in each["subject"])["commonName"] for each in context.get_ca_certs())  # type: ignore[misc]
     if tls.ca:
         yield f"trusts {', '.join(sorted(subjects)) or 'nobody'} by {tls.ca.count('BEGIN CERTIFICATE')} certificates"
     if tls.key_store is not None:
-        assert config.has_certificate
         pem = tls.key_store.reveal()
         assert "PRIVATE" not in repr(config)
         yield f"shows {pem.count('BEGIN CERTIFICATE')} certificates of {pem.count('BEGIN PRIVATE KEY')} key"
@@ -565,15 +563,14 @@ def differing(config: ClientConfig) -> Iterator[str]:
 
 def tls_of(config: ClientConfig) -> str:
     """Return what is trusted, shown and offered."""
-    context = config.ssl_context()
-    assert context is not None
     assert config.tls is not None
+    context = config.tls.context()
     trusted = f"{len(context.get_ca_certs())} authorities" if config.tls and config.tls.ca is not None else "the system"
     ciphers = [each["name"] for each in context.get_ciphers() if each["protocol"] != "TLSv1.3"]
     said = [
         f"tls trusts {trusted}",
         f"{context.minimum_version.name} to {context.maximum_version.name}",
-        "shows a certificate" * config.has_certificate,
+        "shows a certificate" * (config.tls.key_store is not None),
         "" if context.check_hostname else "checks no host",
         " ".join(ciphers if any("_WITH_" in each for each in config.tls.ciphers) else []),
     ]

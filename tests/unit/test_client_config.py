@@ -190,7 +190,8 @@ def test_what_is_around_certificates_may_be_in_any_language(tmp_path: Path, cert
     pem = certificates.authority.read_text(encoding="utf-8")
     (tmp_path / "ca.pem").write_text(f"# Αρχή Πιστοποίησης\n{pem}\nτέλος\n", encoding="utf-8")
     config = load_file(tmp_path, f"{STORE}ssl.truststore.location={tmp_path}/ca.pem\n")
-    assert config.ssl_context() is not None
+    assert config.tls
+    config.tls.context()
     assert load_file(tmp_path, f"{STORE}ssl.truststore.location={certificates.authority}\n") == config
 
 
@@ -225,7 +226,9 @@ class TestKeystores:
         """On Linux there is never one, so that a process that is killed leaves none."""
         monkeypatch.setattr("quotaform.cluster.client.tls.platform", platform)
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path / directory))
-        assert load_stores(keystore_location=STORES / "key.p12").ssl_context() is not None
+        tls = load_stores(keystore_location=STORES / "key.p12").tls
+        assert tls is not None
+        assert tls.context()
         assert not list(tmp_path.iterdir())
 
     @pytest.mark.parametrize("name", ["key.p12", "keys.jks"])

@@ -68,7 +68,7 @@ CASES: list[Case] = [
     (
         ApiVersions("1.0"),
         {"error_code": 0, "api_keys": [(3, 0, 13), (48, 0, 1)]},
-        lambda got: (got.error_code, got.versions),
+        lambda got: got,
         (0, {3: (0, 13), 48: (0, 1)}),
     ),
     (
@@ -81,7 +81,7 @@ CASES: list[Case] = [
     (
         SaslAuthenticate(b"token"),
         {"error_code": 0, "error_message": "no", "auth_bytes": b"back", "session_lifetime_ms": 60_000},
-        lambda got: (got.error_code, got.token),
+        lambda got: got[:2],
         (0, b"back"),
     ),
     (

@@ -92,6 +92,7 @@ class BrokerGateway(Connected):
         self.name = name
         self.connection = connection
         self._request_timeout = request_timeout
+        self._alter_timeout = max(ALTER_TIMEOUT, request_timeout)  # for an alter, which is sent once
         self._api_timeout = api_timeout
 
     @classmethod
@@ -156,10 +157,6 @@ class BrokerGateway(Connected):
                     raise
             sleep(0.1 * 2**attempt)
             silence *= 2
-
-    def _alter(self, request: BrokerRequest[ResponseT]) -> ResponseT:
-        """Send an alter once; without a response its outcome is unknown."""
-        return self.connection.send(request, timeout=max(ALTER_TIMEOUT, self._request_timeout))
 
     @property
     def release(self) -> BrokerRelease:
@@ -270,7 +267,7 @@ class KafkaGateway(BrokerGateway, Gateway):
             if validate_only:
                 answer = self._ask(request, ALTER_TIMEOUT, request_timeout=ALTER_TIMEOUT, silence=_DRY_RUN_SILENCE)
             else:
-                answer = self._alter(request)
+                answer = self.connection.send(request, timeout=self._alter_timeout)
         except UnansweredError as error:
             more = "" if validate_only else " The change may have been made, or may still be made."
             return rows_of(chunk, Outcome.UNKNOWN, f"{error}{more}")

@@ -158,7 +158,7 @@ class ScramGateway(BrokerGateway):
     def _alter_one(self, part: Sequence[ScramAlteration]) -> tuple[ScramRow, ...]:
         try:
             with self._scram_api():
-                answer = self._alter(AlterUserScramCredentials(part))
+                answer = self.connection.send(AlterUserScramCredentials(part), timeout=self._alter_timeout)
         except UnansweredError as error:
             return _rows_of(part, Outcome.UNKNOWN, f"{error} The change may have been made, or may still be made.")
         rows: list[ScramRow] = []

@@ -46,46 +46,35 @@ from urllib.request import getproxies, proxy_bypass
 from msgspec import Struct
 
 from quotaform import __version__
-from quotaform.http.message import MIB, HttpRequest, Response, Url
+from quotaform.http.message import HttpRequest, Response, Url
 from quotaform.model.errors import HttpError, QuotaformError
 from quotaform.model.server import Server
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
 from quotaform.system.files import PEM_LIMIT, read_text
 
 
-@dataclass(frozen=True, slots=True)
-class Proxy:
-    """A proxy."""
+def find_proxy(url: Url) -> tuple[Server | None, dict[str, str]]:
+    """Return the proxy that the environment names for a URL, and what it is sent: the login of its own URL.
 
-    host: str
-    port: int
-    headers: dict[str, str] = field(repr=False)  # what it is sent: the login of its URL, if there is one
-
-    @classmethod
-    def of(cls, url: Url) -> Proxy | None:
-        """Return the proxy that the environment names for a URL; `None` when there is none, and for this machine.
-
-        Another machine's proxy would read what is sent, and would ask its own `localhost`. Raises `HttpError` if it
-        cannot be used.
-        """
-        if url.is_loopback:
-            return None
-        proxies = getproxies()
-        text = proxies.get(url.scheme) or proxies.get("all")
-        if not text or proxy_bypass(f"{url.host}:{url.port}"):
-            return None
-        try:
-            parts = urlsplit(text if "://" in text else f"http://{text}")
-            host, port = parts.hostname, parts.port or 80
-        except ValueError:
-            host, port = None, 0
-        if not host or parts.scheme != "http":
-            words = f"cannot be reached: the proxy of the variable {url.scheme}_proxy must be http://HOST:PORT"
-            raise HttpError(url.origin, words, may_have_arrived=False)
-        if parts.username is None:
-            return cls(host, port, {})
-        login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        return cls(host, port, {"Proxy-Authorization": f"Basic {b64encode(login.encode()).decode()}"})
+    There is none for this machine: another machine's proxy would read what is sent, and would ask its own `localhost`.
+    Raises `HttpError` if it cannot be used.
+    """
+    proxies = {} if url.is_loopback else getproxies()
+    text = proxies.get(url.scheme) or proxies.get("all")
+    if not text or proxy_bypass(f"{url.host}:{url.port}"):
+        return None, {}
+    try:
+        parts = urlsplit(text if "://" in text else f"http://{text}")
+        host, port = parts.hostname, parts.port or 80
+    except ValueError:
+        host, port = None, 0
+    if not host or parts.scheme != "http":
+        words = f"cannot be reached: the proxy of the variable {url.scheme}_proxy must be http://HOST:PORT"
+        raise HttpError(url.origin, words, may_have_arrived=False)
+    if parts.username is None:
+        return Server(host, port), {}
+    login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return Server(host, port), {"Proxy-Authorization": f"Basic {b64encode(login.encode()).decode()}"}
 
 
 _REDIRECTS: Final = 3
@@ -247,23 +236,22 @@ def _connection(
 ) -> tuple[HTTPConnection, str, dict[str, str]]:
     """Return what to connect to, what the request line names, and headers for a proxy."""
     url = request.url
-    proxy = Proxy.of(url)
-    for server in (Server(url.host, url.port), *([Server(proxy.host, proxy.port)] if proxy else [])):
+    proxy, headers = find_proxy(url)
+    for server in filter(None, (url.server, proxy)):
         if (problem := server.problem(environ)) and not request.is_download:
             what = "" if server.host == url.host else f"cannot be reached: the proxy {server} "
             raise HttpError(url.origin, f"{what}{problem}", may_have_arrived=False)
     if request.credentials and context is None and (proxy is not None or not url.is_loopback):
         words = "would receive the token unencrypted, so nothing was sent; use https"
         raise HttpError(url.origin, words, may_have_arrived=False)
-    host, port = (proxy.host, proxy.port) if proxy else (url.host, url.port)
-    connection = HTTPConnection(host, port, timeout=timeout)
+    near = proxy or url.server
+    connection = HTTPConnection(near.host, near.port, timeout=timeout)
     if context is not None:
-        connection = HTTPSConnection(host, port, timeout=timeout, context=context)
-    if proxy is None:
-        return connection, url.target, {}
-    if context is None:
-        return connection, url.reveal(), proxy.headers
-    connection.set_tunnel(url.host, url.port, proxy.headers)
+        connection = HTTPSConnection(near.host, near.port, timeout=timeout, context=context)
+    if proxy is not None and context is None:
+        return connection, url.reveal(), headers
+    if proxy is not None:
+        connection.set_tunnel(url.host, url.port, headers)
     return connection, url.target, {}
 
 

@@ -13,9 +13,9 @@ from typing import Any, Final, Self
 from urllib.parse import quote_plus, unquote, urlencode, urljoin, urlsplit
 
 from quotaform.model.errors import HttpError
-from quotaform.model.text import Secret
+from quotaform.model.server import Server
+from quotaform.model.text import MIB, Secret
 
-MIB: Final = 1 << 20
 BODY_LIMIT: Final = MIB
 """The most bytes of an answer, unless a request allows more."""
 
@@ -58,6 +58,11 @@ class Url:
         """Scheme, host and port: all of it that is ever shown."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}" + ("" if self.port == _PORTS[self.scheme] else f":{self.port}")
+
+    @property
+    def server(self) -> Server:
+        """The host and the port."""
+        return Server(self.host, self.port)
 
     @property
     def is_loopback(self) -> bool:

@@ -56,7 +56,7 @@ def require_allowed_metrics(
     urls = [Url.parse(each.address) for each in metrics.sources if not each.is_jmx]
     if metrics.prometheus is not None:
         urls.append(Url.parse(metrics.prometheus))
-    servers += [Server(url.host, url.port) for url in urls]
+    servers += [url.server for url in urls]
     problems = [f"{server} {problem}" for server in servers if (problem := server.problem(environment))]
     if not problems and has_login and ALLOWED_HOSTS not in environment:
         problems = [

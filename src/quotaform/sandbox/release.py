@@ -34,9 +34,10 @@ from typing import BinaryIO, Final
 from msgspec import Struct
 
 from quotaform.http.client import Transport
-from quotaform.http.message import MIB, HttpRequest, Url
+from quotaform.http.message import HttpRequest, Url
 from quotaform.model.errors import HttpError, SandboxError, UsageError
 from quotaform.model.outcome import Progress, no_progress
+from quotaform.model.text import MIB
 from quotaform.system.executable import JavaCommand, JavaLocation, find_java_commands, major_version
 from quotaform.system.files import take_lock
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from ssl import SSLContext
-
     from quotaform.cluster.client.tls import Tls
     from quotaform.model.server import Server
 
@@ -38,15 +36,6 @@ class ClientConfig(Struct, frozen=True, kw_only=True):
     def is_sasl(self) -> bool:
         """Whether the protocol authenticates by SASL."""
         return self.security_protocol.startswith("SASL_")
-
-    @property
-    def has_certificate(self) -> bool:
-        """Whether a client certificate is shown."""
-        return self.tls is not None and self.tls.key_store is not None
-
-    def ssl_context(self) -> SSLContext | None:
-        """Return a TLS context; `None` for a protocol without TLS."""
-        return self.tls.context() if self.tls else None
 
 
 Exchange = Generator[bytes, bytes, None]

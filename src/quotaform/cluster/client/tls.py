@@ -19,12 +19,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha1
 from io import BytesIO
-from pathlib import Path
 from re import DOTALL, Match
 from re import compile as regex
 from ssl import PROTOCOL_TLS_CLIENT, VERIFY_X509_PARTIAL_CHAIN, DER_cert_to_PEM_cert, SSLContext, SSLError, TLSVersion
 from sys import platform
-from tempfile import mkstemp
+from tempfile import NamedTemporaryFile
 from typing import Final, NamedTuple
 from warnings import catch_warnings, simplefilter
 
@@ -131,20 +130,11 @@ def _in_a_file(text: str) -> Iterator[str]:
 
     On Linux it is in memory: what is killed leaves no key behind.
     """
-    if platform == "linux":
-        descriptor = os.memfd_create("key")
-        name, kept = f"/proc/self/fd/{descriptor}", None
-    else:
-        descriptor, name = mkstemp(suffix=".pem")
-        kept = Path(name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            yield name
-    finally:
-        if kept is not None:
-            kept.unlink(missing_ok=True)
+    in_memory = os.memfd_create("key") if platform == "linux" else None
+    with NamedTemporaryFile(suffix=".pem") if in_memory is None else os.fdopen(in_memory, "wb") as file:
+        file.write(text.encode())
+        file.flush()
+        yield file.name if in_memory is None else f"/proc/self/fd/{in_memory}"
 
 
 CONVERT: Final = "keytool -importkeystore -srckeystore STORE -srcstoretype TYPE -destkeystore NEW -deststoretype PKCS12"

@@ -21,7 +21,7 @@ from quotaform.cluster.sasl.jaas import read_jaas, render_jaas
 from quotaform.cluster.wire.failure import LoginError
 from quotaform.cluster.wire.message import MalformedError
 from quotaform.model.errors import missing_extra
-from quotaform.model.server import LIST_IT, UNLISTED, Server
+from quotaform.model.server import LIST_IT, UNLISTED
 from quotaform.model.text import inert
 
 MECHANISM: Final = "AWS_MSK_IAM"
@@ -187,11 +187,10 @@ def _load(source: MskIam, session: Any, region: str) -> Any:
 
 def _require_listed(request: Any, **_: object) -> None:
     """Hold a request of botocore, and the proxy for it, to the hosts that the operator lists."""
-    from quotaform.http.client import Proxy
+    from quotaform.http.client import find_proxy
     from quotaform.http.message import Url
 
     url = Url.parse(request.url)
-    proxy = Proxy.of(url)
-    for server in (Server(url.host, url.port), *([Server(proxy.host, proxy.port)] if proxy else [])):
+    for server in filter(None, (url.server, find_proxy(url)[0])):
         if not server.is_listed(environ):
             raise LoginError(f"{server}, the source of AWS credentials, {UNLISTED}", LIST_IT)

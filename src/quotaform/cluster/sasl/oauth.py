@@ -33,7 +33,7 @@ from quotaform.cluster.wire.failure import SASL_FAILED, CodeError, LoginError
 from quotaform.http.client import Transport
 from quotaform.http.message import Url, file_of, form_value
 from quotaform.model.errors import ConnectError, QuotaformError
-from quotaform.model.server import ALLOWED_HOSTS, Server
+from quotaform.model.server import ALLOWED_HOSTS
 from quotaform.model.text import Secret, quote
 from quotaform.model.variable import OwnSecret
 from quotaform.system.executable import find_executable
@@ -99,8 +99,7 @@ class Bearer(Struct, frozen=True, kw_only=True):
                 raise QuotaformError(
                     f"Spark's connector has no {_ASSERTION}*; give it a client secret, or a file in {_URL}."
                 )
-            url = self.source.url
-            if problem := Server(url.host, url.port).problem(os.environ):
+            if problem := self.source.url.server.problem(os.environ):
                 raise ConnectError(f"{self.source.what} {problem}")
         return {name: value.reveal() for name, value in self.properties}
 

@@ -115,13 +115,13 @@ class BrokerConnection:
         self.stage = Stage.API_VERSIONS
         asked = ApiVersions(__version__)
         version = asked.VERSIONS[-1]
-        answer = self.exchange(asked, deadline, version)
-        if answer.error_code == UNSUPPORTED_VERSION:
-            _, newest = answer.versions.get(asked.API_KEY, (0, 0))
-            answer = self.exchange(asked, deadline, max(0, min(newest, version - 1)))
-        if answer.error_code:
-            raise CodeError(answer.error_code)
-        self.versions = dict(answer.versions)
+        code, versions = self.exchange(asked, deadline, version)
+        if code == UNSUPPORTED_VERSION:
+            _, newest = versions.get(asked.API_KEY, (0, 0))
+            code, versions = self.exchange(asked, deadline, max(0, min(newest, version - 1)))
+        if code:
+            raise CodeError(code)
+        self.versions = dict(versions)
         if self._config.credentials is not None:
             self.stage = Stage.SASL
             deadline = self.authenticate(deadline)
@@ -187,14 +187,14 @@ class BrokerConnection:
             raise CodeError(code)
         while True:
             begun_at = monotonic()
-            answer = self.exchange(SaslAuthenticate(token), deadline)
-            if answer.error_code:
+            code, answer, milliseconds = self.exchange(SaslAuthenticate(token), deadline)
+            if code:
                 # A mechanism may know more of the reason.
                 steps.throw(CodeError(SASL_FAILED))
                 raise CodeError(SASL_FAILED)
-            self.session_lifetime = lifetime = answer.session_lifetime_ms / 1000
+            self.session_lifetime = lifetime = milliseconds / 1000
             try:
-                token = steps.send(answer.token)
+                token = steps.send(answer)
             except StopIteration:
                 break
             except (CodeError, LoginError, MalformedError):

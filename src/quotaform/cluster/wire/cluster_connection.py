@@ -87,7 +87,7 @@ class ClusterConnection:
             config = replace(config, canonical_names=False)
         self._config = config
         self._observe = observe
-        self._ssl_context = config.ssl_context()
+        self._ssl_context = config.tls.context() if config.tls else None
         self._timeout = timeout
         self._given = tuple(servers)
         self._servers = list(servers)

@@ -303,7 +303,7 @@ def _cases(config: ClientConfig, failure: Failure) -> Iterator[tuple[str, str]]:
         if "PROTOCOL_VERSION" in alert or "UNSUPPORTED_PROTOCOL" in alert:
             yield "TLS", "NoVersion"
         elif "ALERT" in alert and ("CERTIFICATE" in alert or "UNKNOWN_CA" in alert):
-            yield "TLS", "OwnRefused" if config.has_certificate else "NoCertificate"
+            yield "TLS", "OwnRefused" if config.tls and config.tls.key_store else "NoCertificate"
         elif "ALERT" in alert and "HANDSHAKE_FAILURE" in alert:
             yield "TLS", "Handshake"
         if isinstance(cause, (SSLEOFError, SSLZeroReturnError)) or "EOF" in (cause.reason or ""):

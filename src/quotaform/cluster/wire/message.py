@@ -283,16 +283,13 @@ class DescribeResponse(NamedTuple, Generic[T]):
     found: T
 
 
-class BrokerVersions(NamedTuple):
-    """What a broker speaks."""
-
-    error_code: int  # 0, or 35 when it does not know the version of the request; then only API key 18 is listed
-    versions: Mapping[int, tuple[int, int]]  # the lowest and the highest version by API key
+Versions = Mapping[int, tuple[int, int]]
+"""The lowest and the highest version that a broker speaks, by API key."""
 
 
 @dataclass(frozen=True, slots=True)
-class ApiVersions(BrokerRequest[BrokerVersions]):
-    """Ask which requests a broker knows (KIP-35, KIP-511).
+class ApiVersions(BrokerRequest[tuple[int, Versions]]):
+    """Ask which requests a broker knows (KIP-35, KIP-511), and get 0, or 35 if it does not know this version.
 
     The header of its answer is never flexible, and a broker that does not know the version answers in version 0: a
     client that does not know it yet must be able to read both.
@@ -310,14 +307,14 @@ class ApiVersions(BrokerRequest[BrokerVersions]):
             writer.string("quotaform")
             writer.string(self.software_version)
 
-    def _read(self, reader: ResponseReader, version: int) -> BrokerVersions:
+    def _read(self, reader: ResponseReader, version: int) -> tuple[int, Versions]:
         error_code = reader.int16()
         if error_code == UNSUPPORTED_VERSION:
             version, reader.is_flexible = 0, False
         versions = dict(reader.structures(lambda: (reader.int16(), (reader.int16(), reader.int16()))))
         if version >= 1:
             reader.int32()  # how long to wait
-        return BrokerVersions(error_code, versions)
+        return error_code, versions
 
 
 class TopicMetadata(NamedTuple):
@@ -417,17 +414,11 @@ class SaslHandshake(BrokerRequest[int]):
 
 
 @dataclass(frozen=True, slots=True)
-class AuthenticateResponse:
-    """What a server answers to a token."""
+class SaslAuthenticate(BrokerRequest[tuple[int, bytes, int]]):
+    """Send one token of a SASL mechanism (KIP-152), and get the error code, a token, and the lifetime of the session.
 
-    error_code: int
-    token: bytes = field(repr=False)
-    session_lifetime_ms: int  # after how long one must authenticate again (KIP-368); 0 for never
-
-
-@dataclass(frozen=True, slots=True)
-class SaslAuthenticate(BrokerRequest[AuthenticateResponse]):
-    """Send one token of a SASL mechanism (KIP-152)."""
+    It is in milliseconds, after which one must authenticate again (KIP-368); 0 for never.
+    """
 
     API_KEY = 36
     VERSIONS = range(3)
@@ -439,8 +430,8 @@ class SaslAuthenticate(BrokerRequest[AuthenticateResponse]):
     def _write(self, writer: Writer, version: int) -> None:
         writer.bytes(self.token)
 
-    def _read(self, reader: ResponseReader, version: int) -> AuthenticateResponse:
+    def _read(self, reader: ResponseReader, version: int) -> tuple[int, bytes, int]:
         error_code = reader.int16()
         reader.nullable_string()
         token = reader.nullable_bytes() or b""
-        return AuthenticateResponse(error_code, token, reader.int64() if version >= 1 else 0)
+        return error_code, token, reader.int64() if version >= 1 else 0

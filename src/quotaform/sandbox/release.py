@@ -380,13 +380,9 @@ EXPORTER: Final = Download(
 
 
 def find_jars(progress: Progress = no_progress, release: Release | None = None) -> tuple[Path, ...]:
-    """Return the jars of Apache Kafka in the order of the class path.
+    """Return the jars of Apache Kafka in the order of the class path: of a release, in the user's cache.
 
-    | release  | KAFKA_HOME | jars |
-    | -------- | ---------- | ---- |
-    | `None`   | set        | those of `$KAFKA_HOME/libs` |
-    | `None`   | not set    | the newest release's, in the user's cache |
-    | one      | either     | that release's, in the user's cache, which is filled when it is empty or damaged |
+    Without one, those of KAFKA_HOME if it is set, and the newest release's if it is not.
     """
     if release is None and (home := os.environ.get("KAFKA_HOME")):
         folder = Path(home).expanduser().absolute()

@@ -96,20 +96,16 @@ class SupervisorClient:
 
     def spawn(self, name: str, argv: Sequence[str], log: Path) -> int:
         """Start a process, its output appended to `log`; return its process id."""
-        return int(self._ask(do="spawn", name=name, argv=list(argv), log=str(log))["pid"])
+        return int(self.ask(do="spawn", name=name, argv=list(argv), log=str(log))["pid"])
 
     def exit_code(self, name: str) -> int | None:
         """Return how a process ended: None while it runs, negative for a signal."""
-        code = self._ask(do="poll", name=name)["code"]
+        code = self.ask(do="poll", name=name)["code"]
         return None if code is None else int(code)
-
-    def signal(self, name: str, number: signal.Signals) -> None:
-        """Send a signal to a process."""
-        self._ask(do="signal", name=name, signal=int(number))
 
     def detach(self) -> None:
         """Keep the supervisor running after this process; SIGTERM then ends it."""
-        self._ask(do="detach")
+        self.ask(do="detach")
         self._close()
         # Not waited for: it is meant to be running still.
         self._process.returncode = 0
@@ -133,7 +129,8 @@ class SupervisorClient:
                     with suppress(BrokenPipeError):
                         pipe.close()
 
-    def _ask(self, **request: Any) -> dict[str, Any]:
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """Send the supervisor a request and return its answer."""
         with self._lock:
             assert self._process.stdin is not None  # noqa: S101 (made with a pipe)
             try:
@@ -433,7 +430,7 @@ class Sandbox:
             ) from error
 
     def _signal(self, node: int, number: signal.Signals) -> None:
-        self._supervisor.signal(self._node(node).name, number)
+        self._supervisor.ask(do="signal", name=self._node(node).name, signal=int(number))
 
     # Properties
 

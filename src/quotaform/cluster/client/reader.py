@@ -7,7 +7,7 @@ the line; only keys without effect here are ignored (`quotaform.cluster.client.p
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -88,7 +88,8 @@ def load_client_config(
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = content.decode("latin-1")
-    given = _given(overrides or {}, Location("client properties given as options"))
+    options = Location("client properties given as options")
+    given = [Property(key, value, options) for key, value in (overrides or {}).items()]
     reader = ClientProperties(
         [*parse_properties(text, file, problems), *given],
         os.environ if environ is None else environ,
@@ -109,11 +110,8 @@ def from_properties(
     Raises `InvalidFilesError` with all problems.
     """
     place = Location(source)
-    return _read(ClientProperties(_given(properties, place), os.environ if environ is None else environ, source=place))
-
-
-def _given(properties: Mapping[str, str], place: Location) -> Iterable[Property]:
-    return [Property(key, value, place) for key, value in properties.items()]
+    given = [Property(key, value, place) for key, value in properties.items()]
+    return _read(ClientProperties(given, os.environ if environ is None else environ, source=place))
 
 
 def _read(reader: ClientProperties) -> ClientConfig:

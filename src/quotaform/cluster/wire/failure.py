@@ -77,12 +77,8 @@ class UnprovenError(Exception):
 
 def shorten(error: BaseException) -> str:
     """Return a few words about an error."""
-    if isinstance(error, gaierror):
-        return "name not resolved"
-    if isinstance(error, ConnectionRefusedError):
-        return "connection refused"
-    if isinstance(error, TimeoutError):
-        return "no response in time"
+    if known := next((_WORDS[kind] for kind in type(error).__mro__ if kind in _WORDS), ""):
+        return known
     if isinstance(error, SSLCertVerificationError):
         return f"certificate not accepted: {error.verify_message}"
     if isinstance(error, SSLError):
@@ -91,11 +87,16 @@ def shorten(error: BaseException) -> str:
         return error.strerror or type(error).__name__
     if isinstance(error, MalformedError):
         return f"its response is malformed: {error}"
-    if isinstance(error, TooOldError):
-        return "too old"
-    if isinstance(error, UnprovenError):
-        return "wrong SASL answer"
     return str(error.args[0]) if error.args else type(error).__name__
+
+
+_WORDS: Final[dict[type, str]] = {
+    gaierror: "name not resolved",
+    ConnectionRefusedError: "connection refused",
+    TimeoutError: "no response in time",
+    TooOldError: "too old",
+    UnprovenError: "wrong SASL answer",
+}
 
 
 class Stage(IntEnum):

@@ -30,7 +30,7 @@ import time
 from base64 import b64encode
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
@@ -49,6 +49,7 @@ from quotaform import __version__
 from quotaform.http.message import HttpRequest, Response, Url
 from quotaform.model.errors import HttpError, QuotaformError
 from quotaform.model.server import Server
+from quotaform.model.text import MIB
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
 from quotaform.system.files import PEM_LIMIT, read_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from json import loads
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct, field
 
@@ -13,9 +13,6 @@ from quotaform.model.entity import desanitize
 from quotaform.model.records.schema import Node, boolean, choice, closed, mapping, text, titled
 from quotaform.model.text import listed, option_of, quote
 from quotaform.usage.format.text import (
-    LATEST,
-    PER_SECOND,
-    TIME_SIZES,
     Parsed,
     TimeUnit,
     make_sample,
@@ -25,10 +22,6 @@ from quotaform.usage.format.text import (
 from quotaform.usage.metric import OTHER_LABELS, Measure, check_series, may_name, names_of, read_metric
 from quotaform.usage.metric_name import LABELS, Origin, fold, key_of_type
 from quotaform.usage.sample import Attribute, DropReason, Series, broker_window_s
-
-if TYPE_CHECKING:
-    import numpy
-    from numpy.typing import NDArray
 
 # Which columns of a table hold what of a recording.
 #
@@ -230,18 +223,6 @@ def read_labels(cell: object) -> dict[str, str] | None:
     if any(isinstance(each, list | tuple | Mapping) for pair in pairs for each in pair):
         return None
     return {str(name): str(value) for name, value in pairs if value is not None}
-
-
-def read_times(numbers: NDArray[numpy.float64], unit: TimeUnit | None = None) -> NDArray[numpy.float64]:
-    """Return the times of numbers as `read_time` does; NaN where it has none."""
-    import numpy
-
-    if unit:
-        per_second: Any = PER_SECOND[unit]
-    else:
-        per_second = numpy.select([numbers >= size for size, _ in TIME_SIZES], [each for _, each in TIME_SIZES], 1.0)
-    ts = numbers / per_second
-    return numpy.where((ts > 0) & (ts < LATEST), ts, numpy.nan)
 
 
 def _of_metric(cells: Cells, mapping: TableMapping, origin: Origin) -> Measures | DropReason | str:

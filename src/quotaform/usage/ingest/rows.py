@@ -47,9 +47,8 @@ from quotaform.usage.format.table import (
     TableMapping,
     read_names,
     read_row,
-    read_times,
 )
-from quotaform.usage.format.text import HEAD_BYTES, LARGEST, TimeUnit, detect_format
+from quotaform.usage.format.text import HEAD_BYTES, LARGEST, LATEST, PER_SECOND, TIME_SIZES, TimeUnit, detect_format
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Rejected, Sample, Series, reject
 from quotaform.usage.table.schema import QUARANTINE, SERIES, USAGE
@@ -357,8 +356,12 @@ class TableReader(Struct, frozen=True):
         with numpy.errstate(over="ignore", invalid="ignore"):
             value = numpy.stack(numbers) * factors[:, group]
         is_good, is_nan = (value >= 0) & (value < LARGEST), is_valid & numpy.isnan(numbers)
-        ts = read_times(ts, self.mapping.time_unit)
-        is_plain = (~is_valid | is_good | is_nan).all(axis=0) & is_valid.any(axis=0) & (ts > 0)
+        # As `read_time` does.
+        if self.mapping.time_unit:
+            ts = ts / PER_SECOND[self.mapping.time_unit]
+        else:
+            ts = ts / numpy.select([ts >= size for size, _ in TIME_SIZES], [each for _, each in TIME_SIZES], 1.0)
+        is_plain = (~is_valid | is_good | is_nan).all(axis=0) & is_valid.any(axis=0) & (ts > 0) & (ts < LATEST)
         is_plain &= numpy.array([each is not None for each in measures])[group]
         yield self.name, Dropped(DropReason.NAN, int((is_nan & is_plain).sum()))
         for name, is_found, values in zip(fields, is_good & is_plain, value, strict=True):

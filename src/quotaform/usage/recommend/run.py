@@ -5,7 +5,6 @@ What buckets used is a row for each bucket and broker, from which the quotas of 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -19,7 +18,7 @@ from pyspark.sql import functions as f
 
 from quotaform.fleet.data_source import read_clusters
 from quotaform.fleet.job import kept_rows, table_rows
-from quotaform.model.entity import Entity, spell_name
+from quotaform.model.entity import spell_name
 from quotaform.model.errors import ArgumentError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
 from quotaform.model.quota_key import key_order
@@ -28,7 +27,7 @@ from quotaform.plan.backtest import MOST_IN_PLAN
 from quotaform.plan.plan import Plan
 from quotaform.plan.run import PlanRequest, plan
 from quotaform.repository.repository import Repository
-from quotaform.resolve.spark import arrow_schema, columns_of, packed, struct, unpacked
+from quotaform.resolve.spark import arrow_schema, columns_of, held_in, packed, struct, unpacked
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.usage.bucket.bucket import RecordedBucket
 from quotaform.usage.bucket.spark import packed_usage, per_bucket, quota_buckets
@@ -250,14 +249,10 @@ def recommendations(used: DataFrame, quotas: DataFrame, settings: RecommendSetti
     )
 
     def sized(values: pyarrow.Table, used: pyarrow.Table) -> pyarrow.Table:
-        quotas: dict[Entity, dict[str, float]] = defaultdict(dict)
-        brokers = None
-        for row in values.to_pylist():
-            quotas[Entity.of(row["entity"])][row["key"]] = row["value"]
-            brokers = row["brokers"]
-        cluster = (values if quotas else used)["cluster"][0].as_py()
+        cluster = (values if values.num_rows else used)["cluster"][0].as_py()
+        brokers = values["brokers"][0].as_py() if values.num_rows else None
         demands = list(map(unpacked, used["use"].to_pylist()))
-        rows = recommend(cluster, quotas, demands, settings, now, brokers)
+        rows = recommend(cluster, held_in(values).get(cluster, {}), demands, settings, now, brokers)
         found = [structs.asdict(each) | {"entity": each.entity.parts} for each in rows]
         return pyarrow.Table.from_pylist(found, arrow_schema(RECOMMENDATIONS))
 

@@ -15,7 +15,6 @@ from quotaform.desired.loader import load_file
 from quotaform.desired.tree import SourceFile
 from quotaform.model.entity import Entity
 from quotaform.model.errors import InvalidFilesError
-from quotaform.model.quotas import Entry
 from quotaform.plan.blast_radius import LimitDirection, Principals, make_blast_radius
 from quotaform.resolve.effect import make_effects, value_text
 from quotaform.resolve.explain import explain
@@ -24,7 +23,7 @@ from quotaform.resolve.quota_admin import QuotaAdmin
 from quotaform.resolve.request_file import RequestFile
 from quotaform.resolve.resolve import ResolveOptions, Resolver, make_resolution
 from tests.builder import CONNECTION, PRODUCER, REQUEST, plan_of
-from tests.loading import files_of, load
+from tests.loading import files_of
 from tests.scripted_gateway import ScriptedGateway
 
 ALICE = Entity(user="alice")
@@ -95,21 +94,6 @@ TODAY = date(2026, 12, 31)
 PROFILES = {"gold": {"producer_byte_rate": 5.0, "consumer_byte_rate": 6.0}}
 
 
-def origins(entry: Entry) -> dict[str, tuple[str, str | None, str | None]]:
-    return {key: (str(found.location), found.layer, found.profile) for key, found in entry.provenances().items()}
-
-
-def test_layers_keep_where_each_value_comes_from() -> None:
-    common = "quotas:\n  - match: {user: a}\n    profile: gold\n    values: {request_percentage: 1}\n"
-    above = "quotas:\n  - match: {user: a}\n    values: {producer_byte_rate: 2}\n"
-    desired = load([SourceFile("a.yaml", common), SourceFile("prod/b.yaml", above, "prod")], PROFILES, TODAY)
-    assert origins(desired[Entity(user="a")]) == {
-        "producer_byte_rate": ("prod/b.yaml:3:14", "prod", None),
-        "consumer_byte_rate": ("a.yaml:3:5", None, "gold"),
-        "request_percentage": ("a.yaml:4:14", None, None),
-    }
-
-
 KEYS = ["producer_byte_rate", "consumer_byte_rate", "request_percentage"]
 ITEMS = st.fixed_dictionaries(
     {"values": st.dictionaries(st.sampled_from(KEYS), st.integers(1, 9), min_size=1, max_size=3)},
@@ -134,11 +118,10 @@ def test_at_the_place_of_a_value_stands_its_key_or_profile(items: list[dict[str,
 
 
 BOTH_PROFILES = {"gold": {"producer_byte_rate": 5.0, "consumer_byte_rate": 6.0}, "silver": {"request_percentage": 7.0}}
-ALL_KEYS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
 ENTITY = Entity(user="a")
 
 
-VALUES = st.dictionaries(st.sampled_from(ALL_KEYS), st.integers(1, 9), min_size=1)
+VALUES = st.dictionaries(st.sampled_from(KEYS), st.integers(1, 9), min_size=1)
 COMMON = st.fixed_dictionaries(
     {"values": VALUES},
     optional={
@@ -149,7 +132,7 @@ COMMON = st.fixed_dictionaries(
 ) | st.just({"state": "absent"})
 
 
-@given(COMMON | st.none(), COMMON | st.none(), st.lists(st.sampled_from(ALL_KEYS), unique=True, min_size=1) | st.none())
+@given(COMMON | st.none(), COMMON | st.none(), st.lists(st.sampled_from(KEYS), unique=True, min_size=1) | st.none())
 def test_the_last_step_of_each_key_is_what_is_declared(
     common: dict[str, Any] | None, above: dict[str, Any] | None, unset: list[str] | None
 ) -> None:

@@ -58,12 +58,7 @@ of the snapshot after it. A row that says what the one before it says, or that i
 """
 
 HISTORY_CHANGES: Final = struct(
-    "cluster entity_key string",
-    ENTITY,
-    "key string",
-    "before after double",
-    "changed_at timestamp",
-    HISTORY["changed_by"],
+    "cluster entity_key string", ENTITY, "key string", "before after double", "changed_at timestamp", _BY[0]
 )
 """What differs between two moments; null is no value. `changed_at` is the snapshot that showed the last change."""
 

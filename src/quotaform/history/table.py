@@ -251,10 +251,7 @@ HistoryTable: TypeAlias = ParquetHistory | DeltaHistory
 
 
 CLAIMS: Final = struct(
-    "cluster_id entity_key key string",
-    "before after double",
-    "started_at timestamp",
-    READINGS["changed_by"],
+    "cluster_id entity_key key string", "before after double", "started_at timestamp", READINGS["changed_by"]
 )
 """What receipts say was changed, and when; null is no value."""
 

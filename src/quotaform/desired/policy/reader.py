@@ -26,13 +26,7 @@ from quotaform.model.finding import Finding, Location
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.records.document import refuse_constant
 from quotaform.model.records.record import ShapeError, refuse_repeated
-from quotaform.model.records.schema import (
-    Refusal,
-    make_policy_gate,
-    make_schema,
-    nodes_of,
-    refusals,
-)
+from quotaform.model.records.schema import Refusal, make_policy_gate, make_schema, nodes_of, refusals
 from quotaform.model.rule import MAX_PROBLEMS
 from quotaform.model.scope import FULL_SCOPE, MOST_PATTERNS, Pattern, Scope, pattern_problem
 from quotaform.model.text import did_you_mean, inert, listed, quote
@@ -47,10 +41,7 @@ MESSAGE: Final = "x-message"
 _OLD: Final = "draft-07"
 _NEW: Final = "draft 2020-12"
 _BOTH: Final = (_OLD, _NEW)
-DRAFTS: Final = {
-    "http://json-schema.org/draft-07/schema": _OLD,
-    "https://json-schema.org/draft/2020-12/schema": _NEW,
-}
+DRAFTS: Final = {"http://json-schema.org/draft-07/schema": _OLD, "https://json-schema.org/draft/2020-12/schema": _NEW}
 """What `$schema` may say, with or without `#` behind it, and what messages call it."""
 
 # What the value of a keyword holds, as far as schemas and fields are in it: nothing (or schemas that count where they

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from json import loads
 from random import Random
@@ -137,10 +136,3 @@ def test_the_outcome_that_matters_more_decides(found: list[ExitCode | QuotaformE
 @pytest.mark.parametrize("error", list(error_classes()), ids=lambda error: error.__name__)
 def test_every_error_ends_with_a_code_of_the_contract(error: type[QuotaformError]) -> None:
     assert error.exit_code not in (ExitCode.DONE, ExitCode.DIFFERENCES)
-
-
-def test_the_codes_in_the_table_are_those_of_the_errors() -> None:
-    rows = re.findall(r"^\| (\d+) \| (`.*)$", errors.__doc__ or "", re.MULTILINE)
-    shown = {name: int(code) for code, text in rows for name in re.findall(r"`(\w+)`", text)}
-    assert len(shown) >= 6
-    assert shown == {name: getattr(errors, name).exit_code for name in shown}

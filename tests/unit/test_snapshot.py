@@ -92,7 +92,7 @@ def test_a_snapshot_is_json_for_everybody_with_one_line_per_entity(snapshot: Sna
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[" * 100_000, "is not a snapshot"),
+        ("[" * 100_000, "its kind is not"),
         (SMALL_TEXT.replace('"lab"', "[" * 100_000), "nested too deeply"),
         (SMALL_TEXT.replace("1048576", "9" * 5000), "quotas[1].values"),
     ],

@@ -275,7 +275,10 @@ def test_an_error_of_the_files_that_stays_holds_on_to_no_round(tmp_path: Path) -
     ("text", "option"),
     [
         ("clusters: {}\n", "give --bootstrap-server HOST:PORT"),
-        ("clusters: {a: {bootstrap_servers: ['a:1']}, b: {bootstrap_servers: ['b:1']}}\n", "choose with --cluster"),
+        (
+            "clusters: {a: {bootstrap_servers: ['a:1']}, b: {bootstrap_servers: ['b:1']}}\n",
+            "choose with --cluster, by name or glob",
+        ),
     ],
 )
 def test_a_watch_without_a_choice_of_clusters_names_options(tmp_path: Path, text: str, option: str) -> None:

@@ -23,11 +23,8 @@ from quotaform.model.finding import Location
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quotas import Quotas, Snapshot, SnapshotFile, same_values
 from quotaform.model.records.document import (
-    MOST_VALUES,
     SNAPSHOT,
-    KindError,
     document_lines,
-    has_too_many_values,
 )
 from quotaform.model.records.record import (
     ClusterRecord,
@@ -40,6 +37,7 @@ from quotaform.model.records.record import (
     in_order,
     reading,
     refuse_repeated,
+    require_few_values,
 )
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
 from quotaform.system.files import SNAPSHOT_LIMIT, read_text
@@ -298,23 +296,18 @@ def load_snapshot(text: str, file: str) -> Snapshot:
     content = text.encode(errors="surrogatepass")
     try:
         with reading(content, SNAPSHOT):
-            if has_too_many_values(content):
-                raise ShapeError("", f"it contains more than the limit of {MOST_VALUES:,} values")
+            require_few_values(content)
             document = decode(content, SnapshotDocument)
             loads(content, object_pairs_hook=refuse_repeated)
-            quotas = _quotas(document.quotas)
+            return Snapshot(
+                cluster_name=document.cluster.name,
+                cluster_id=document.cluster.id,
+                captured_at=document.captured_at,
+                quotas=_quotas(document.quotas),
+            )
     except ShapeError as error:
         problem = f"this is not a valid snapshot: {error}; take the snapshot again"
-    except KindError:
-        problem = f'this is not a snapshot: its "kind" is not "{SNAPSHOT.kind}"; quotaform snapshot writes one'
-    else:
-        return Snapshot(
-            cluster_name=document.cluster.name,
-            cluster_id=document.cluster.id,
-            captured_at=document.captured_at,
-            quotas=quotas,
-        )
-    raise InvalidFilesError([rule.SNAPSHOT.finding(problem, location=Location(file))])
+        raise InvalidFilesError([rule.SNAPSHOT.finding(problem, location=Location(file))]) from None
 
 
 def _quotas(items: Sequence[SnapshotItem]) -> Quotas:

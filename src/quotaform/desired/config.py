@@ -168,7 +168,9 @@ def choose_cluster(config: Config, name: str | None) -> Cluster:
 
 def several_clusters(names: Iterable[str]) -> ArgumentError:
     """Return the error of a choice among several clusters that nothing makes."""
-    return ArgumentError("quotaform.yaml names several clusters ({}); choose with {cluster}", listed(names))
+    return ArgumentError(
+        "quotaform.yaml names several clusters ({}); choose with {cluster}, by name or glob", listed(names)
+    )
 
 
 def choose_clusters(config: Config, patterns: Sequence[str], *, takes_all: bool = False) -> tuple[Cluster, ...]:

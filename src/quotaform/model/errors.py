@@ -1,16 +1,7 @@
 """Every error that quotaform raises, in one tree.
 
-| exit code | errors |
-| --- | --- |
-| 1 | what cannot be read, reached or started: all that have no other code |
-| 3 | `InvalidFilesError`, `SavedFileError`: a file is invalid, or cannot be used by this version |
-| 4 | `BlockedError`: refused before anything was written |
-| 5 | `StaleError`: a plan, its id, a saved file or the cluster no longer match |
-| 6 | `PartialError`: some changes were written, and some are not in effect |
-| 64 | `UsageError`: the command was used wrongly |
-
-An error carries what it is about as attributes and builds its message from them: what is wrong,
-where, and what to do. `exit_code` is that of a process that ends with this error alone.
+An error carries what it is about as attributes and builds its message from them: what is wrong, where, and what to do.
+`exit_code` is that of a process that ends with this error alone.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Level(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     def is_stronger(self, other: Level | None) -> bool:
         """Whether its entries win over those of another level for the same kind of request; `None` is no entry at all.
 
-        >>> CLIENT_LEVELS[2].is_stronger(CLIENT_LEVELS[5]), CLIENT_LEVELS[2].is_stronger(None)
+        >>> LEVELS[2].is_stronger(LEVELS[5]), LEVELS[2].is_stronger(None)
         (True, True)
         """
         return other is None or self.number < other.number
@@ -51,8 +51,8 @@ class Level(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     def allows_empty(self, entity_types: Iterable[str]) -> bool:
         """Whether a request in which the names of these types are empty can meet its entries.
 
-        >>> [level.number for level in CLIENT_LEVELS if level.allows_empty([CLIENT_ID])]
-        [3, 6]
+        >>> [level.number for level in LEVELS if level.allows_empty([CLIENT_ID])]
+        [3, 6, 1, 2]
         """
         return set(entity_types).isdisjoint(self.non_empty)
 
@@ -81,24 +81,24 @@ def _level(number: int, source: str, *types: str, defaults: tuple[str, ...] = ()
     return Level(number=number, source=source, named=named, defaults=defaults, non_empty=non_empty, bucket=types)
 
 
-CLIENT_LEVELS: Final = (
-    _level(1, "ClientInUser", USER, CLIENT_ID),
-    _level(2, "DefaultClientInUser", USER, CLIENT_ID, defaults=(CLIENT_ID,)),
-    _level(3, "User", USER),
-    _level(4, "ClientInDefaultUser", USER, CLIENT_ID, defaults=(USER,)),
-    _level(5, "DefaultClientInDefaultUser", USER, CLIENT_ID, defaults=(USER, CLIENT_ID)),
-    _level(6, "DefaultUser", USER, defaults=(USER,)),
-    _level(7, "Client", CLIENT_ID),
-    _level(8, "DefaultClient", CLIENT_ID, defaults=(CLIENT_ID,)),
+CLIENT_PRECEDENCE: Final = Precedence(
+    columns=(USER, CLIENT_ID),
+    levels=(
+        _level(1, "ClientInUser", USER, CLIENT_ID),
+        _level(2, "DefaultClientInUser", USER, CLIENT_ID, defaults=(CLIENT_ID,)),
+        _level(3, "User", USER),
+        _level(4, "ClientInDefaultUser", USER, CLIENT_ID, defaults=(USER,)),
+        _level(5, "DefaultClientInDefaultUser", USER, CLIENT_ID, defaults=(USER, CLIENT_ID)),
+        _level(6, "DefaultUser", USER, defaults=(USER,)),
+        _level(7, "Client", CLIENT_ID),
+        _level(8, "DefaultClient", CLIENT_ID, defaults=(CLIENT_ID,)),
+    ),
 )
-"""The eight levels for a request of a user with a client-id."""
-
-IP_LEVELS: Final = (_level(1, "Ip", IP), _level(2, "DefaultIp", IP, defaults=(IP,)))
-"""The two levels for a connection from an address (KIP-612)."""
-
-CLIENT_PRECEDENCE: Final = Precedence(columns=(USER, CLIENT_ID), levels=CLIENT_LEVELS)
-IP_PRECEDENCE: Final = Precedence(columns=(IP,), levels=IP_LEVELS, canonical={IP: address_of})
-
+IP_PRECEDENCE: Final = Precedence(
+    columns=(IP,),
+    levels=(_level(1, "Ip", IP), _level(2, "DefaultIp", IP, defaults=(IP,))),
+    canonical={IP: address_of},
+)
 PRECEDENCES: Final = (CLIENT_PRECEDENCE, IP_PRECEDENCE)
 """All of it: one row per kind of request."""
 

@@ -291,7 +291,6 @@ _FORMAT: Final = SealedFormat(
     record=SavedReceipt,
     lists=RECEIPT_LISTS,
     rows="results",
-    command="quotaform apply",
     remedy="use the file that quotaform apply wrote",
 )
 

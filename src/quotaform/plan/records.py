@@ -45,7 +45,6 @@ from quotaform.model.records.record import (
     written,
 )
 from quotaform.model.scope import count_problem
-from quotaform.model.text import option_of
 from quotaform.plan.backtest import ClusterBacktest
 from quotaform.plan.blast_radius import BlastRadius, EntityTypeName, change_row
 from quotaform.plan.check.saved import saved_plan_problems
@@ -402,7 +401,6 @@ _FORMAT: Final = SealedFormat(
     record=PlanRecord,
     lists=PLAN_LISTS,
     rows="changes",
-    command=f"quotaform plan {option_of('out')}",
     remedy="make a new plan",
 )
 

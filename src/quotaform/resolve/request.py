@@ -198,8 +198,8 @@ _EACH_OTHER: Final = {
 def shared_by(level: Level, asked: Entity) -> str:
     """Return which requests share the rate that limits a concrete entity, in words.
 
-    >>> from quotaform.model.precedence import CLIENT_LEVELS
-    >>> shared_by(CLIENT_LEVELS[7], Entity(user="alice", client_id="app1"))
+    >>> from quotaform.model.precedence import LEVELS
+    >>> shared_by(LEVELS[7], Entity(user="alice", client_id="app1"))
     'all users together that send client-id app1; each other client-id has its own'
     """
     names = asked.names

@@ -122,14 +122,6 @@ _SEAL: Final = b',\n  "digest": "'
 _END: Final = "\n}\n"
 
 
-class KindError(ValueError):
-    """A document is no object, or its `kind` is another. `kind` is what stands there; `None` if nothing does."""
-
-    def __init__(self, kind: object = None) -> None:
-        super().__init__(kind)
-        self.kind = kind
-
-
 def indented(document: Mapping[str, Any]) -> str:
     """Return a document as indented JSON."""
     return dumps(document, indent=2, allow_nan=False) + "\n"
@@ -207,11 +199,6 @@ def seal_start(content: bytes) -> int | None:
 
 MOST_VALUES: Final = 2_000_000
 """How many values a text may hold that is read as a whole; an entity of a snapshot has eight or so."""
-
-
-def has_too_many_values(text: bytes) -> bool:
-    """Whether a text may hold so many values that reading it takes all memory; what is in its strings counts, too."""
-    return sum(map(text.count, (b"{", b"[", b","))) > MOST_VALUES
 
 
 def refuse_constant(word: str) -> NoReturn:

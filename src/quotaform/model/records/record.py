@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cache
 from json import loads
@@ -42,11 +42,9 @@ from quotaform.model.records.document import (
     PLAN,
     RECEIPT,
     DocumentKind,
-    KindError,
     Number,
     as_json,
     field_lines,
-    has_too_many_values,
     indented,
     json_number,
     seal_start,
@@ -306,15 +304,14 @@ class _Head(Struct):
 def reading(content: bytes, kind: DocumentKind) -> Iterator[None]:
     """Make sure that JSON is a document of a kind and of a version that is read, and that a block can read it.
 
-    Raises `KindError`, or `ShapeError`, which says what is wrong where.
+    Raises `ShapeError`, which says what is wrong where.
     """
     try:
-        try:
+        head = _Head()
+        with suppress(msgspec.ValidationError):  # It is no object.
             head = msgspec.json.decode(content, type=_Head)
-        except msgspec.ValidationError:
-            raise KindError from None
         if head.kind != kind.kind:
-            raise KindError(head.kind)
+            raise ShapeError("", f'its kind is not "{kind.kind}"{_TAKEN_ELSEWHERE.get(str(head.kind), "")}')
         version = head.format_version
         if not isinstance(version, str) or version.partition(".")[0] != kind.major:
             found = f"is {quote(version, 20)}" if isinstance(version, str) else "is missing or not a string"
@@ -338,6 +335,12 @@ def refuse_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         name = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
         raise ShapeError("", f"{quote(name)} appears twice in one object")
     return content
+
+
+def require_few_values(content: bytes) -> None:
+    """Raise `ShapeError` if JSON may hold so many values that reading it takes all memory; its strings count, too."""
+    if sum(map(content.count, (b"{", b"[", b","))) > MOST_VALUES:
+        raise ShapeError("", f"it contains more than {MOST_VALUES:,} values")
 
 
 def made_of(fields: Mapping[str, Any], kind: type[R]) -> R:
@@ -366,22 +369,6 @@ def load_items(path: str, items: Iterable[Item], load: Callable[[Item], T]) -> I
         yield made
 
 
-def first_difference(expected: Any, found: Any, path: str = "") -> str | None:
-    """Return where a value differs from what is expected; a mapping may have more fields.
-
-    >>> first_difference({"a": [1, 2]}, {"a": [1, 3], "b": 4})
-    'a[1]'
-    """
-    if isinstance(expected, Mapping) and isinstance(found, Mapping):
-        pairs = [(f".{name}", value, found.get(name, UNSET)) for name, value in expected.items()]
-    elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
-        pairs = [(f"[{index}]", *both) for index, both in enumerate(zip(expected, found, strict=True))]
-    else:
-        return None if expected == found else path.removeprefix(".")
-    paths = (first_difference(one, other, path + step) for step, one, other in pairs)
-    return next((each for each in paths if each is not None), None)
-
-
 # Files that end with the digest of their bytes: plans and receipts. One that was changed, or sealed again, is refused.
 #
 # | check | rejects |
@@ -396,10 +383,10 @@ WHOLE_LIMIT: Final = 64 * MIB
 """The most bytes of a file that is not to the letter what this version writes, as those of newer versions are not."""
 
 _TAKEN_ELSEWHERE: Final = {
-    PLAN.kind: ", but a plan, which quotaform apply takes",
-    RECEIPT.kind: f", but a receipt, which quotaform plan {option_of('revert')} takes",
+    PLAN.kind: ", but that of a plan, which quotaform apply takes",
+    RECEIPT.kind: f", but that of a receipt, which quotaform plan {option_of('revert')} takes",
 }
-"""The kind of a file to what it is, and which command takes it."""
+"""The kind of a document to what it is, and which command takes it."""
 
 
 class SealedFormat(Struct, Generic[R], frozen=True, kw_only=True):
@@ -409,7 +396,6 @@ class SealedFormat(Struct, Generic[R], frozen=True, kw_only=True):
     record: type[R]
     lists: Collection[str]  # The fields with a line per item
     rows: str  # That of them with a record per entity
-    command: str
     remedy: str  # What to do about a file that is invalid
 
 
@@ -444,10 +430,6 @@ def read_sealed(text: str | bytes, file: str, form: SealedFormat[R], load: Calla
             return value
     except ShapeError as error:
         raise SavedFileError(file, f"is not a valid {form.kind.name} file: {error}; {form.remedy}") from error
-    except KindError as error:
-        unknown = f": it has no kind {form.kind.kind!r}; make one with {form.command}"
-        why = _TAKEN_ELSEWHERE.get(str(error.kind), unknown)
-        raise SavedFileError(file, f"is not a {form.kind.name} file{why}") from None
 
 
 def _has_fields(content: bytes, end: int, fields: Fields, lists: Collection[str]) -> bool:
@@ -466,11 +448,8 @@ def _documents(content: bytes, fields: Fields, form: SealedFormat[R]) -> tuple[A
     Raises `ShapeError`.
     """
     if len(content) > WHOLE_LIMIT:
-        raise ShapeError("", f"it is larger than {size_text(WHOLE_LIMIT)}, and is not formatted as {form.command} does")
-    if has_too_many_values(content):
-        raise ShapeError(
-            "", f"it contains more than {MOST_VALUES:,} values, and is not formatted as {form.command} does"
-        )
+        raise ShapeError("", f"it is larger than {size_text(WHOLE_LIMIT)}, and is not as quotaform writes it")
+    require_few_values(content)
     document = loads(content, object_pairs_hook=refuse_repeated)
     expected = loads("".join(sealed_lines(fields, form.lists)))
     return expected | {"digest": document["digest"]}, document
@@ -488,6 +467,12 @@ def require_same(expected: Record, found: Record, path: str = "") -> None:
 
 
 def _require_no_difference(expected: Any, found: Any, path: str = "") -> None:
-    difference = first_difference(expected, found, path)
-    if difference is not None:
-        raise ShapeError(difference, "does not follow from the other fields")
+    """Raise `ShapeError` where a value differs from what is expected; a mapping may have more fields."""
+    if isinstance(expected, Mapping) and isinstance(found, Mapping):
+        for name, value in expected.items():
+            _require_no_difference(value, found.get(name, UNSET), f"{path}.{name}")
+    elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        for index, (one, other) in enumerate(zip(expected, found, strict=True)):
+            _require_no_difference(one, other, f"{path}[{index}]")
+    elif expected != found:
+        raise ShapeError(path.removeprefix("."), "does not follow from the other fields")

@@ -222,9 +222,10 @@ def describe_cluster(
 
     Raises `UsageError` if a key is known neither to this version nor to the cluster: most likely a typo.
     """
-    found = gateway.describe(entity_filter)
+    admin = QuotaAdmin(gateway)
+    found = admin.describe(entity_filter)
     if unknown := [key for key in keys if key not in QUOTA_KEYS]:
-        held = found if entity_filter == EVERYTHING else gateway.describe()
+        held = found if entity_filter == EVERYTHING else admin.describe()
         for key in unknown:
             require_known_key(key, [held])
     if keys:
@@ -233,8 +234,8 @@ def describe_cluster(
     return Described(
         quotas=found,
         cluster_name=cluster.label,
-        cluster_id=gateway.cluster_id(),
+        cluster_id=admin.cluster_id(),
         read_at=timestamp(clock),
         heading=cluster.label if cluster.has_name else None,
-        snapshot=gateway.snapshot,
+        snapshot=admin.snapshot,
     )

@@ -80,10 +80,7 @@ _KEPT_VARIABLES: Final = ("GIT_CONFIG", "GIT_EXEC_PATH")
 
 
 class GitError(Exception):
-    """Git cannot be asked, does not answer, or a limit of what is read is reached.
-
-    `reason` is why, with what to do if that is known.
-    """
+    """Git cannot be asked, does not answer, or a limit is reached; `reason` is why, and what to do if that is known."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -138,10 +135,7 @@ class Commit(Struct, frozen=True):
 
 
 def parse_commit(commit_id: str, content: bytes) -> Commit:
-    """Read the content of a commit: a header of `KEY VALUE` lines, an empty line, the message.
-
-    Raises `GitError` if there is no tree, or an id is none.
-    """
+    """Read a commit: `KEY VALUE` lines, an empty line, the message. Raises `GitError` for a wrong id, or no tree."""
     header = [line.partition(b" ") for line in content.partition(b"\n\n")[0].split(b"\n")]
     trees = [value for key, _, value in header if key == b"tree"]
     parents = [value for key, _, value in header if key == b"parent"]
@@ -151,10 +145,7 @@ def parse_commit(commit_id: str, content: bytes) -> Commit:
 
 
 def parse_tree(content: bytes, width: int) -> Mapping[str, TreeEntry]:
-    """Read the content of a tree: `MODE NAME NUL ID` again and again, with ids of `width` bytes.
-
-    Raises `GitError` if a mode is none, or the content ends early.
-    """
+    """Read a tree: `MODE NAME NUL ID` many times, ids of `width` bytes. Raises `GitError` if it is damaged."""
     entries: dict[str, TreeEntry] = {}
     start = 0
     while start < len(content):
@@ -168,10 +159,7 @@ def parse_tree(content: bytes, width: int) -> Mapping[str, TreeEntry]:
 
 
 def blob_id(content: bytes, like: str) -> str:
-    """Return the id that git gives to the content of a file.
-
-    `like` is another id of the same repository, which tells the kind of hash.
-    """
+    """Return the id that git gives to the content of a file, by the kind of hash that another id, `like`, has."""
     digest = new_hash("sha1" if len(like) == 40 else "sha256", b"blob %d\0" % len(content), usedforsecurity=False)
     digest.update(content)
     return digest.hexdigest()
@@ -188,10 +176,7 @@ def find_work_tree(directory: Path) -> Path | None:
 
 @contextmanager
 def open_objects(top: Path, left: TimeLeft) -> Iterator[GitObjects]:
-    """Open the objects of the repository whose work tree has this top.
-
-    The time until the end of the context is taken from `left`.
-    """
+    """Open the objects of the repository whose work tree has this top; the time of the context is taken from `left`."""
     started = monotonic()
     git = find_executable("git", outside=top)
     if git is None:
@@ -233,10 +218,7 @@ class GitObjects:
         return None if found is None else parse_commit(*found)
 
     def blob(self, blob_id: str, limit: int) -> bytes | None:
-        """Return the content of a file; `None` when it is not there.
-
-        `limit` is how many bytes it may have. Raises `ObjectTooLargeError` if it has more.
-        """
+        """Return a file; `None` when it is not there. Raises `ObjectTooLargeError` for more than `limit` bytes."""
         found = self._content(blob_id, "blob", limit)
         return None if found is None else found[1]
 

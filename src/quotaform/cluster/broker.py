@@ -184,10 +184,7 @@ ItemT = TypeVar("ItemT")
 def cut(
     items: Sequence[ItemT], measure: Callable[[ItemT], tuple[int, int]], max_ops: int, max_bytes: int
 ) -> list[Sequence[ItemT]]:
-    """Return the items of each request, in turn; one that is larger than both limits goes alone.
-
-    `measure` returns how many ops and bytes an item has.
-    """
+    """Return the items of each request by the ops and bytes that `measure` finds; one over both limits goes alone."""
     chunks: list[Sequence[ItemT]] = []
     start = ops = size = 0
     for index, item in enumerate(items):
@@ -306,10 +303,7 @@ def rows_of(chunk: Iterable[Alteration], outcome: Outcome, reason: str) -> tuple
 
 
 def refusal_of(alteration: Alteration, release: BrokerRelease) -> str | None:
-    """Return why an alteration must not be sent to a broker, in the words of Kafka 4; `None` if it may be.
-
-    What all brokers refuse themselves is left to them.
-    """
+    """Return why an alteration must not be sent, in the words of Kafka 4; `None` if it may be, or brokers refuse it."""
     if release.has_zookeeper and ":" in (address := alteration.entity.names.get(IP) or ""):
         return f"{address} is an IPv6 address; {NEEDS_IPV6}."
     types = alteration.entity.types

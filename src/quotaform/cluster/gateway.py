@@ -100,10 +100,7 @@ class Gateway(Connected, ABC):
         """
 
     def describe_entities(self, entities: Collection[Entity], *, timeout: float | None = None) -> Quotas:
-        """Return the quotas of at least these entities; those that do not exist are left out.
-
-        Each entity's values are of one moment; those of two entities may not be.
-        """
+        """Return the quotas of at least these entities, each of one moment; those that do not exist are left out."""
         return self.describe(timeout=timeout)
 
     @abstractmethod
@@ -117,10 +114,7 @@ class Gateway(Connected, ABC):
     def alter(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False, progress: Progress = no_progress
     ) -> AlterResult:
-        """Send alterations, chunked by operations and bytes; the rows are in the given order; see `alter_chunks`.
-
-        Stops at the first chunk of unknown outcome; what comes after it is `NOT_SENT`.
-        """
+        """Send alterations by chunks until an outcome is unknown; rows are in the given order; see `alter_chunks`."""
         rows: list[AlterRow] = []
         for chunk in self.alter_chunks(alterations, validate_only=validate_only):
             rows += chunk
@@ -273,11 +267,7 @@ def dump_snapshot(snapshot: Snapshot) -> str:
 
 
 def read_snapshot(path: Path, *, within: Path | None = None) -> Snapshot:
-    """Read a snapshot file.
-
-    `within` is the folder that it must lie in; `None` for one that the operator names. Raises `InvalidFilesError` if it
-    cannot be read or is no snapshot.
-    """
+    """Read a snapshot, which must lie `within` a folder if one is given. Raises `InvalidFilesError` if it is none."""
     try:
         return load_snapshot(read_text(path, SNAPSHOT_LIMIT, within=within), str(path))
     except FileReadError as error:
@@ -288,11 +278,7 @@ def read_snapshot(path: Path, *, within: Path | None = None) -> Snapshot:
 
 
 def load_snapshot(text: str, file: str) -> Snapshot:
-    """Read a snapshot.
-
-    `file` is its name for messages. Raises `InvalidFilesError` if it is no snapshot that this version reads; with the
-    first thing that is wrong.
-    """
+    """Read a snapshot; `file` is its name in messages. Raises `InvalidFilesError` with the first that is wrong."""
     content = text.encode(errors="surrogatepass")
     try:
         with reading(content, SNAPSHOT):

@@ -85,10 +85,7 @@ class BrokerGateway(Connected):
     def __init__(
         self, connection: ClusterConnection, *, name: str, request_timeout: float = 30.0, api_timeout: float = 60.0
     ) -> None:
-        """Make a gateway from a connection; `connect` makes both.
-
-        Times are seconds: for one request (an alter is given 65 at least), and for a read with all its retries.
-        """
+        """Make a gateway; times are seconds: of one request (an alter has 65), and of a read with all its retries."""
         self.name = name
         self.connection = connection
         self._request_timeout = request_timeout

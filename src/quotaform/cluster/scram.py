@@ -102,10 +102,7 @@ class ScramGateway(BrokerGateway):
         return self.connection.cluster_id
 
     def describe(self, users: Sequence[str] = ()) -> list[ScramUser]:
-        """Return what the cluster keeps of some users, or of all that have credentials, by name.
-
-        A user without credentials has an error code.
-        """
+        """Return what the cluster keeps of some users, or of all with credentials; one without has an error code."""
         subject, request = f"the SCRAM credentials of {self.name}", DescribeUserScramCredentials(tuple(users))
         hint = " Some brokers do not respond to a principal without DESCRIBE on the Cluster resource (kafka-cluster)."
         with self._scram_api():

@@ -124,10 +124,7 @@ class Transport(Struct, frozen=True, kw_only=True):
         raise HttpError(request.url.origin, f"redirects more than {_REDIRECTS} times; check the URL")
 
     def send(self, request: HttpRequest) -> Response:
-        """Send a request until there is an answer that would stay the same, and return the last answer.
-
-        Raises `HttpError` if there is no answer.
-        """
+        """Send a request until the answer would stay the same, and return that. Raises `HttpError` without one."""
         deadline = self.clock.monotonic() + self.patience
         attempt = 0
         while True:
@@ -312,10 +309,7 @@ def is_rate_limited(response: Response) -> bool:
 
 
 def asked_wait(response: Response, now: datetime, unasked: float = _SECONDARY_LIMIT_WAIT) -> float | None:
-    """Return after how many seconds a server says to come again; `None` when it does not say to come again.
-
-    `unasked` is returned for a rate limit that says no time.
-    """
+    """Return in how many seconds a server says to come again, or `None`; `unasked` for a rate limit without a time."""
     if not is_rate_limited(response) and not (response.status == 503 and "retry-after" in response.headers):
         return None
     after = _seconds(response.headers.get("retry-after"), now)

@@ -26,10 +26,7 @@ _RANGE = range(18_000, 32_000)
 
 
 def free_ports(count: int) -> list[int]:
-    """Return `count` different ports that are free at this moment.
-
-    Another process may take one before its use: the caller must be ready to try others.
-    """
+    """Return `count` different ports that are free at this moment: another process may take one before its use."""
     found: set[int] = set()
     for _ in range(1000):
         if len(found) == count:
@@ -224,11 +221,7 @@ _OF_AUTHORITY = "basicConstraints = critical, CA:true\nkeyUsage = critical, keyC
 
 
 class Certificates(Struct, frozen=True):
-    """The PEM files of a secured sandbox, in one folder.
-
-    `NAME.pem` has a private key (`NAME.key`), its certificate (`NAME.crt`) and that of the authority, as Java clients
-    want it.
-    """
+    """The PEM files of a secured sandbox: `NAME.pem` has a private key, its certificate and that of the authority."""
 
     folder: Path
 

@@ -43,11 +43,7 @@ from quotaform.system.files import take_lock
 
 
 def cache_directory() -> Path:
-    """Return the user's cache directory of quotaform; it may not exist yet.
-
-    `QUOTAFORM_CACHE` wins, then the platform's place: `$XDG_CACHE_HOME/quotaform` or
-    `~/.cache/quotaform`, on macOS `~/Library/Caches/quotaform`.
-    """
+    """Return the cache directory, which may not exist yet: that of `QUOTAFORM_CACHE`, else the platform's."""
     try:
         if own := os.environ.get("QUOTAFORM_CACHE"):
             return Path(own).expanduser().absolute()

@@ -167,10 +167,7 @@ def _wait_until_stopped(child: int) -> None:
 
 
 def _own_parent() -> Path | None:
-    """Make the directory of all sandboxes of this user, in the temporary one that everybody may write to.
-
-    `None` when another user has made something of its name.
-    """
+    """Make the directory of all sandboxes of this user, in the temporary one; `None` if its name is of another user."""
     path = Path(tempfile.gettempdir()) / f"{_PREFIX}{os.geteuid()}"
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700)

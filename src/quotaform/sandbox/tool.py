@@ -34,10 +34,7 @@ _CLASSES: Final = {
 
 
 def jmx_tool_command(progress: Progress = no_progress) -> list[str]:
-    """Return the command line of `JmxTool` without its options.
-
-    Java is the sandbox's, and so are the jars, if there is no KAFKA_HOME.
-    """
+    """Return the command line of `JmxTool` without options; Java and, without a KAFKA_HOME, jars are the sandbox's."""
     jars = [str(jar) for jar in find_tool_jars(progress) if _JARS(jar.name)]
     classes = [f"{package}.{name}" for package, names in _CLASSES.items() for name in names.split()]
     return [
@@ -69,11 +66,7 @@ class Traffic(ExitStack):
         self._producers: list[subprocess.Popen[str]] = []
 
     def produce(self, topic: str, client_id: str, *, rate: int, seconds: int) -> None:
-        """Start a producer that has records for a rate, whether it is throttled or not.
-
-        The topic is made if it is missing. `rate` is bytes per second; throttled, it takes longer than
-        `seconds`.
-        """
+        """Start a producer with records for so many seconds at a rate of bytes per second, or longer if throttled."""
         per_second = max(1, rate // _RECORD_BYTES)
         self._producers.append(
             self._start(

@@ -36,10 +36,7 @@ from quotaform.model.text import MIB, size_text
 
 
 def write_new_files(files: Mapping[str, str]) -> None:
-    """Write files, and make the folders that they are in; what was written goes again when one cannot be.
-
-    Raises `QuotaformError` if one cannot be written, or there is one of this name.
-    """
+    """Write files and make folders, or nothing at all. Raises `QuotaformError` if one cannot be written, or exists."""
     undo: list[Callable[[], None]] = []
     try:
         for name, text in files.items():
@@ -370,10 +367,7 @@ def append_to_regular_file(path: Path, text: str, limit: int | None = None) -> b
 
 
 def remove_regular_file(path: str | Path) -> bool:
-    """Remove what `write_text_atomically` would replace, also where a link leads to; return whether there was one.
-
-    Raises `OSError` if it cannot be removed.
-    """
+    """Remove what `write_text_atomically` would replace, and return whether it was there. Raises `OSError`."""
     require_no_way_out(path)
     target = Path(os.path.realpath(path))
     is_there = target.is_file()
@@ -383,10 +377,7 @@ def remove_regular_file(path: str | Path) -> bool:
 
 
 def sync_tree(folder: Path) -> None:
-    """Make what other processes of this machine have written into a folder last through a power cut, names included.
-
-    Raises `OSError` if a file cannot be written to the disk.
-    """
+    """Make what other processes wrote into a folder last through a power cut, names included. Raises `OSError`."""
     for path in folder.rglob("*"):
         if path.is_dir():
             sync_folder(path)

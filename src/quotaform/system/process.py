@@ -156,10 +156,7 @@ class TerminatedError(KeyboardInterrupt):
 
 @contextmanager
 def signals_raised() -> Iterator[None]:
-    """Turn SIGINT, SIGTERM and SIGHUP into errors; only the main thread can, and gets them.
-
-    A signal that is ignored stays so: `nohup` ignores SIGHUP.
-    """
+    """Turn SIGINT, SIGTERM and SIGHUP into errors in the main thread; one that is ignored (`nohup`) stays so."""
 
     def terminate(number: int, _frame: FrameType | None) -> NoReturn:
         raise TerminatedError(signal.Signals(number).name)

@@ -105,10 +105,7 @@ def load_client_config(
 def from_properties(
     properties: Mapping[str, str], *, source: str = "client properties", environ: Mapping[str, str] | None = None
 ) -> ClientConfig:
-    """Make a client config from properties that do not come from a file.
-
-    Raises `InvalidFilesError` with all problems.
-    """
+    """Make a client config from properties of no file. Raises `InvalidFilesError` with all problems."""
     place = Location(source)
     given = [Property(key, value, place) for key, value in properties.items()]
     return _read(ClientProperties(given, os.environ if environ is None else environ, source=place))

@@ -126,10 +126,7 @@ class Tls(Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def _in_a_file(text: str) -> Iterator[str]:
-    """Yield the name of a file (mode 0600) with a key and its chain, which OpenSSL reads from files alone.
-
-    On Linux it is in memory: what is killed leaves no key behind.
-    """
+    """Yield the name of a file (mode 0600, on Linux in memory) with a key and its chain: OpenSSL reads only files."""
     in_memory = os.memfd_create("key") if platform == "linux" else None
     with NamedTemporaryFile(suffix=".pem") if in_memory is None else os.fdopen(in_memory, "wb") as file:
         file.write(text.encode())

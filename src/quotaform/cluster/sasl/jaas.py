@@ -43,10 +43,7 @@ def read_jaas(reader: ClientProperties, modules: Collection[str], form: str) -> 
 
 
 def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
-    """Return the class of a line's login module, without the package, and its options, which hold secrets.
-
-    Raises `ValueError`, whose message holds nothing of the line, which is a secret.
-    """
+    """Return a line's login module without its package, and its options. Raises `ValueError` with nothing of it."""
     tokens = list(_tokens(text))
     if not tokens or tokens[0].is_sign:
         raise ValueError("it does not begin with a login module")

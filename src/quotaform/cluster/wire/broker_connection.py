@@ -104,10 +104,7 @@ class BrokerConnection:
         self._authenticate_at: float | None = None
 
     def open(self, deadline: float) -> ClusterMetadata:
-        """Connect, authenticate, and return which cluster this is.
-
-        Raises any cause of `quotaform.cluster.wire.failure`; `stage` says where.
-        """
+        """Connect, authenticate, and return which cluster this is; at any cause of a failure, `stage` says where."""
         self._connect(deadline)
         if self._ssl_context is not None:
             self.stage = Stage.TLS
@@ -333,10 +330,7 @@ class BrokerConnection:
 
 
 def _next_wait(deadline: float, closing: Event) -> float:
-    """Return how long to wait in the next slice.
-
-    Raises the case Lost once `closing` is set, and `TimeoutError` after the deadline.
-    """
+    """Return how long the next slice is. Raises Lost once `closing` is set, and `TimeoutError` after the deadline."""
     if closing.is_set():
         raise AttemptError("Lost", "it was closed")
     left = deadline - monotonic()

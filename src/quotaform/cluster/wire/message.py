@@ -58,10 +58,7 @@ def _reader_of(kind: Struct) -> Callable[[ResponseReader], Any]:
 
 
 class ResponseReader:
-    """Reads one answer from its first byte to its last; each method takes the next field.
-
-    Every method raises `MalformedError` when the field is not there.
-    """
+    """Reads one answer; each method takes the next field, or raises `MalformedError` when it is not there."""
 
     __slots__ = ("data", "is_flexible", "position")
 

@@ -67,10 +67,6 @@ def append(
     from quotaform.history.table import append as append_snapshots
     from quotaform.plan.receipt_file import receipt_folder
 
-    if snapshots and (target.all_clusters or target.is_narrow):
-        raise UsageError(
-            "snapshots are of the clusters that they name; leave --all, --cluster and --bootstrap-server out"
-        )
     if snapshots:
         from quotaform.fleet.data_source import find_snapshots, read_snapshots
 

@@ -180,8 +180,6 @@ def read_users(addresses: Sequence[str], names: Sequence[str] = (), *, takes_all
     """
     from quotaform.cluster.wire.message import encode_text
 
-    if addresses and names:
-        raise UsageError("users are given by their addresses; leave --user out")
     users = list(names)
     for text in addresses:
         with suppress(ValueError):

@@ -69,8 +69,6 @@ def top(
       quotaform top --all --once --format json
     """
     console = output.console
-    if output.format_name != "text" and not once:
-        raise UsageError(f"--format {output.format_name} is for one reading; give --once")
     given = read_sources(source or ())
     labels: dict[str, str] = {}
     for text in label or ():

@@ -134,7 +134,9 @@ _SPARK: Final = "--engine --master --remote --spark-conf"
 NEEDED: Final = {
     "validate --check-principals": "--bootstrap-server --command-config",
     "plan --principals": "--principals-out",
+    "describe ENTITY|--name|--default|--any|--prefix|--not": "--strict",
     "drift --watch": "--listen",
+    "top --once": "--format",
     "drift --history": "--against",
     "drift --against": "--history",
     "ingest --prometheus": "--since --query",
@@ -149,7 +151,7 @@ NEEDED: Final = {
 EXCLUSIVE: Final = {
     "--all": "--cluster --bootstrap-server",
     "--snapshot": "--bootstrap-server --all",
-    "ENTITY": "--name --default --any --prefix --not",
+    "ENTITY": "--name --default --any --prefix --not --user",
     "--base": "--no-base",
     "plan --summary": "--format",
     "plan --backtest": "--engine",
@@ -162,6 +164,7 @@ EXCLUSIVE: Final = {
     "upsert --password-file": "--password-env",
     "demo --fleet": "--usage",
     "top --source": "--prometheus --label",
+    "append SNAPSHOT": "--cluster --all --bootstrap-server",
     "headroom --quotas": "--cluster --all --bootstrap-server --snapshot",
     "recommend --diff": "--write --format",
     "ingest SOURCE": "--topic --prometheus",

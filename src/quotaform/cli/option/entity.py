@@ -169,8 +169,4 @@ class Filters:
                     components.append(FilterComponent(entity_type, rule, name))
         except ValueError as error:
             raise UsageError(str(error)) from error
-        if self.strict and not components:
-            raise UsageError(
-                "--strict leaves out entities with other types than the given ones; give at least one type"
-            )
         return EntityFilter(tuple(components), self.strict or self.entity is not None)

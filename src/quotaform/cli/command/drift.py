@@ -221,9 +221,7 @@ def drift(
     if against is not None and history is not None:
         if engine.engine not in (None, SPARK):
             raise UsageError("a history is read on Spark; leave --engine out")
-        from quotaform.fleet.session import require_installed
-
-        require_installed(engine.session())
+        engine.installed()
         from quotaform.history.drift import Past
         from quotaform.history.table import require_history
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import ModuleType
 from typing import Annotated, Final, NoReturn
 
 import typer
@@ -111,18 +112,23 @@ def build_app(*words: str) -> typer.Typer:
         module = import_module(f"quotaform.cli.command.{home}") if words[:1] in ((), (name,)) else None
         if name not in GROUPS:
             function = "import_quotas" if name == "import" else name
-            app.command(name, short_help=summary)(_listed if module is None else getattr(module, function))
+            app.command(name, short_help=summary)(_command(module, function))
             continue
         group = typer.Typer(help=getattr(module, "HELP", summary), no_args_is_help=True)
         for each, text in GROUPS[name].items():
-            is_meant = module is not None and words[1:2] in ((), (each,))
-            group.command(each, short_help=text)(getattr(module, each) if is_meant else _listed)
+            is_meant = words[1:2] in ((), (each,))
+            group.command(each, short_help=text)(_command(module if is_meant else None, each))
         app.add_typer(group, name=name, short_help=summary)
     return app
 
 
-def _listed() -> None:
-    """Stand for a command that is listed and not run."""
+def _command(module: ModuleType | None, name: str) -> Callable[..., int]:
+    """Return a function of a module as a command; without a module, what stands for one that is listed and not run."""
+    if module is None:
+        return lambda: 0
+    from quotaform.cli.option.common import with_options
+
+    return with_options(getattr(module, name))
 
 
 _COMPLETION: Final = "_QUOTAFORM_COMPLETE"

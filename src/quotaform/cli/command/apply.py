@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import Clusters, Comparison, make_request
-from quotaform.cli.option.common import AllowOption, argument, flag, option, with_options
+from quotaform.cli.option.common import AllowOption, argument, flag, option
 from quotaform.cli.option.engine import Engine, job_progress
 from quotaform.cli.option.output import Output, printed, report_option
 from quotaform.cli.present import Results, cluster_paths, digests
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from quotaform.repository.repository import Repository
 
 
-@with_options
 def apply(
     *,
     sources: list[Path] | None = argument(

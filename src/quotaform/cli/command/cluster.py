@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from quotaform.cli.console import require_confirmed, write_file
 from quotaform.cli.option.cluster import ONE_CLUSTER, OR_SNAPSHOT, Clusters
-from quotaform.cli.option.common import ApproveOption, flag, option, with_options
+from quotaform.cli.option.common import ApproveOption, flag, option
 from quotaform.cli.option.engine import Engine
 from quotaform.cli.option.entity import (
     EntityArgument,
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from quotaform.resolve.quota_admin import Described
 
 
-@with_options
 def describe(
     *,
     filters: Filters,
@@ -121,7 +120,6 @@ def describe(
     return results.exit_code(outcomes)
 
 
-@with_options
 def alter(
     *,
     entity: EntityArgument = None,
@@ -236,7 +234,6 @@ def _read_value(entity: Entity, name: str, text: str) -> float:
         raise UsageError(f"--add: {error}{'' if key else unknown_key_hint(name)}") from error
 
 
-@with_options
 def snapshot(
     *,
     target: Clusters,
@@ -284,7 +281,6 @@ def snapshot(
     return exit_code(outcomes)
 
 
-@with_options
 def doctor(*, target: Clusters = ONE_CLUSTER, output: Output = printed("doctor")) -> int:
     """Check step by step whether a cluster can be used: which step fails, why, and what to change.
 

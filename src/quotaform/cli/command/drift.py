@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import OR_SNAPSHOT, Clusters, Selecting, make_request
-from quotaform.cli.option.common import DirectoryArgument, flag, option, with_options
+from quotaform.cli.option.common import DirectoryArgument, flag, option
 from quotaform.cli.option.engine import SPARK, Engine
 from quotaform.cli.option.output import Output, out_option, printed, report_option
 from quotaform.cli.option.value import cut_lines, read_moment, read_seconds
@@ -156,7 +156,6 @@ def _read_listen(text: str) -> Server:
         raise ValueError(f"{inert(text)} is not host:port; write for example {DEFAULT_LISTEN}") from None
 
 
-@with_options
 def drift(
     *,
     directory: DirectoryArgument = None,

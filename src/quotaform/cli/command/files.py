@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.cli.console import Console, write_file, write_raw
 from quotaform.cli.option.cluster import Clusters
-from quotaform.cli.option.common import argument, flag, option, with_options
+from quotaform.cli.option.common import argument, flag, option
 from quotaform.cli.option.output import Output, out_option, printed
 from quotaform.cli.option.value import complete_from, require_choice
 from quotaform.cli.present import Results, report_failures
@@ -26,7 +26,6 @@ _ALL: Final = "all"
 """Stands for the clusters, which are checked together."""
 
 
-@with_options
 def validate(
     *,
     directories: list[Path] | None = argument(
@@ -84,7 +83,6 @@ def validate(
     return exit_code([ClusterOutcome(_ALL, report), *outcomes])
 
 
-@with_options
 def fmt(
     *,
     paths: list[Path] | None = argument(
@@ -145,7 +143,6 @@ def fmt(
     return ExitCode.most_severe(codes - {ExitCode.DIFFERENCES} if writes else codes)
 
 
-@with_options
 def schema(
     name: str | None = argument("NAME", "Schema name; lists all names if omitted.", complete=complete_from(SCHEMAS)),
     output: Path | None = option("--output -o DIR", "Write all schemas to a directory."),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from quotaform.cli.option.cluster import Clusters
-from quotaform.cli.option.common import REQUIRED, argument, option, with_options
+from quotaform.cli.option.common import REQUIRED, argument, option
 from quotaform.cli.option.engine import ON_SPARK, Engine, spark_job
 from quotaform.cli.option.entity import EntitiesArgument, read_address
 from quotaform.cli.option.output import DrawnOutOption, Output, printed
@@ -36,7 +36,6 @@ ClustersOption: TypeAlias = Annotated[
 ]
 
 
-@with_options
 def append(
     *,
     snapshots: list[str] | None = argument(
@@ -94,7 +93,6 @@ def append(
     return ExitCode.most_severe(error.exit_code for _, error in failed)
 
 
-@with_options
 def show(
     *,
     entities: EntitiesArgument = None,
@@ -144,7 +142,6 @@ def show(
     return ExitCode.DONE
 
 
-@with_options
 def diff(
     *,
     history: HistoryOption,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from msgspec import structs
 
 from quotaform.cli.option.cluster import Clusters, CommandConfigOption, ConfigOption, complete_cluster
-from quotaform.cli.option.common import REQUIRED, argument, choice, flag, option, with_options
+from quotaform.cli.option.common import REQUIRED, argument, choice, flag, option
 from quotaform.cli.option.engine import ON_SPARK, Engine, spark_job
 from quotaform.cli.option.output import Output, out_option, printed
 from quotaform.cli.option.value import one_of, read_moment, read_seconds, require_order
@@ -166,7 +166,6 @@ class TopicSource:
         )
 
 
-@with_options
 def ingest(
     *,
     sources: list[str] | None = argument(

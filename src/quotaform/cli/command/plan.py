@@ -21,7 +21,6 @@ from quotaform.cli.option.common import (
     argument,
     flag,
     option,
-    with_options,
 )
 from quotaform.cli.option.engine import Engine, spark_job
 from quotaform.cli.option.output import (
@@ -70,7 +69,6 @@ def _changes_out(text: str | None, clusters: Sequence[str]) -> tuple[OutFile | N
     return OutFile(_SUBJECT, name, paths), None
 
 
-@with_options
 def plan(
     *,
     directory: DirectoryArgument = None,
@@ -209,7 +207,6 @@ def report_saved(
     console.warn(f"To apply: {inert(' '.join(map(quote, words)))}{more}")
 
 
-@with_options
 def show(
     plan_file: Path = argument("PLAN.json", "A plan file written by quotaform plan --out.", REQUIRED),
     format_name: str = format_option("plan"),

@@ -8,7 +8,7 @@ from typing import Final
 
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import OR_SNAPSHOT, Clusters, ClustersOption, ConfigOption
-from quotaform.cli.option.common import DirectoryArgument, option, with_options
+from quotaform.cli.option.common import DirectoryArgument, option
 from quotaform.cli.option.engine import AUTO, Engine, spark_job
 from quotaform.cli.option.entity import EntityArgument, FormerNameOption, RequiredEntity, read_entity, require_address
 from quotaform.cli.option.output import PARQUET, Output, printed, read_output
@@ -43,7 +43,6 @@ def is_on_spark(engine: Engine, principals: str | None, out: str | None) -> bool
     return True
 
 
-@with_options
 def resolve(
     *,
     entity: EntityArgument = None,
@@ -62,7 +61,7 @@ def resolve(
     target: Clusters = OR_SNAPSHOT,
     engine: Engine,
     out: str | None = option(
-        f"--out {'|'.join(f'{name}=NAME' for name in OUT_FORMATS)}",
+        f"--out {'=NAME|'.join(OUT_FORMATS)}=NAME",
         "On Spark: write a row per request and key to a new folder or table, and print counts alone.",
     ),
     output: Output = printed("resolve"),
@@ -161,7 +160,6 @@ def _read_entities(
     return (entity,)
 
 
-@with_options
 def explain(
     *,
     entity: RequiredEntity,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import OR_SNAPSHOT, BootstrapOption, Clusters, CommandConfigOption
-from quotaform.cli.option.common import REQUIRED, argument, choice, flag, option, with_options
+from quotaform.cli.option.common import REQUIRED, argument, choice, flag, option
 from quotaform.cli.option.engine import Engine
 from quotaform.cli.option.output import Output
 from quotaform.cli.option.value import one_of, require_choice
@@ -29,7 +29,6 @@ CI_SYSTEMS: Final = ("github", "gitlab", "none")
 _YAML: Final = (".yaml", ".yml")
 
 
-@with_options
 def init(
     *,
     directory: Path | None = argument("DIR", "Where the repository goes. [default: the current directory]"),
@@ -129,7 +128,6 @@ def _ask_choice(console: Console, question: str, usual: str, allowed: Sequence[s
     return _ask(console, question, usual, lambda answer: require_choice("answer", answer.lower(), allowed)).lower()
 
 
-@with_options
 def import_quotas(
     *,
     directory: Path | None = option("--output -o DIR", "The quotas directory. [default: quotas.d]"),
@@ -183,7 +181,6 @@ def import_quotas(
     return exit_code(outcomes)
 
 
-@with_options
 def comment(
     *,
     files: list[Path] = argument("FILE...", "Comments, as plan --out markdown=FILE writes them.", REQUIRED),

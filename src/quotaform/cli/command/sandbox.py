@@ -25,7 +25,7 @@ from typing import Annotated, Final
 from msgspec import structs
 
 from quotaform.cli.console import Console, step_console
-from quotaform.cli.option.common import choice, flag, option, with_options
+from quotaform.cli.option.common import choice, flag, option
 from quotaform.cli.option.output import ColorOption
 from quotaform.model.errors import ExitCode, QuotaformError
 from quotaform.report.text import render_diff
@@ -40,7 +40,6 @@ Name = Annotated[str, option("--name NAME", "Name of the sandbox.")]
 FormatOption = Annotated[str, choice("--format", ("text", "json"), "Output format.")]
 
 
-@with_options
 def start(
     brokers: int = option("--brokers N", "Number of brokers, up to 9.", 1, min=1, max=9),
     secured: bool = flag("--secured", "Enable SASL, TLS and an authorizer."),
@@ -76,7 +75,6 @@ def start(
     return 0
 
 
-@with_options
 def stop(name: Name = "default") -> int:
     """Stop a sandbox and remove its data.
 
@@ -88,7 +86,6 @@ def stop(name: Name = "default") -> int:
     return 0
 
 
-@with_options
 def status(name: Name = "default", output: FormatOption = "text") -> int:
     """Print the bootstrap servers of a running sandbox.
 
@@ -125,7 +122,6 @@ def _echo(console: Console, sandbox: detached.DetachedSandbox, output: str) -> N
         console.warn(f"client configuration of admin: {sandbox.client_config}")
 
 
-@with_options
 def demo(
     fleet: bool = flag("--fleet", "On three clusters, planned and applied on Spark, with history."),
     usage: bool = flag("--usage", "With real traffic: recorded, replayed on Spark, and quotas that fit it."),

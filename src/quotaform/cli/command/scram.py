@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 from quotaform.cli.console import Console, require_confirmed
 from quotaform.cli.option.cluster import ONE_CLUSTER, Clusters
-from quotaform.cli.option.common import ApproveOption, argument, option, with_options
+from quotaform.cli.option.common import ApproveOption, argument, option
 from quotaform.cli.option.entity import ENTITY
 from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import NO_ARGV, complete_from
@@ -38,7 +38,6 @@ MechanismOption: TypeAlias = Annotated[
 ]
 
 
-@with_options
 def describe(
     *,
     entities: UsersArgument = None,
@@ -66,7 +65,6 @@ def describe(
     return ExitCode.most_severe(user.exit_code for user in users)
 
 
-@with_options
 def upsert(
     *,
     entities: UsersArgument = None,
@@ -116,7 +114,6 @@ def upsert(
         return _conclude(result, gateway, output)
 
 
-@with_options
 def delete(
     *,
     entities: UsersArgument = None,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from quotaform.cli.console import Console, write_raw
 from quotaform.cli.option.cluster import Clusters
-from quotaform.cli.option.common import SourceOption, flag, option, read_sources, with_options
+from quotaform.cli.option.common import SourceOption, flag, option, read_sources
 from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import read_seconds
 from quotaform.cli.present import Results, report_failures
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 _TICK: Final = 0.1
 
 
-@with_options
 def top(
     *,
     target: Clusters,

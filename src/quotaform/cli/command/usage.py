@@ -23,7 +23,6 @@ from quotaform.cli.option.common import (
     flag,
     option,
     read_sources,
-    with_options,
 )
 from quotaform.cli.option.engine import ON_SPARK, Engine, spark_job
 from quotaform.cli.option.output import DrawnOutOption, Output, printed
@@ -50,7 +49,6 @@ _DECLARED: Final[Any] = {"bootstrap_server": None, "command_config": None}
 """The default of the `Clusters` of a command that an address is not enough for."""
 
 
-@with_options
 def record(
     *,
     usage: Path = option("--usage DIR", "Usage table: a directory to which files are added.", REQUIRED),
@@ -115,7 +113,6 @@ def record(
     return exit_code(outcomes)
 
 
-@with_options
 def compact(
     *,
     usage: UsageOption,
@@ -146,7 +143,6 @@ def compact(
     return ExitCode.DONE
 
 
-@with_options
 def headroom(
     *,
     usage: UsageOption,
@@ -206,7 +202,6 @@ def headroom(
     return report_failures(console, failed)
 
 
-@with_options
 def backtest(
     *,
     source: Path | None = argument(
@@ -372,7 +367,6 @@ def _read_values(option: str, texts: Sequence[str] | None) -> Values:
     return values
 
 
-@with_options
 def recommend(
     *,
     directory: DirectoryArgument = None,

@@ -77,7 +77,7 @@ def choice(name: str, words: Iterable[str], text: str, default: str | None = Non
 
 
 def with_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Return a command as typer reads it.
+    """Return a function as the command that typer reads.
 
     Its options are parameters with an `option` as their default, or in their type, where several commands share one. A
     parameter whose type is a dataclass is a group of options: its fields are options, which stand in its place. What

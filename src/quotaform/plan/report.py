@@ -348,36 +348,27 @@ MOST_BLOCKS: Final = 5  # How many lines about what a rule blocks are listed
 
 def render_plan_summary(plan: Plan, style: Style = PLAIN) -> Iterator[str]:
     """Yield the summary of a plan, line by line, ending like the plan itself."""
-    return (f"{line}\n" for line in _lines(plan, style))
-
-
-def _lines(plan: Plan, style: Style) -> Iterator[str]:
-    yield from header_lines(plan, style)
-    yield ""
+    lines = [*header_lines(plan, style), ""]
     if plan.changes:
-        yield from _groups(plan.changes)
-        yield from _largest(plan, style)
+        lines += [*_groups(plan.changes), *_largest(plan, style)]
         # What is deleted, in the words of the plan, which tools look for.
-        deleted = [change for change in plan.changes if change.action is Action.DELETE]
-        for change in deleted[:MOST_DELETES]:
-            yield f"  # {style.paint(change.entity.address, 'bold')} will be destroyed"
-        if len(deleted) > MOST_DELETES:
-            yield f"  # and {len(deleted) - MOST_DELETES:,} more entities (list: without {option_of('summary')})"
-        if deleted:
-            yield ""
+        deleted = [change.entity.address for change in plan.changes if change.action is Action.DELETE]
+        lines += [f"  # {style.paint(address, 'bold')} will be destroyed" for address in deleted[:MOST_DELETES]]
+        if more := len(deleted[MOST_DELETES:]):
+            lines.append(f"  # and {more:,} more entities (list: without {option_of('summary')})")
+        lines += [""] if deleted else []
     for section in (*radius_section(plan.blast_radius), *backtest_section(plan.backtest)):
-        yield from section_lines(section, style)
+        lines += section_lines(section, style)
     shown = [
         each
         for each in plan.findings
         if each.blocking or (each.severity is Severity.WARNING and each.rule != rule.NO_LONGER_DECLARED.id)
     ]
-    yield from render_findings(shown, style, most=MOST_BLOCKS, most_others=FEW)
+    lines += render_findings(shown, style, most=MOST_BLOCKS, most_others=FEW)
     if others := len(plan.findings) - len(shown):
-        yield f"{counted(others, 'other finding')} (list: without {option_of('summary')})."
-    if plan.findings:
-        yield ""
-    yield from _last_lines(plan, style)
+        lines.append(f"{counted(others, 'other finding')} (list: without {option_of('summary')}).")
+    lines += [""] if plan.findings else []
+    return (f"{line}\n" for line in (*lines, *_last_lines(plan, style)))
 
 
 def _groups(changes: Sequence[EntityChange]) -> Iterator[str]:

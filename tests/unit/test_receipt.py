@@ -63,7 +63,7 @@ def test_odd_values_a_base_and_a_start_read_back() -> None:
     assert load_receipt(dumped_receipt(based), "r.json").source == ReceiptSource(**structs.asdict(source))
     started = load_receipt(dumped_receipt(STARTED), "r.json")
     assert started == STARTED.saved()
-    assert (started.is_started, started.is_complete, started.is_whole) == (True, False, False)
+    assert (started.is_started, started.is_complete) == (True, False)
     assert "state" not in loads(dumped_receipt(receipt_of(PLAN)))
 
 

@@ -258,16 +258,6 @@ class SavedReceipt(Record, document=RECEIPT, dict=True, omit_defaults=True):
         """Whether it was written before the first change was sent, and the apply never completed it."""
         return self.state is not None
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether the cluster held everything that the files declared: a whole plan, and all of it was applied."""
-        return self.is_complete and not (self.options.is_partial or self.is_revert)
-
-    @property
-    def is_revert(self) -> bool:
-        """Whether it put back what another apply had changed, and did not follow the files."""
-        return self.options.is_revert
-
     @cached_property
     def declared(self) -> frozenset[Entity] | None:
         """All entities for which the files declared values; `None` if they were invalid, or there were none."""
@@ -374,11 +364,6 @@ class Revert(Struct, frozen=True, kw_only=True):
     claimed: frozenset[Entity] = frozenset()  # What other quota repositories declare for the cluster
     claims_problem: str | None = None  # Why that is not known, if it is not
     policies_problem: str | None = None  # Why the values cannot be checked against the policies, if they cannot
-
-    @property
-    def problems(self) -> int:
-        """How many keys keep it from being done."""
-        return len(self.moved) + len(self.unwritable)
 
 
 def find_revert(receipt: SavedReceipt, actual: Quotas, selection: Selection) -> Revert:

@@ -149,7 +149,7 @@ def read_receipt_base(path: str) -> tuple[ClusterBase, ReceiptSource]:
         raise
     except SavedFileError as error:
         raise BaseError(inert(path), error.problem) from None
-    if receipt.is_revert:
+    if receipt.options.is_revert:
         text = "it is the receipt of a revert, whose values are not those of the files"
         raise BaseError(inert(path), f"{text}; give the receipt of the apply before it, or a git revision")
     if receipt.is_started:
@@ -194,13 +194,13 @@ def last_receipt_base(
     whole: SavedReceipt | None = None
     for path, receipt in _receipts_of(repository, cluster_id, clock, other_names, skipped, ignored):
         if newest is None or is_revert:
-            newest, is_revert = path, receipt.is_revert
-        if receipt.is_revert:
+            newest, is_revert = path, receipt.options.is_revert
+        if receipt.options.is_revert:
             continue
         if receipt.declared is None:  # It wrote rows, of which no files are known.
             break
         declared |= receipt.declared
-        if receipt.is_whole:
+        if receipt.is_complete and not receipt.options.is_partial:  # The cluster held all that the files declared.
             whole = receipt
             break
     if newest is None:

@@ -365,7 +365,8 @@ def plan_revert(
 
     def bulk(made: tuple[Quotas, Revert], actual: Quotas) -> int:
         # What has moved on counts only in two equal reads.
-        return made[1].problems or bulk_of(len(made[1].rows), len(actual))
+        revert = made[1]
+        return len(revert.moved) + len(revert.unwritable) or bulk_of(len(revert.rows), len(actual))
 
     def work(cluster: Cluster, gateway: Gateway, progress: Progress) -> Plan:
         cluster_id = gateway.cluster_id()

@@ -323,10 +323,7 @@ def _wait(steps: _Steps, variant: str, backlog: _Backlog, limit: float, enforcem
 
 def _is_beside(found: Booleans) -> Booleans:
     """Return whether something holds for the step before or after each."""
-    beside = numpy.zeros(len(found), dtype=bool)
-    beside[1:] |= found[:-1]
-    beside[:-1] |= found[1:]
-    return beside
+    return numpy.append(False, found[:-1]) | numpy.append(found[1:], False)
 
 
 def _coarse_wait(steps: _Steps, unseen_rate: Floats, backlog: _Backlog, limit: float, burst: float) -> Floats:

@@ -323,7 +323,8 @@ def _wait(steps: _Steps, variant: str, backlog: _Backlog, limit: float, enforcem
 
 def _is_beside(found: Booleans) -> Booleans:
     """Return whether something holds for the step before or after each."""
-    return numpy.append(False, found[:-1]) | numpy.append(found[1:], False)
+    beside: Booleans = numpy.append(False, found[:-1]) | numpy.append(found[1:], False)
+    return beside
 
 
 def _coarse_wait(steps: _Steps, unseen_rate: Floats, backlog: _Backlog, limit: float, burst: float) -> Floats:

@@ -48,7 +48,7 @@ def _read_recording(document: bytes) -> None:
         items = list(items_of(RawRecording("f", float(_TS), None, document), name, _ORIGIN))
         assert not [item for item in items if isinstance(item, Rejected) and item.reason.startswith("internal")], items
         _check(items)
-        for batch in merged_batches(parsed_batches(("f", item) for item in items)):
+        for batch in merged_batches(parsed_batches((("f", None), item) for item in items)):
             assert all(isfinite(rate) for rate in batch.column("rate").to_pylist() if rate is not None), items
 
 

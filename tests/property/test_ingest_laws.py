@@ -55,7 +55,9 @@ def test_samples_of_a_file_are_merged_series_by_series(found: list[Sample], size
         rows += [(row.user, row.ts, row.window_s, row.rate, row.throttle_ms) for row in of_name]
         dropped.update({reason.name: count for reason, count in left_out.items()})
     parsed = [
-        batch for at in range(0, len(found), size) for batch in parsed_batches(("f", s) for s in found[at : at + size])
+        batch
+        for at in range(0, len(found), size)
+        for batch in parsed_batches((("f", None), s) for s in found[at : at + size])
     ]
     parts = pyarrow.Table.from_batches(parsed).sort_by("user") if parsed else None
     batches = parts.to_batches(max_chunksize=size) if parts else []

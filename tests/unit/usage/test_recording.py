@@ -94,26 +94,25 @@ def test_a_document_that_would_not_fit_into_memory_is_one_record(monkeypatch: py
 
 
 def test_samples_without_a_cluster_are_one_record_with_the_remedy() -> None:
+    """Of a topic, all of a partition were one row of the quarantine, at position 0."""
     items = read(ANSWER, origin=Origin(None, "1"))
-    [batch] = parsed_batches(("f", item) for item in items)
-    assert batch.column("reason").to_pylist() == [
-        "4 samples: no label of the metrics names the cluster; give --cluster NAME, or the label with --cluster-label"
-    ]
-
-
-def test_each_record_of_a_topic_without_a_cluster_keeps_its_offset() -> None:
-    """All of a partition were one row of the quarantine, at position 0."""
-    items = [item for offset in (7, 8) for item in read(ANSWER, origin=Origin(None, "1"), offset=offset)]
-    [batch] = parsed_batches(("kafka:t/1", item) for item in items)
     why = "4 samples: no label of the metrics names the cluster; give --cluster NAME, or the label with --cluster-label"
-    assert [(row["position"], row["reason"]) for row in batch.to_pylist()] == [
-        (offset, f"offset {offset}: {why}") for offset in (7, 8)
-    ]
+    assert rejected((None, items)) == [(0, why)]
+    assert rejected((7, items), (8, items)) == [(7, f"offset 7: {why}"), (8, f"offset 8: {why}")]
+
+
+def rejected(*found: tuple[int | None, list[Item]]) -> list[tuple[int, str]]:
+    """Position and reason of what is rejected of a file, or of records of a topic by their offset."""
+    [batch] = parsed_batches((("f", offset), item) for offset, items in found for item in items)
+    return [(row["position"], row["reason"]) for row in batch.to_pylist()]
 
 
 def test_what_cannot_be_read_of_a_topic_is_named_by_its_offset() -> None:
-    assert reasons(read(None, "otlp", offset=7)) == ["offset 7: the record has no value"]
-    assert reasons(read(b"{", "exposition", offset=7)) == ["offset 7: line 1: not a metric with a value, or cut"]
+    empty, cut = read(None, "otlp", offset=7), read(b"{", "exposition", offset=8)
+    assert rejected((7, empty), (8, cut)) == [
+        (7, "offset 7: the record has no value"),
+        (8, "offset 8: line 1: not a metric with a value, or cut"),
+    ]
 
 
 def test_a_bug_of_a_parser_ends_nothing_else_and_a_lack_of_memory_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,8 +127,7 @@ def test_a_bug_of_a_parser_ends_nothing_else_and_a_lack_of_memory_is_none(monkey
 
 def test_names_that_utf_8_cannot_hold_are_escaped() -> None:
     value = b'{"resourceMetrics": [{"scopeMetrics": [{"metrics": [{"name": "\\ud800"}]}]}], "\\ud800": "'
-    [batch] = parsed_batches(("f", item) for item in read(value, "otlp"))
-    assert [row["position"] for row in batch.to_pylist()] == [1]
+    assert [position for position, _ in rejected((None, read(value, "otlp")))] == [1]
 
 
 def test_an_empty_file_holds_nothing() -> None:

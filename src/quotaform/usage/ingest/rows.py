@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from io import BytesIO
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy
 import pyarrow
@@ -87,27 +87,6 @@ _UNKNOWN: Final = (
 
 def items_of(recording: RawRecording, format_name: str | None, origin: Origin) -> Iterator[Item]:
     """Yield what is in a recording; all that cannot be read is rejected, but for a file that cannot be opened."""
-    offset = recording.offset
-    if offset is None:
-        yield from _items(recording, format_name, origin)
-        return
-
-    def placed(item: Rejected) -> Rejected:
-        return item._replace(position=offset, reason=f"offset {offset}: {item.reason}")
-
-    count, first = 0, None  # How many samples of the record name no cluster, and the series of the first one
-    for item in _items(recording, format_name, origin):
-        if isinstance(item, Rejected):
-            yield placed(item)
-        elif isinstance(item, Sample) and item.series.cluster is None:
-            count, first = count + 1, first or item.series
-        else:
-            yield item
-    if first is not None:
-        yield placed(_without_cluster(count, first))
-
-
-def _items(recording: RawRecording, format_name: str | None, origin: Origin) -> Iterator[Item]:
     if recording.path is None and recording.content is None:
         yield reject(0, "the record has no value", "")
         return
@@ -197,13 +176,23 @@ class SeriesSamples(NamedTuple):
     value: NDArray[numpy.float64]
 
 
-def parsed_batches(found: Iterable[tuple[str, Item | SeriesSamples]]) -> Iterator[pyarrow.RecordBatch]:
-    """Yield `PARSED` of what parsers found, each item with its file; runs on an executor."""
+Place: TypeAlias = tuple[str, int | None]
+"""The file that an item is of, and the offset if it is of a record of a topic."""
+
+
+def parsed_batches(found: Iterable[tuple[Place, Item | SeriesSamples]]) -> Iterator[pyarrow.RecordBatch]:
+    """Yield `PARSED` of what parsers found; runs on an executor."""
     samples: dict[tuple[Series, float], tuple[array[int], array[float]]] = {}
     dropped: Counter[DropReason] = Counter()
     rows: list[dict[str, object]] = []
-    unnamed: dict[str, tuple[int, Series]] = {}  # How many samples of a file name no cluster, and the first one
+    unnamed: dict[Place, tuple[int, Series]] = {}  # How many samples of a place name no cluster, and the first one
     waiting = 0
+
+    def take_up(place: Place, item: Rejected) -> None:
+        file, offset = place
+        if offset is not None:
+            item = item._replace(position=offset, reason=f"offset {offset}: {item.reason}")
+        rows.append({"file": file, **item._asdict()})
 
     def batch() -> pyarrow.RecordBatch:
         of_series = (
@@ -212,14 +201,14 @@ def parsed_batches(found: Iterable[tuple[str, Item | SeriesSamples]]) -> Iterato
         )
         return pyarrow.RecordBatch.from_pylist([*of_series, *rows], arrow_schema(PARSED))
 
-    for file, item in found:
+    for place, item in found:
         if isinstance(item, Dropped):
             dropped[item.reason] += item.samples
         elif isinstance(item, Rejected):
-            rows.append({"file": file, **item._asdict()})
+            take_up(place, item)
         elif item.series.cluster is None:
-            count, first = unnamed.get(file, (0, item.series))
-            unnamed[file] = (count + (1 if isinstance(item, Sample) else len(item.ts)), first)
+            count, first = unnamed.get(place, (0, item.series))
+            unnamed[place] = (count + (1 if isinstance(item, Sample) else len(item.ts)), first)
         else:
             key = item.series, item.window_s
             if (own := samples.get(key)) is None:
@@ -237,14 +226,10 @@ def parsed_batches(found: Iterable[tuple[str, Item | SeriesSamples]]) -> Iterato
             yield batch()
             samples, rows, waiting = {}, [], 0
     rows += [{"samples": count, "dropped": reason.name} for reason, count in dropped.items()]
-    rows += [{"file": file, **_without_cluster(*each)._asdict()} for file, each in unnamed.items()]
+    for place, (count, first) in unnamed.items():
+        names = {name: cell for name, cell in first._asdict().items() if cell is not None}
+        take_up(place, reject(0, f"{count:,} sample{'s' * (count > 1)}: {_NO_CLUSTER}", names))
     yield batch()
-
-
-def _without_cluster(count: int, first: Series) -> Rejected:
-    """Return the one record that stands for samples that name no cluster; `first` is the series of the first one."""
-    names = {name: cell for name, cell in first._asdict().items() if cell is not None}
-    return reject(0, f"{count:,} sample{'s' * (count > 1)}: {_NO_CLUSTER}", names)
 
 
 def parsed(recordings: DataFrame, format_name: str | None, origin: Origin) -> DataFrame:
@@ -254,7 +239,9 @@ def parsed(recordings: DataFrame, format_name: str | None, origin: Origin) -> Da
         # One after the other: each may have the content of a file.
         rows = (batch.slice(number, 1).to_pylist()[0] for batch in batches for number in range(batch.num_rows))
         found = (RawRecording(**row) for row in rows)
-        return parsed_batches((each.file, item) for each in found for item in items_of(each, format_name, origin))
+        return parsed_batches(
+            ((each.file, each.offset), item) for each in found for item in items_of(each, format_name, origin)
+        )
 
     return recordings.mapInArrow(parse, PARSED)
 
@@ -316,7 +303,7 @@ class TableReader(Struct, frozen=True):
         """Yield `PARSED` of rows."""
         return parsed_batches(self._items(batches))
 
-    def _items(self, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[tuple[str, Item | SeriesSamples]]:
+    def _items(self, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[tuple[Place, Item | SeriesSamples]]:
         known: dict[tuple[str | None, ...], Measures | DropReason | str] = {}
         for batch in batches:
             others = yield from self._plain(batch, known)
@@ -325,20 +312,21 @@ class TableReader(Struct, frozen=True):
                     if isinstance(result, str):
                         yield self._rejected(row, result)
                     else:
-                        yield self.name, Dropped(result, 1) if isinstance(result, DropReason) else result
+                        yield (self.name, None), Dropped(result, 1) if isinstance(result, DropReason) else result
 
-    def _rejected(self, row: dict[str, Any], problem: str) -> tuple[str, Rejected]:
+    def _rejected(self, row: dict[str, Any], problem: str) -> tuple[Place, Rejected]:
         # The source is called as it was given.
         path, source = (row[_FILE] or self.name).removeprefix("file:"), PurePosixPath(self.name).as_posix()
         file = self.name if path == source or path.endswith(f"/{source}") else path
         position = row[_POSITION]
         place = "" if position is None else f"{self.counted} {position}: "
-        return file, reject(position or 0, f"{place}{problem}", row)
+        return (file, None), reject(position or 0, f"{place}{problem}", row)
 
     def _plain(
         self, batch: pyarrow.RecordBatch, known: dict[tuple[str | None, ...], Measures | DropReason | str]
     ) -> Generator[Any, None, pyarrow.RecordBatch]:
         """Yield the samples of rows whose numbers are as they should be, and return the other rows."""
+        place = self.name, None
         fields = [name for name in VALUE_FIELDS if name in self.mapping.columns]
         cells = batch.select([self.mapping.columns[name] for name in (*fields, TS)])
         if not batch.num_rows or any(each.type == pyarrow.string() for each in cells.schema):
@@ -363,7 +351,7 @@ class TableReader(Struct, frozen=True):
             ts = ts / numpy.select([ts >= size for size, _ in TIME_SIZES], [each for _, each in TIME_SIZES], 1.0)
         is_plain = (~is_valid | is_good | is_nan).all(axis=0) & is_valid.any(axis=0) & (ts > 0) & (ts < LATEST)
         is_plain &= numpy.array([each is not None for each in measures])[group]
-        yield self.name, Dropped(DropReason.NAN, int((is_nan & is_plain).sum()))
+        yield place, Dropped(DropReason.NAN, int((is_nan & is_plain).sum()))
         for name, is_found, values in zip(fields, is_good & is_plain, value, strict=True):
             places = numpy.flatnonzero(is_found)
             places = places[numpy.argsort(group[places], kind="stable")]
@@ -372,9 +360,12 @@ class TableReader(Struct, frozen=True):
             for each, begin, end in zip(measures, ends, ends[1:], strict=False):
                 if each and begin < end:
                     part = slice(begin, end)
-                    yield self.name, SeriesSamples(each[name].series, each[name].window_s, micros[part], values[part])
+                    yield (
+                        place,
+                        SeriesSamples(each[name].series, each[name].window_s, micros[part], values[part]),
+                    )
         is_dropped = numpy.array([isinstance(each, DropReason) for each in read])[group]
-        yield from ((self.name, Dropped(read[each], 1)) for each in group[is_dropped].tolist())
+        yield from ((place, Dropped(read[each], 1)) for each in group[is_dropped].tolist())
         return batch.filter(pyarrow.array(~(is_plain | is_dropped)))
 
 

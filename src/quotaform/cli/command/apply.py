@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import Clusters, Comparison, make_request
-from quotaform.cli.option.common import AllowOption, argument, flag, option
+from quotaform.cli.option.common import ALLOW, argument, flag, option
 from quotaform.cli.option.engine import Engine, job_progress
 from quotaform.cli.option.output import Output, printed, report_option
 from quotaform.cli.present import Results, cluster_paths, digests
@@ -50,7 +50,7 @@ def apply(
     ),
     target: Clusters,
     comparison: Comparison,
-    allow: AllowOption = None,
+    allow: list[str] | None = ALLOW,
     auto_approve: bool = flag("--auto-approve", "Apply without asking for approval."),
     dry_run: bool = flag("--dry-run", "Check everything, also on the broker, and stop before anything is written."),
     expect_plan_id: str | None = option(

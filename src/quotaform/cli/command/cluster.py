@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from quotaform.cli.console import require_confirmed, write_file
 from quotaform.cli.option.cluster import ONE_CLUSTER, OR_SNAPSHOT, Clusters
-from quotaform.cli.option.common import ApproveOption, flag, option
+from quotaform.cli.option.common import AUTO_APPROVE, flag, option
 from quotaform.cli.option.engine import Engine
-from quotaform.cli.option.entity import (
-    EntityArgument,
-    Filters,
-    FormerDefaultOption,
-    FormerNameOption,
-    read_entity,
-    require_address,
-)
+from quotaform.cli.option.entity import ANY_ENTITY, FORMER_DEFAULT, FORMER_NAME, Filters, read_entity, require_address
 from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import complete_quota_key, complete_value
 from quotaform.cli.present import Results, cluster_paths, report_failures
@@ -122,9 +115,9 @@ def describe(
 
 def alter(
     *,
-    entity: EntityArgument = None,
-    name: FormerNameOption = None,
-    default: FormerDefaultOption = None,
+    entity: Entity | None = ANY_ENTITY,
+    name: list[str] | None = FORMER_NAME,
+    default: list[str] | None = FORMER_DEFAULT,
     add: list[str] | None = option(
         "--add KEY=VALUE,...", "Values to set, e.g. producer_byte_rate=10MiB/s. Repeatable.", complete=complete_value
     ),
@@ -133,7 +126,7 @@ def alter(
     ),
     validate_only: bool = flag("--validate-only", "Validate on the broker and show the result; change nothing."),
     target: Clusters = ONE_CLUSTER,
-    auto_approve: ApproveOption = False,
+    auto_approve: bool = AUTO_APPROVE,
     output: Output = printed("alter"),
 ) -> int:
     """Set and remove quotas of one entity, and print the resulting values.

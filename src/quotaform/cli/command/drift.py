@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import OR_SNAPSHOT, Clusters, Selecting, make_request
-from quotaform.cli.option.common import DirectoryArgument, flag, option
+from quotaform.cli.option.common import DIRECTORY, flag, option
 from quotaform.cli.option.engine import SPARK, Engine
 from quotaform.cli.option.output import Output, out_option, printed, report_option
 from quotaform.cli.option.value import cut_lines, read_moment, read_seconds
@@ -158,7 +158,7 @@ def _read_listen(text: str) -> Server:
 
 def drift(
     *,
-    directory: DirectoryArgument = None,
+    directory: Path | None = DIRECTORY,
     target: Clusters = OR_SNAPSHOT,
     selecting: Selecting,
     baseline: str | None = option(

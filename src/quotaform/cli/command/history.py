@@ -6,13 +6,13 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.cli.option.cluster import Clusters
 from quotaform.cli.option.common import REQUIRED, argument, option
 from quotaform.cli.option.engine import ON_SPARK, Engine, spark_job
-from quotaform.cli.option.entity import EntitiesArgument, read_address
-from quotaform.cli.option.output import DrawnOutOption, Output, printed
+from quotaform.cli.option.entity import ENTITIES, read_address
+from quotaform.cli.option.output import DRAWN_OUT, Output, printed
 from quotaform.cli.option.value import read_moment
 from quotaform.cli.present import TableOutput
 from quotaform.model.entity import Entity
@@ -24,16 +24,12 @@ if TYPE_CHECKING:
 
 HELP: Final = "Keep snapshots over time: who had what when, and who changed it (on Spark)."
 
-HistoryOption: TypeAlias = Annotated[
-    str,
-    option(
-        "--history DIR|delta:PATH|table:NAME",
-        "The history: a directory (Parquet), or a Delta Lake table by path or name.",
-    ),
-]
-ClustersOption: TypeAlias = Annotated[
-    list[str] | None, option("--cluster NAME|GLOB", "Only clusters of this name. Repeatable. [default: all]")
-]
+HISTORY: Final = option(
+    "--history DIR|delta:PATH|table:NAME",
+    "The history: a directory (Parquet), or a Delta Lake table by path or name.",
+    REQUIRED,
+)
+CLUSTER: Final = option("--cluster NAME|GLOB", "Only clusters of this name. Repeatable. [default: all]")
 
 
 def append(
@@ -41,7 +37,7 @@ def append(
     snapshots: list[str] | None = argument(
         "[SNAPSHOT]...", "Snapshot files, directories of them, or globs. [default: read clusters]"
     ),
-    history: HistoryOption,
+    history: str = HISTORY,
     receipts: Path | None = option(
         "--receipts DIR", "Receipts that say who changed what. [default: .quotaform/receipts next to quotaform.yaml]"
     ),
@@ -95,11 +91,11 @@ def append(
 
 def show(
     *,
-    entities: EntitiesArgument = None,
-    history: HistoryOption,
+    entities: list[Entity] | None = ENTITIES,
+    history: str = HISTORY,
     entity: list[Entity] | None = option("--entity", "", parser=read_address, hidden=True),
-    cluster: ClustersOption = None,
-    out: DrawnOutOption = None,
+    cluster: list[str] | None = CLUSTER,
+    out: list[str] | None = DRAWN_OUT,
     usage: str | None = option(
         "--usage PATH|TABLE",
         "What entities used, drawn with their limits: a table that quotaform usage record or ingest wrote.",
@@ -144,14 +140,14 @@ def show(
 
 def diff(
     *,
-    history: HistoryOption,
+    history: str = HISTORY,
     at: list[datetime] = option(
         "--at TIME",
         "One of the two times: ISO 8601 (UTC), a day, or an age such as 7d. Give it twice.",
         REQUIRED,
         read=read_moment,
     ),
-    cluster: ClustersOption = None,
+    cluster: list[str] | None = CLUSTER,
     out: list[str] | None = option(
         "--out json=PATH|parquet=DIR",
         "Also write the result to a file, or all of its rows as Parquet to a new directory. Repeatable.",

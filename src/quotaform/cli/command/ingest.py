@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import structs
 
-from quotaform.cli.option.cluster import Clusters, CommandConfigOption, ConfigOption, complete_cluster
+from quotaform.cli.option.cluster import COMMAND_CONFIG, CONFIG, Clusters, complete_cluster
 from quotaform.cli.option.common import REQUIRED, argument, choice, flag, option
 from quotaform.cli.option.engine import ON_SPARK, Engine, spark_job
 from quotaform.cli.option.output import Output, out_option, printed
@@ -108,7 +108,7 @@ class TopicSource:
     bootstrap_server: str | None = option(
         "--bootstrap-server HOST:PORT,...", "Bootstrap servers of the topic's cluster."
     )
-    command_config: CommandConfigOption = None
+    command_config: Path | None = COMMAND_CONFIG
     topic_cluster: str | None = option(
         "--topic-cluster NAME",
         "Cluster in quotaform.yaml with the topic, instead of --bootstrap-server.",
@@ -185,7 +185,7 @@ def ingest(
         "--quarantine DIR|TABLE",
         "Table of the records that cannot be read. [default: the usage table's name with -quarantine]",
     ),
-    config: ConfigOption = None,
+    config: Path | None = CONFIG,
     prometheus: PrometheusRange,
     topic: TopicSource,
     engine: Engine = ON_SPARK,

@@ -7,25 +7,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
 from quotaform.cli.ci import Ci
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import OR_SNAPSHOT, Clusters, Comparison, make_request
-from quotaform.cli.option.common import (
-    REQUIRED,
-    AllowOption,
-    DirectoryArgument,
-    argument,
-    flag,
-    option,
-)
+from quotaform.cli.option.common import ALLOW, DIRECTORY, REQUIRED, argument, flag, option
 from quotaform.cli.option.engine import Engine, spark_job
 from quotaform.cli.option.output import (
+    COLOR,
     PARQUET,
-    ColorOption,
     Output,
     format_option,
     out_option,
@@ -45,8 +38,8 @@ if TYPE_CHECKING:
     from quotaform.plan.run import PlanRequest
 
 
-UnchangedOption: TypeAlias = Annotated[bool, option("--show-unchanged", "Also show unchanged keys.")]
-UnmanagedOption: TypeAlias = Annotated[bool, option("--show-unmanaged", "List live entities that no file declares.")]
+SHOW_UNCHANGED: Final = flag("--show-unchanged", "Also show unchanged keys.")
+SHOW_UNMANAGED: Final = flag("--show-unmanaged", "List live entities that no file declares.")
 
 
 _SUBJECT: Final = "limit-changes"
@@ -71,7 +64,7 @@ def _changes_out(text: str | None, clusters: Sequence[str]) -> tuple[OutFile | N
 
 def plan(
     *,
-    directory: DirectoryArgument = None,
+    directory: Path | None = DIRECTORY,
     target: Clusters = OR_SNAPSHOT,
     comparison: Comparison,
     principals: str | None = option(
@@ -87,14 +80,14 @@ def plan(
         "--backtest USAGE",
         "Show what the plan would have throttled, by a usage table (DIR or TABLE; needs the spark extra).",
     ),
-    allow: AllowOption = None,
+    allow: list[str] | None = ALLOW,
     out: list[str] | None = out_option("plan"),
     report: list[str] | None = report_option(),
     revert: Path | None = option("--revert RECEIPT", "Plan to put back what the apply of this receipt changed."),
     detailed_exitcode: bool = flag("--detailed-exitcode", "Exit 2 if there are differences."),
     summary: bool = flag("--summary", "Print counts, the largest changes and everything deleted; --format summary."),
-    show_unchanged: UnchangedOption = False,
-    show_unmanaged: UnmanagedOption = False,
+    show_unchanged: bool = SHOW_UNCHANGED,
+    show_unmanaged: bool = SHOW_UNMANAGED,
     engine: Engine,
     output: Output = printed("plan"),
 ) -> int:
@@ -210,9 +203,9 @@ def report_saved(
 def show(
     plan_file: Path = argument("PLAN.json", "A plan file written by quotaform plan --out.", REQUIRED),
     format_name: str = format_option("plan"),
-    show_unchanged: UnchangedOption = False,
-    show_unmanaged: UnmanagedOption = False,
-    color: ColorOption = "auto",
+    show_unchanged: bool = SHOW_UNCHANGED,
+    show_unmanaged: bool = SHOW_UNMANAGED,
+    color: str = COLOR,
 ) -> int:
     """Print a saved plan after verifying that it was not modified.
 

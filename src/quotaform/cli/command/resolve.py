@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from quotaform.cli.console import Console
-from quotaform.cli.option.cluster import OR_SNAPSHOT, Clusters, ClustersOption, ConfigOption
-from quotaform.cli.option.common import DirectoryArgument, option
+from quotaform.cli.option.cluster import CLUSTER, CONFIG, OR_SNAPSHOT, Clusters
+from quotaform.cli.option.common import DIRECTORY, option
 from quotaform.cli.option.engine import AUTO, Engine, spark_job
-from quotaform.cli.option.entity import EntityArgument, FormerNameOption, RequiredEntity, read_entity, require_address
+from quotaform.cli.option.entity import ANY_ENTITY, FORMER_NAME, ONE_ENTITY, read_entity, require_address
 from quotaform.cli.option.output import PARQUET, Output, printed, read_output
 from quotaform.cli.option.value import complete_quota_key
 from quotaform.cli.present import Results, report_failures
@@ -45,8 +45,8 @@ def is_on_spark(engine: Engine, principals: str | None, out: str | None) -> bool
 
 def resolve(
     *,
-    entity: EntityArgument = None,
-    name: FormerNameOption = None,
+    entity: Entity | None = ANY_ENTITY,
+    name: list[str] | None = FORMER_NAME,
     from_file: str | None = option(
         "--from FILE|TABLE",
         "Requests: CSV with user, client_id, ip, or JSON lines; - is stdin. On Spark also Parquet, or a table "
@@ -162,10 +162,10 @@ def _read_entities(
 
 def explain(
     *,
-    entity: RequiredEntity,
-    directory: DirectoryArgument = None,
-    config: ConfigOption = None,
-    cluster: ClustersOption = None,
+    entity: Entity = ONE_ENTITY,
+    directory: Path | None = DIRECTORY,
+    config: Path | None = CONFIG,
+    cluster: list[str] | None = CLUSTER,
     output: Output = printed("explain"),
 ) -> int:
     """Show where the declared values of an entity come from, offline.

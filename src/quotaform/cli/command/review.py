@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from quotaform.cli.console import Console
-from quotaform.cli.option.cluster import OR_SNAPSHOT, BootstrapOption, Clusters, CommandConfigOption
+from quotaform.cli.option.cluster import BOOTSTRAP_SERVER, COMMAND_CONFIG, OR_SNAPSHOT, Clusters
 from quotaform.cli.option.common import REQUIRED, argument, choice, flag, option
 from quotaform.cli.option.engine import Engine
 from quotaform.cli.option.output import Output
@@ -33,8 +33,8 @@ def init(
     *,
     directory: Path | None = argument("DIR", "Where the repository goes. [default: the current directory]"),
     cluster: str | None = option("--cluster NAME", "What to call the cluster."),
-    bootstrap_server: BootstrapOption = None,
-    command_config: CommandConfigOption = None,
+    bootstrap_server: str | None = BOOTSTRAP_SERVER,
+    command_config: Path | None = COMMAND_CONFIG,
     imports: bool | None = option(
         "--import/--no-import", "Whether to write the live quotas as YAML.", show_default=False
     ),
@@ -226,14 +226,7 @@ def comment(
       quotaform comment plan.md --platform github --repository acme/quotas --pull-request 7 --dry-run
     """
     from quotaform.http.client import Transport
-    from quotaform.review.run import (
-        Comments,
-        Platform,
-        find_pull_request,
-        find_token,
-        post_comments,
-        read_drafts,
-    )
+    from quotaform.review.run import Comments, Platform, find_pull_request, find_token, post_comments, read_drafts
 
     console = output.console
     drafts = read_drafts(files)

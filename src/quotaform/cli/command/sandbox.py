@@ -20,13 +20,13 @@ from importlib.resources import files
 from pathlib import Path
 from re import MULTILINE, split
 from shutil import which
-from typing import Annotated, Final
+from typing import Final
 
 from msgspec import structs
 
 from quotaform.cli.console import Console, step_console
 from quotaform.cli.option.common import choice, flag, option
-from quotaform.cli.option.output import ColorOption
+from quotaform.cli.option.output import COLOR
 from quotaform.model.errors import ExitCode, QuotaformError
 from quotaform.report.text import render_diff
 from quotaform.sandbox import Sandbox, detached
@@ -36,8 +36,8 @@ from quotaform.system.process import TerminatedError
 
 HELP: Final = "Run a real Apache Kafka on this machine (127.0.0.1 only), for tests."
 
-Name = Annotated[str, option("--name NAME", "Name of the sandbox.")]
-FormatOption = Annotated[str, choice("--format", ("text", "json"), "Output format.")]
+NAME: Final = option("--name NAME", "Name of the sandbox.", "default")
+FORMAT: Final = choice("--format", ("text", "json"), "Output format.", "text")
 
 
 def start(
@@ -46,8 +46,8 @@ def start(
     metrics: bool = flag("--metrics", "Serve the metrics of quotas to Prometheus, a URL per broker."),
     jmx: bool = flag("--jmx", "Open a JMX port per broker, without authentication."),
     kafka: str | None = option("--kafka VERSION", "Release of Kafka: 2.8 (with ZooKeeper), 3.3, 3.9, 4.0 or 4.3."),
-    name: Name = "default",
-    output: FormatOption = "text",
+    name: str = NAME,
+    output: str = FORMAT,
 ) -> int:
     """Start a sandbox in the background and print its bootstrap servers.
 
@@ -75,7 +75,7 @@ def start(
     return 0
 
 
-def stop(name: Name = "default") -> int:
+def stop(name: str = NAME) -> int:
     """Stop a sandbox and remove its data.
 
     \b
@@ -86,7 +86,7 @@ def stop(name: Name = "default") -> int:
     return 0
 
 
-def status(name: Name = "default", output: FormatOption = "text") -> int:
+def status(name: str = NAME, output: str = FORMAT) -> int:
     """Print the bootstrap servers of a running sandbox.
 
     If it is not running, nothing is printed on stdout (JSON: `"running": false`) and the exit code is 1.
@@ -125,7 +125,7 @@ def _echo(console: Console, sandbox: detached.DetachedSandbox, output: str) -> N
 def demo(
     fleet: bool = flag("--fleet", "On three clusters, planned and applied on Spark, with history."),
     usage: bool = flag("--usage", "With real traffic: recorded, replayed on Spark, and quotas that fit it."),
-    color: ColorOption = "auto",
+    color: str = COLOR,
 ) -> int:
     """Run the full workflow on a real Apache Kafka, which is started for the demo and stopped at the end.
 

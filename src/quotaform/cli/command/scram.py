@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from re import fullmatch
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from quotaform.cli.console import Console, require_confirmed
 from quotaform.cli.option.cluster import ONE_CLUSTER, Clusters
-from quotaform.cli.option.common import ApproveOption, argument, option
+from quotaform.cli.option.common import AUTO_APPROVE, REQUIRED, argument, option
 from quotaform.cli.option.entity import ENTITY
 from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import NO_ARGV, complete_from
@@ -28,20 +28,15 @@ if TYPE_CHECKING:
 
 HELP: Final = "Manage the SCRAM credentials of users (KIP-554)."
 
-UsersArgument: TypeAlias = Annotated[
-    list[str] | None,
-    argument(f"[{ENTITY}]...", "Users by address, e.g. user=alice.", complete=complete_from(["user="])),
-]
-FormerUserOption: TypeAlias = Annotated[list[str] | None, option("--user", "", hidden=True)]
-MechanismOption: TypeAlias = Annotated[
-    list[str], option("--mechanism NAME", "SCRAM-SHA-512 or SCRAM-SHA-256. Repeatable.")
-]
+USERS: Final = argument(f"[{ENTITY}]...", "Users by address, e.g. user=alice.", complete=complete_from(["user="]))
+FORMER_USER: Final = option("--user", "", hidden=True)
+MECHANISMS: Final = option("--mechanism NAME", "SCRAM-SHA-512 or SCRAM-SHA-256. Repeatable.", REQUIRED)
 
 
 def describe(
     *,
-    entities: UsersArgument = None,
-    user: FormerUserOption = None,
+    entities: list[str] | None = USERS,
+    user: list[str] | None = FORMER_USER,
     target: Clusters = ONE_CLUSTER,
     output: Output = printed("scram"),
 ) -> int:
@@ -67,9 +62,9 @@ def describe(
 
 def upsert(
     *,
-    entities: UsersArgument = None,
-    user: FormerUserOption = None,
-    mechanism: MechanismOption,
+    entities: list[str] | None = USERS,
+    user: list[str] | None = FORMER_USER,
+    mechanism: list[str] = MECHANISMS,
     iterations: int = option(
         "--iterations N", "Number of hash iterations; brokers accept 4096 to 16384.", 4096, min=1, max=100_000
     ),
@@ -80,7 +75,7 @@ def upsert(
         "--password-env VAR", "Environment variable with the password. Repeatable."
     ),
     target: Clusters = ONE_CLUSTER,
-    auto_approve: ApproveOption = False,
+    auto_approve: bool = AUTO_APPROVE,
     output: Output = printed("scram-result"),
 ) -> int:
     """Create or update the SCRAM credentials of users: each user with each mechanism, all with the same iterations.
@@ -116,11 +111,11 @@ def upsert(
 
 def delete(
     *,
-    entities: UsersArgument = None,
-    user: FormerUserOption = None,
-    mechanism: MechanismOption,
+    entities: list[str] | None = USERS,
+    user: list[str] | None = FORMER_USER,
+    mechanism: list[str] = MECHANISMS,
     target: Clusters = ONE_CLUSTER,
-    auto_approve: ApproveOption = False,
+    auto_approve: bool = AUTO_APPROVE,
     output: Output = printed("scram-result"),
 ) -> int:
     """Delete the SCRAM credentials of users: those of each user for each mechanism.

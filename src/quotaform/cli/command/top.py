@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from quotaform.cli.console import Console, write_raw
 from quotaform.cli.option.cluster import Clusters
-from quotaform.cli.option.common import SourceOption, flag, option, read_sources
+from quotaform.cli.option.common import SOURCE, flag, option, read_sources
 from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import read_seconds
 from quotaform.cli.present import Results, report_failures
@@ -35,7 +35,7 @@ _TICK: Final = 0.1
 def top(
     *,
     target: Clusters,
-    source: SourceOption = None,
+    source: list[str] | None = SOURCE,
     prometheus: str | None = option(
         "--prometheus URL",
         "A Prometheus that has the measurements. [default: metrics.prometheus of the cluster, if it has no "

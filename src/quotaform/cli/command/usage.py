@@ -12,20 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import structs
 
 from quotaform.cli.command.ingest import ingest as ingest
-from quotaform.cli.option.cluster import OR_SNAPSHOT, Clusters, ExcludeOption, Selecting, SelectOption, make_request
-from quotaform.cli.option.common import (
-    REQUIRED,
-    DirectoryArgument,
-    Period,
-    SourceOption,
-    UsageOption,
-    argument,
-    flag,
-    option,
-    read_sources,
-)
+from quotaform.cli.option.cluster import EXCLUDE, OR_SNAPSHOT, SELECT, Clusters, Selecting, make_request
+from quotaform.cli.option.common import DIRECTORY, REQUIRED, SOURCE, USAGE, Period, argument, flag, option, read_sources
 from quotaform.cli.option.engine import ON_SPARK, Engine, spark_job
-from quotaform.cli.option.output import DrawnOutOption, Output, printed
+from quotaform.cli.option.output import DRAWN_OUT, Output, printed
 from quotaform.cli.option.value import read_seconds
 from quotaform.cli.present import Results, TableOutput, report_failures, selection_text
 from quotaform.model.errors import ExitCode, InvalidFilesError, UsageError
@@ -52,7 +42,7 @@ _DECLARED: Final[Any] = {"bootstrap_server": None, "command_config": None}
 def record(
     *,
     usage: Path = option("--usage DIR", "Usage table: a directory to which files are added.", REQUIRED),
-    source: SourceOption = None,
+    source: list[str] | None = SOURCE,
     interval: float = option(
         "--interval DURATION", "Time between two measurements of a broker.", "10s", read=read_seconds
     ),
@@ -115,7 +105,7 @@ def record(
 
 def compact(
     *,
-    usage: UsageOption,
+    usage: str = USAGE,
     keep: timedelta | None = option(
         "--keep DURATION", "Remove rows of days that ended longer ago, such as 90d.", read=parse_duration
     ),
@@ -145,14 +135,14 @@ def compact(
 
 def headroom(
     *,
-    usage: UsageOption,
+    usage: str = USAGE,
     target: Clusters = OR_SNAPSHOT,
     quotas: str | None = option(
         "--quotas DIR|TABLE", "Table of quotas instead of clusters: Parquet, or of the catalog."
     ),
     period: Period,
     top: int = option("--top N", "How many rows to show.", 20, min=1, max=10_000),
-    out: DrawnOutOption = None,
+    out: list[str] | None = DRAWN_OUT,
     engine: Engine = ON_SPARK,
     output: Output = printed("usage-headroom"),
 ) -> int:
@@ -207,11 +197,11 @@ def backtest(
     source: Path | None = argument(
         "[DIR|PLAN.json]", "A quotas directory, which is planned, or a saved plan. [default: quotas.d]"
     ),
-    usage: UsageOption,
+    usage: str = USAGE,
     target: Clusters = OR_SNAPSHOT,
     period: Period,
     top: int = option("--top", "How many buckets of each kind to show.", 20, min=1, max=10_000),
-    out: DrawnOutOption = None,
+    out: list[str] | None = DRAWN_OUT,
     engine: Engine = ON_SPARK,
     output: Output = printed("usage-backtest"),
 ) -> int:
@@ -293,9 +283,7 @@ class SizeOptions:
     """How quotas are sized; what is not given is as `recommend` of quotaform.yaml says."""
 
     percentile: float | None = option(
-        "--percentile pN",
-        "Percentile of the rates of each day. [default: p99]",
-        read=parse_percentile,
+        "--percentile pN", "Percentile of the rates of each day. [default: p99]", read=parse_percentile
     )
     outlier_days: int | None = option(
         "--outlier-days N", "Leave out the N highest days of each weekday, but never its last one. [default: 0]", min=0
@@ -319,8 +307,8 @@ class SizeOptions:
     create: bool = flag(
         "--create", "Also propose values for clients that a default limits too much, or that have no limit."
     )
-    select: SelectOption = None
-    exclude: ExcludeOption = None
+    select: list[str] | None = SELECT
+    exclude: list[str] | None = EXCLUDE
 
     def settings(self, config: Config, clusters: Sequence[Cluster]) -> RecommendSettings:
         from quotaform.api import make_selection
@@ -369,14 +357,14 @@ def _read_values(option: str, texts: Sequence[str] | None) -> Values:
 
 def recommend(
     *,
-    directory: DirectoryArgument = None,
-    usage: UsageOption,
+    directory: Path | None = DIRECTORY,
+    usage: str = USAGE,
     target: Clusters,
     sizing: SizeOptions,
     write: bool = flag("--write", "Write the proposals into the files: all of them, or none."),
     diff: bool = flag("--diff", "Print the changes of --write as a unified diff, and write nothing."),
     no_backtest: bool = flag("--no-backtest", "Skip the backtest of the proposals, which takes most of the time."),
-    out: DrawnOutOption = None,
+    out: list[str] | None = DRAWN_OUT,
     engine: Engine = ON_SPARK,
     output: Output = printed("usage-recommend"),
 ) -> int:

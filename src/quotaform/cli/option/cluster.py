@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -37,40 +37,29 @@ def complete_cluster(context: typer.Context, incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-ConfigOption: TypeAlias = Annotated[
-    Path | None, option("--config FILE", "Path of quotaform.yaml. [default: next to the quotas directory]")
-]
-ClustersOption: TypeAlias = Annotated[
-    list[str] | None,
-    option(
-        "--cluster NAME|GLOB",
-        "Cluster in quotaform.yaml, or a glob. Repeatable; optional if there is only one.",
-        complete=complete_cluster,
-    ),
-]
-BootstrapOption: TypeAlias = Annotated[
-    str | None, option("--bootstrap-server HOST:PORT,...", "Bootstrap servers, instead of a cluster in quotaform.yaml.")
-]
-CommandConfigOption: TypeAlias = Annotated[
-    Path | None, option("--command-config FILE", "Java client properties file, with --bootstrap-server.")
-]
-SelectOption: TypeAlias = Annotated[
-    list[str] | None, option("--select GLOB", "Only entities whose address matches, e.g. 'user=svc-*'. Repeatable.")
-]
-ExcludeOption: TypeAlias = Annotated[
-    list[str] | None, option("--exclude GLOB", "Skip entities whose address matches. Repeatable.")
-]
+CONFIG: Final = option("--config FILE", "Path of quotaform.yaml. [default: next to the quotas directory]")
+CLUSTER: Final = option(
+    "--cluster NAME|GLOB",
+    "Cluster in quotaform.yaml, or a glob. Repeatable; optional if there is only one.",
+    complete=complete_cluster,
+)
+BOOTSTRAP_SERVER: Final = option(
+    "--bootstrap-server HOST:PORT,...", "Bootstrap servers, instead of a cluster in quotaform.yaml."
+)
+COMMAND_CONFIG: Final = option("--command-config FILE", "Java client properties file, with --bootstrap-server.")
+SELECT: Final = option("--select GLOB", "Only entities whose address matches, e.g. 'user=svc-*'. Repeatable.")
+EXCLUDE: Final = option("--exclude GLOB", "Skip entities whose address matches. Repeatable.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clusters:
     """The clusters that a command is about."""
 
-    config: ConfigOption = None
-    cluster: ClustersOption = None
+    config: Path | None = CONFIG
+    cluster: list[str] | None = CLUSTER
     all_clusters: bool = flag("--all", "All clusters in quotaform.yaml.")
-    bootstrap_server: BootstrapOption = None
-    command_config: CommandConfigOption = None
+    bootstrap_server: str | None = BOOTSTRAP_SERVER
+    command_config: Path | None = COMMAND_CONFIG
     snapshot: Path | None = None  # An option of those commands that have `OR_SNAPSHOT`
 
     def __post_init__(self) -> None:
@@ -184,8 +173,8 @@ OR_SNAPSHOT: Final[Any] = {"snapshot": option("--snapshot FILE", "Snapshot file 
 class Selecting:
     """The entities that a command is about."""
 
-    select: SelectOption = None
-    exclude: ExcludeOption = None
+    select: list[str] | None = SELECT
+    exclude: list[str] | None = EXCLUDE
 
     @property
     def is_given(self) -> bool:

@@ -7,8 +7,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from datetime import datetime
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
 
@@ -79,32 +78,30 @@ def choice(name: str, words: Iterable[str], text: str, default: str | None = Non
 def with_options(command: Callable[..., int]) -> Callable[..., int]:
     """Return a function as the command that typer reads.
 
-    Its options are parameters with an `option` as their default, or in their type, where several commands share one. A
-    parameter whose type is a dataclass is a group of options: its fields are options, which stand in its place. What
-    some of its fields are in this command, options or values, is its default, a dict.
+    Its options are parameters with an `option` as their default. A parameter whose type is a dataclass is a group of
+    options: its fields are options, which stand in its place. What some of its fields are in this command, options or
+    values, is its default, a dict.
     """
-    hints = get_type_hints(command, include_extras=True)
+    hints = get_type_hints(command)
     parameters: list[Parameter] = []
     names: dict[str, str] = {}
     groups: dict[str, tuple[type[Any], Mapping[str, Any]]] = {}
 
-    def add(name: str, hint: Any, default: Any) -> None:
-        kind, made = (hint, default) if _is_option(default) else get_args(hint)
-        default = default.default if isinstance(default, Field) else default
-        default = Parameter.empty if default is REQUIRED else default
+    def add(name: str, kind: Any, made: Any) -> None:
+        default = Parameter.empty if made.default is REQUIRED else made.default
         names[name], info = made.metadata[_DECLARED]
-        annotation = Annotated[kind, info]  # type: ignore[valid-type]
+        annotation = Annotated[kind, info]
         parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
 
     for name, parameter in signature(command).parameters.items():
         if is_dataclass(hints[name]):
             group = hints[name]
-            of_group = get_type_hints(group, include_extras=True)
+            of_group = get_type_hints(group)
             here = {} if parameter.default is Parameter.empty else parameter.default
             made = {each.name: each for each in fields(group)} | here
             groups[name] = group, made
             for each, default in made.items():
-                if _is_option(default) or (isinstance(default, Field) and get_origin(of_group[each]) is Annotated):
+                if isinstance(default, Field) and default.metadata:
                     add(each, of_group[each], default)
         else:
             add(name, hints[name], parameter.default)
@@ -121,10 +118,6 @@ def with_options(command: Callable[..., int]) -> Callable[..., int]:
     run.__signature__ = Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters} | {"return": int}
     return run
-
-
-def _is_option(default: Any) -> bool:
-    return isinstance(default, Field) and bool(default.metadata)
 
 
 # Which options need another one, and which cannot be given together.
@@ -194,31 +187,19 @@ def _rules() -> Iterable[str]:
     return ALLOWED_RULES
 
 
-DirectoryArgument: TypeAlias = Annotated[
-    Path | None, argument("DIR", "Quotas directory, or its parent directory. [default: quotas.d]")
-]
-AllowOption: TypeAlias = Annotated[
-    list[str] | None,
-    option(
-        "--allow RULE[=N]",
-        "Apply although this rule blocks, e.g. to-unlimited or delete=8. Repeatable.",
-        complete=complete_from(_rules),
-    ),
-]
-ApproveOption: TypeAlias = Annotated[
-    bool, option("--auto-approve", "Do not ask for approval, even with confirm: name in quotaform.yaml.")
-]
-UsageOption: TypeAlias = Annotated[
-    str, option("--usage DIR|TABLE", "The usage table, as quotaform usage record or ingest writes it.")
-]
-SourceOption: TypeAlias = Annotated[
-    list[str] | None,
-    option(
-        "--source [BROKER=]URL",
-        "Source of a broker's metrics: http://HOST:PORT/metrics of an exporter, or jmx:HOST:PORT. "
-        "Repeatable. [default: metrics.brokers of the cluster in quotaform.yaml]",
-    ),
-]
+DIRECTORY: Final = argument("DIR", "Quotas directory, or its parent directory. [default: quotas.d]")
+ALLOW: Final = option(
+    "--allow RULE[=N]",
+    "Apply although this rule blocks, e.g. to-unlimited or delete=8. Repeatable.",
+    complete=complete_from(_rules),
+)
+AUTO_APPROVE: Final = flag("--auto-approve", "Do not ask for approval, even with confirm: name in quotaform.yaml.")
+USAGE: Final = option("--usage DIR|TABLE", "The usage table, as quotaform usage record or ingest writes it.", REQUIRED)
+SOURCE: Final = option(
+    "--source [BROKER=]URL",
+    "Source of a broker's metrics: http://HOST:PORT/metrics of an exporter, or jmx:HOST:PORT. "
+    "Repeatable. [default: metrics.brokers of the cluster in quotaform.yaml]",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Final, TypeAlias
+from typing import Final
 
-from quotaform.cli.option.common import argument, flag, option
+from quotaform.cli.option.common import REQUIRED, argument, flag, option
 from quotaform.cli.option.value import complete_entity_type, complete_name
 from quotaform.model.entity import (
     DEFAULT_WORD,
@@ -35,25 +35,17 @@ def read_address(text: str) -> Entity:
         raise UsageError(f"{error}{hint}") from None
 
 
-_ARGUMENT: Final = argument(
-    ENTITY,
-    "Address as printed in results, e.g. user=alice or 'user=alice,client-id=<default>'.",
+_ADDRESS: Final = "Address as printed in results, e.g. user=alice or 'user=alice,client-id=<default>'."
+ONE_ENTITY: Final = argument(ENTITY, _ADDRESS, REQUIRED, parser=read_address, complete=complete_name)
+ANY_ENTITY: Final = argument(ENTITY, _ADDRESS, parser=read_address, complete=complete_name)
+ENTITIES: Final = argument(
+    f"[{ENTITY}]...",
+    "Addresses as printed in results, e.g. user=alice or 'user=alice,client-id=<default>'. [default: all]",
     parser=read_address,
     complete=complete_name,
 )
-RequiredEntity: TypeAlias = Annotated[Entity, _ARGUMENT]
-EntityArgument: TypeAlias = Annotated[Entity | None, _ARGUMENT]
-EntitiesArgument: TypeAlias = Annotated[
-    list[Entity] | None,
-    argument(
-        f"[{ENTITY}]...",
-        "Addresses as printed in results, e.g. user=alice or 'user=alice,client-id=<default>'. [default: all]",
-        parser=read_address,
-        complete=complete_name,
-    ),
-]
-FormerNameOption: TypeAlias = Annotated[list[str] | None, option("--name", "", hidden=True)]
-FormerDefaultOption: TypeAlias = Annotated[list[str] | None, option("--default", "", hidden=True)]
+FORMER_NAME: Final = option("--name", "", hidden=True)
+FORMER_DEFAULT: Final = option("--default", "", hidden=True)
 
 
 # What the options that name entities say: `--name`, `--default`, `--any`, `--prefix` and `--not`.
@@ -141,7 +133,7 @@ def _read_type(option: str, text: str) -> str:
 class Filters:
     """The entities that a command is about: one, or those that all options ask for together."""
 
-    entity: EntityArgument = None
+    entity: Entity | None = ANY_ENTITY
     name: list[str] | None = option(
         "--name TYPE=NAME",
         "Entities with this name of an entity type (user, client-id or ip). Repeatable, once per type.",

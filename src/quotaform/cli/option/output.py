@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Any, Final
 
 from quotaform.cli.console import Console
 from quotaform.cli.option.common import choice, flag, option
@@ -14,9 +14,7 @@ from quotaform.model.errors import UsageError
 from quotaform.model.text import inert
 from quotaform.report.format import ANNOTATED, FORMATS, REPORT, REPORTED, render
 
-ColorOption: TypeAlias = Annotated[
-    str, choice("--color", ("auto", "always", "never"), "When to use colours; NO_COLOR is respected.")
-]
+COLOR: Final = choice("--color", ("auto", "always", "never"), "When to use colours; NO_COLOR is respected.", "auto")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +22,7 @@ class Output:
     """What every command that prints a result understands, and where its output goes."""
 
     format_name: str = "text"
-    color: ColorOption = "auto"
+    color: str = COLOR
     quiet: bool = flag("--quiet -q", "Suppress progress and warnings, not failures.")
     verbose: bool = flag("--verbose -v", "Log steps to stderr; show tracebacks of internal errors.")
 
@@ -40,13 +38,10 @@ class Output:
         self.console.echo(render(self.subject, self.format_name, result, style=self.console.style(), **shown))
 
 
-DrawnOutOption: TypeAlias = Annotated[
-    list[str] | None,
-    option(
-        "--out FORMAT=PATH|parquet=DIR",
-        "Also write the result to a file, or all of its rows as Parquet to a new directory. Repeatable.",
-    ),
-]
+DRAWN_OUT: Final = option(
+    "--out FORMAT=PATH|parquet=DIR",
+    "Also write the result to a file, or all of its rows as Parquet to a new directory. Repeatable.",
+)
 
 
 _SUFFIXES: Final = {

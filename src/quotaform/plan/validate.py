@@ -24,7 +24,7 @@ from quotaform.model.rule import MAX_PROBLEMS, FindingList, first_findings
 from quotaform.model.settings import Capacity, Ignore
 from quotaform.model.text import inert, listed, nearest
 from quotaform.plan.check.check import expired_approval
-from quotaform.plan.check.lint import LintFacts, check_lints, declared_quotas, unused_ignores, with_address
+from quotaform.plan.check.lint import LintFacts, check_lints, declared_quotas, unused_ignores
 from quotaform.report.annotation import Problems
 from quotaform.report.comment import Marker
 from quotaform.report.finding import first_of_each_rule
@@ -171,7 +171,7 @@ def validate_files(
         desired, found = loaded.check(name)
         entities[name] = len(desired)
         problems.update(found)
-        of_cluster = list(map(with_address, check_policies(desired, policies.policies, name)))
+        found_here = list(check_policies(desired, policies.policies, name))
         if not any(problem.severity is Severity.ERROR for problem in found):
             if not desired:
                 where = f" for cluster {spell_name(name)}" if name is not None else ""
@@ -190,8 +190,13 @@ def validate_files(
                 )
             )
             used |= linted.used
-            of_cluster += map(with_address, linted.findings)
+            found_here += linted.findings
         own = {file.name for file in loaded.files(name) if file.layer is not None}
+        # A list in a match is one place and several entities.
+        of_cluster = [
+            structs.replace(each, message=f"{each.address}: {each.message}") if each.address else each
+            for each in found_here
+        ]
         problems.update(of_cluster)
         for finding in of_cluster:
             if finding.location is None or finding.location.file not in own:

@@ -30,7 +30,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.finding import APPROVALS_NAME, DELETE, Approval, Finding, Location
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Action, Cause, DeclaredBase, Desired, Quotas
-from quotaform.model.rule import MAX_PROBLEMS, FindingRule
+from quotaform.model.rule import MAX_PROBLEMS
 from quotaform.model.scope import ALL, Scope, Selection, is_glob
 from quotaform.model.settings import GuardLimits
 from quotaform.model.text import inert
@@ -239,15 +239,12 @@ def check_counts(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
     """Block too many deletions and updates."""
     deleted, updated = plan.count(Action.DELETE), plan.count(Action.UPDATE)
     managed = plan.managed if deleted or updated else 0
+    of_managed = f"of {managed:,} {'managed entity' if managed == 1 else 'managed entities'}"
     if deleted and (limits.delete.is_over(deleted, managed) or deleted >= managed):
-        yield _count_finding(rule.DELETE, deleted, managed, f"deleted (limit {limits.delete}, or all)")
+        text = f"{deleted:,} {of_managed} would be deleted (limit {limits.delete}, or all)"
+        yield rule.DELETE.finding(text, number=deleted)
     if updated and limits.update.is_over(updated, managed):
-        yield _count_finding(rule.UPDATE, updated, managed, f"updated (limit {limits.update})")
-
-
-def _count_finding(row: FindingRule, number: int, managed: int, text: str) -> Finding:
-    are = "managed entity" if managed == 1 else "managed entities"
-    return row.finding(f"{number:,} of {managed:,} {are} would be {text}", number=number)
+        yield rule.UPDATE.finding(f"{updated:,} {of_managed} would be updated (limit {limits.update})", number=updated)
 
 
 def check_new_values(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:

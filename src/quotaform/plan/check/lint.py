@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from re import compile as regex
 from typing import Final, NamedTuple
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from quotaform.model import rule
 from quotaform.model.entity import CLIENT_ID, USER, Entity, spell_name
@@ -349,8 +349,3 @@ def unused_ignores(ignores: Iterable[Ignore], used: Iterable[Ignore], today: dat
         if each not in known and each.is_active(today):
             text = f"this ignore of {each.rule} ({quote(each.reason)}) ignores nothing in the files; remove it"
             yield rule.LINT_IGNORE_UNUSED.finding(text, location=each.location)
-
-
-def with_address(finding: Finding) -> Finding:
-    """Return a finding whose message names the entity: a list in a match is one place and several entities."""
-    return structs.replace(finding, message=f"{finding.address}: {finding.message}") if finding.address else finding

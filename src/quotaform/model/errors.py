@@ -294,7 +294,6 @@ class ClusterError(QuotaformError):
         server: str | None = None,
         code: int | None = None,
         entities: Sequence[Entity] = (),
-        more: str = "",
     ) -> None:
         self.problem = problem  # what is wrong; the whole message when there is no remedy
         self.remedy = None if remedy is None else remedy.rstrip(".")  # what to do, if that is known
@@ -302,7 +301,7 @@ class ClusterError(QuotaformError):
         self.server = server  # the broker that it is about, as `host:port`
         self.code = code  # the broker's error code, if it gave one
         self.entities = tuple(entities)  # the entities that it is about
-        super().__init__((problem if remedy is None else f"{problem}{self.joint}{remedy}") + more)
+        super().__init__(problem if remedy is None else f"{problem}{self.joint}{remedy}")
 
     def with_more(self, words: str) -> Self:
         """Return this error with words at the end of its message; what it carries stays."""

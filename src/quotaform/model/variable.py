@@ -93,7 +93,6 @@ def expand(text: str, environment: Mapping[str, str]) -> Expansion:
 def _check(
     match: Match[str], environment: Mapping[str, str], allowed: Collection[str]
 ) -> tuple[FindingRule, str] | None:
-    """Return what is wrong with one `${...}`."""
     source, colon, name = match[1].partition(":")
     name = name if colon else source
     shown, example = (name, name) if _USUAL_NAME(name) else ("that ${env:…} names", "NAME")

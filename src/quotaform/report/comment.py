@@ -211,7 +211,6 @@ def _items(lines: Sequence[str], most: int) -> Iterator[str]:
 
 
 def _section(section: Section, make: Callable[[], Iterable[str]]) -> Iterator[str]:
-    """Yield a section, with its table in one of its forms."""
     table = section.table
     yield from _paragraphs(section.sentences, _ANY)
     content = chain(make(), [f"\n{_line(f'{table.more[0].upper()}{table.more[1:]}')}\n"] if table.more else [])

@@ -150,7 +150,6 @@ def by_prefix(addresses: Sequence[str], most: int = MOST_PREFIXES) -> list[tuple
 
 
 def _grouped(addresses: Sequence[str], number: int) -> dict[str, list[str]]:
-    """Group addresses by their first words."""
     groups: dict[str, list[str]] = {}
     for address in addresses:
         ends = [found.end() for found in islice(_WORD_ENDS(address), number)]

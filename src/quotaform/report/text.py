@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from difflib import unified_diff
 from io import StringIO
 from re import compile as regex
@@ -230,12 +230,3 @@ def span_text(seconds: float) -> str:
     if seconds <= 0:
         return "-"
     return duration_text(timedelta(seconds=seconds)) if seconds >= 1 else "<1s"
-
-
-def minute_text(at: datetime | None) -> str:
-    """Return a time as tables have it, in UTC: to the minute.
-
-    >>> minute_text(datetime(2026, 11, 20, 9, 12, 44, tzinfo=UTC)), minute_text(None)
-    ('2026-11-20 09:12', '-')
-    """
-    return "-" if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M}"

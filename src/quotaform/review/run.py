@@ -236,7 +236,6 @@ class Comments:
         return HttpError(self._base.origin, problem, status=status, retry_after=wait)
 
     def _malformed(self) -> HttpError:
-        """Return the error for an answer that has not the expected shape."""
         return HttpError(self._base.origin, "answered with JSON of an unexpected shape; check the URL of the API")
 
     def _posted(self, item: Any, own: str | None = None) -> Posted:

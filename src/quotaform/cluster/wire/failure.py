@@ -249,8 +249,7 @@ def connect_error(name: str, config: ClientConfig, failures: Sequence[Failure]) 
         remedy=f"{remedy}.",
         cluster=name,
         server=closest.server,
-        more=also,
-    )
+    ).with_more(also)
 
 
 def _explain(config: ClientConfig, failure: Failure) -> tuple[type[ClusterError], str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC
 from enum import StrEnum
 from typing import Annotated, Final, TypeAlias
 
@@ -12,7 +13,7 @@ from quotaform.model.entity import spell_name
 from quotaform.model.records.record import Address, Count, Moment, QuotaKeyName, Record, about
 from quotaform.model.text import inert, listed
 from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Columns, Number, Report, Section, Table
-from quotaform.report.text import counted, minute_text
+from quotaform.report.text import counted
 from quotaform.usage.cells import ALL_ROWS, BUCKET_COLUMNS, bucket_cells, limit_cell, rate_cell, span_cell
 
 CLOSE_RATIO: Final = 0.8
@@ -146,7 +147,8 @@ def headroom_report(found: Headroom) -> Report:
     """Return how close clients are to their quotas; the last line says how many are."""
     counts = found.summary
     total = counts.total - counts.unlimited
-    span = f"{minute_text(found.first)} to {minute_text(found.last)} UTC, {counted(found.samples, 'sample')}"
+    first, last = (f"{at.astimezone(UTC):%Y-%m-%d %H:%M}" for at in (found.first, found.last))
+    span = f"{first} to {last} UTC, {counted(found.samples, 'sample')}"
     # The share of a limit at the right edge of a bar.
     scale = min(max([1.1, *((each.max or 0.0) / each.limit for each in found.buckets if each.limit)]), 2.5)
     sections = []

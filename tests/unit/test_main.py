@@ -188,7 +188,7 @@ def test_relative_folders_of_the_path_are_left_out(tmp_path: Path, monkeypatch: 
     installed = make_command(tmp_path / "installed" / "java")
     monkeypatch.setenv("PATH", os.pathsep.join([".", "", "bin", str(installed.parent)]))
     assert find_executable("java") == installed
-    assert [found.path for found in find_java_commands()] == [installed]
+    assert [path for _, path in find_java_commands()] == [installed]
 
 
 def test_a_folder_can_be_left_out_whatever_leads_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.text import MIB, inert, require_type
 from quotaform.model.variable import OwnSecret
 from quotaform.repository.cluster_work import repeated
-from quotaform.system.executable import JavaLocation, find_java_commands, major_version
+from quotaform.system.executable import ask_java, find_java_commands, major_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -176,12 +176,13 @@ def require_java() -> None:
     if java is None:
         problem = "there is no java on the PATH, and JAVA_HOME is not set"
     else:
-        name = f"the java on the PATH ({java.path})"
-        if java.place is JavaLocation.JAVA_HOME:
-            name = f"the Java of JAVA_HOME ({java.home})"
+        place, path = java
+        name = f"the java on the PATH ({path})"
+        if place == "JAVA_HOME":
+            name = f"the Java of JAVA_HOME ({path.parent.parent})"
             remedy = f"set JAVA_HOME to a JDK {MINIMUM} or newer, or unset it to use the java on the PATH"
         # One question answers both the version (java.base@17.0.15) and the modules; Java 8 does not know it.
-        asked = java.ask("--list-modules")
+        asked = ask_java(path, "--list-modules")
         modules = {} if asked is None else dict(line.partition("@")[::2] for line in asked.stdout.splitlines())
         version = modules.get("java.base", "")
         if major_version(version) >= MINIMUM and _NEEDED in modules:

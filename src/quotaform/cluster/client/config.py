@@ -27,16 +27,6 @@ class ClientConfig(Struct, frozen=True, kw_only=True):
     request_timeout: float = 30.0  # seconds for one request
     api_timeout: float = 60.0  # seconds for one operation with all its retries
 
-    @property
-    def is_tls(self) -> bool:
-        """Whether the protocol is TLS underneath."""
-        return self.security_protocol.endswith("SSL")
-
-    @property
-    def is_sasl(self) -> bool:
-        """Whether the protocol authenticates by SASL."""
-        return self.security_protocol.startswith("SASL_")
-
 
 Exchange = Generator[bytes, bytes, None]
 """One run of a mechanism on the side of the client, which touches no connection to the broker.

@@ -259,6 +259,7 @@ def _explain(config: ClientConfig, failure: Failure) -> tuple[type[ClusterError]
         shown = host if "${" in server else cause.name
         return AuthenticationError, cause.problem.replace("{name}", shown), cause.remedy
     has_truststore = config.tls is not None and config.tls.ca is not None
+    is_tls = config.security_protocol.endswith("SSL")
     is_lost = isinstance(cause, AttemptError) and cause.case == "Lost"
     facts: dict[str, object] = {
         "server": server,
@@ -271,9 +272,9 @@ def _explain(config: ClientConfig, failure: Failure) -> tuple[type[ClusterError]
         "unlisted": UNLISTED,
         "list_it": LIST_IT,
         "protocol": config.security_protocol,
-        "with_tls": "SASL_SSL" if config.is_sasl else "SSL",
-        "with_sasl": "SASL_SSL" if config.is_tls else "SASL_PLAINTEXT",
-        "without_sasl": "SSL" if config.is_tls else "PLAINTEXT",
+        "with_tls": "SASL_SSL" if config.security_protocol.startswith("SASL_") else "SSL",
+        "with_sasl": "SASL_SSL" if is_tls else "SASL_PLAINTEXT",
+        "without_sasl": "SSL" if is_tls else "PLAINTEXT",
         "give_issuer": "add the CA that issued it to the truststore of the client properties, which does not contain it"
         if has_truststore
         else "give the CA that issued it with ssl.truststore.type=PEM and ssl.truststore.location",
@@ -313,6 +314,6 @@ def _cases(config: ClientConfig, failure: Failure) -> Iterator[tuple[str, str]]:
     elif isinstance(cause, CodeError):
         yield stage, _CODES.get(cause.code, "")
     for kind in type(cause).__mro__:
-        if kind is Exception and not config.is_sasl:
+        if kind is Exception and not config.security_protocol.startswith("SASL_"):
             yield stage, "WithoutSasl"
         yield stage, kind.__name__

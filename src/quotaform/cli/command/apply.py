@@ -17,7 +17,7 @@ from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import Clusters, Comparison, make_request
 from quotaform.cli.option.common import ALLOW, argument, flag, option
 from quotaform.cli.option.engine import Engine, job_progress
-from quotaform.cli.option.output import Output, printed, report_option
+from quotaform.cli.option.output import REPORT_OUT, Output, printed
 from quotaform.cli.present import Results, cluster_paths, digests
 from quotaform.model.errors import (
     ApplyLostError,
@@ -63,7 +63,7 @@ def apply(
         "--receipt FILE", "Path of the receipt; {cluster} stands for the cluster name. [default: .quotaform/receipts/]"
     ),
     audit: Path | None = option("--audit FILE", "Append a JSON line per changed key to a file (schema: audit)."),
-    report: list[str] | None = report_option(),
+    report: list[str] | None = REPORT_OUT,
     engine: Engine,
     output: Output = printed("receipt"),
 ) -> int:

@@ -15,7 +15,7 @@ from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import OR_SNAPSHOT, Clusters, Selecting, make_request
 from quotaform.cli.option.common import DIRECTORY, flag, option
 from quotaform.cli.option.engine import SPARK, Engine
-from quotaform.cli.option.output import Output, out_option, printed, report_option
+from quotaform.cli.option.output import REPORT_OUT, Output, out_option, printed
 from quotaform.cli.option.value import cut_lines, read_moment, read_seconds
 from quotaform.cli.present import PLACEHOLDER, Results, cluster_path, cluster_paths
 from quotaform.model.errors import QuotaformError, UsageError
@@ -174,7 +174,7 @@ def drift(
     ),
     history: str | None = option("--history DIR|delta:PATH|table:NAME", "The history that --against is about."),
     out: list[str] | None = out_option("drift"),
-    report: list[str] | None = report_option(),
+    report: list[str] | None = REPORT_OUT,
     alerting: Alerting,
     watch: float | None = option(
         "--watch INTERVAL",

@@ -19,12 +19,12 @@ from quotaform.cli.option.engine import Engine, spark_job
 from quotaform.cli.option.output import (
     COLOR,
     PARQUET,
+    REPORT_OUT,
     Output,
     format_option,
     out_option,
     printed,
     read_output,
-    report_option,
 )
 from quotaform.cli.present import OutFile, Results, cluster_paths, digests, print_result, report_saved_files
 from quotaform.model.errors import ExitCode, UsageError
@@ -82,7 +82,7 @@ def plan(
     ),
     allow: list[str] | None = ALLOW,
     out: list[str] | None = out_option("plan"),
-    report: list[str] | None = report_option(),
+    report: list[str] | None = REPORT_OUT,
     revert: Path | None = option("--revert RECEIPT", "Plan to put back what the apply of this receipt changed."),
     detailed_exitcode: bool = flag("--detailed-exitcode", "Exit 2 if there are differences."),
     summary: bool = flag("--summary", "Print counts, the largest changes and everything deleted; --format summary."),

@@ -35,9 +35,7 @@ def init(
     cluster: str | None = option("--cluster NAME", "What to call the cluster."),
     bootstrap_server: str | None = BOOTSTRAP_SERVER,
     command_config: Path | None = COMMAND_CONFIG,
-    imports: bool | None = option(
-        "--import/--no-import", "Whether to write the live quotas as YAML.", show_default=False
-    ),
+    imports: bool | None = option("--import/--no-import", "Whether to write the live quotas as YAML."),
     ci: str | None = choice("--ci", CI_SYSTEMS, "The CI system to write workflows for."),
     dry_run: bool = flag("--dry-run", "List the files, and write nothing."),
     output: Output,

@@ -190,7 +190,6 @@ class Comparison(Selecting):
         "--base REF|RECEIPT",
         "Git revision or receipt to compare the files with, e.g. origin/main. [default: in CI, the target "
         "branch or the commit before the push]",
-        show_default=False,
     )
     no_base: bool = flag("--no-base", "Compare with nothing, even if the CI system names a base.")
     prune: str | None = choice(

@@ -65,14 +65,14 @@ def argument(metavar: str, text: str, default: Any = None, *, complete: Any = No
     return field(default=default, metadata={_DECLARED: (metavar.strip("[]."), info)})
 
 
-def choice(name: str, words: Iterable[str], text: str, default: str | None = None, **more: Any) -> Any:
+def choice(name: str, words: Iterable[str], text: str, default: str | None = None) -> Any:
     """Return an option that takes one of several words."""
     known = tuple(words)
 
     def read(given: str) -> str:
         return require_choice(name.removeprefix("--").replace("-", " "), given, known)
 
-    return option(f"{name} {'|'.join(known)}", text, default, read=read, complete=complete_from(known), **more)
+    return option(f"{name} {'|'.join(known)}", text, default, read=read, complete=complete_from(known))
 
 
 def with_options(command: Callable[..., int]) -> Callable[..., int]:

@@ -38,16 +38,12 @@ class Engine:
         (LOCAL, SPARK, AUTO),
         "Compute in this process, on Spark (the spark extra and a JDK 17+), or on Spark for more than 400 clusters or "
         "64 MiB of files. [default: local; spark with --master, --remote or --spark-conf]",
-        show_default=False,
     )
     master: str | None = option(
         "--master URL",
         "Spark master: local[2], spark://host:7077, yarn or k8s://https://host. [default: MASTER, else local[*]]",
-        show_default=False,
     )
-    remote: str | None = option(
-        "--remote sc://HOST[:PORT]", "Spark Connect server. [default: SPARK_REMOTE]", show_default=False
-    )
+    remote: str | None = option("--remote sc://HOST[:PORT]", "Spark Connect server. [default: SPARK_REMOTE]")
     spark_conf: list[str] | None = option(
         "--spark-conf KEY=VALUE", "Setting of Spark, e.g. spark.executor.memory=4g. Repeatable."
     )

@@ -38,6 +38,11 @@ class Output:
         self.console.echo(render(self.subject, self.format_name, result, style=self.console.style(), **shown))
 
 
+REPORT_OUT: Final = option(
+    "--report [FORMAT=]PATH",
+    "Also write one report of all clusters to a file: text, json, markdown or html. Repeatable.",
+    complete=complete_from([f"{name}=" for name in FORMATS["fleet-report"]]),
+)
 DRAWN_OUT: Final = option(
     "--out FORMAT=PATH|parquet=DIR",
     "Also write the result to a file, or all of its rows as Parquet to a new directory. Repeatable.",
@@ -106,13 +111,4 @@ def out_option(subject: str) -> Any:
         "--out [FORMAT=]PATH",
         f"Also write the result to a file, e.g. json={subject}.json. Repeatable.",
         complete=complete_from([f"{name}=" for name in FORMATS[subject]]),
-    )
-
-
-def report_option() -> Any:
-    """Return the option `--report` of a command that works on clusters."""
-    return option(
-        "--report [FORMAT=]PATH",
-        "Also write one report of all clusters to a file: text, json, markdown or html. Repeatable.",
-        complete=complete_from([f"{name}=" for name in FORMATS["fleet-report"]]),
     )

@@ -51,27 +51,22 @@ KnownValues: TypeAlias = dict[tuple[tuple[str, float], ...], Values]
 class LoadedFile(Struct, frozen=True):
     """The content of one file."""
 
-    name: str  # the file in messages
-    layer: str | None  # the cluster that it is for; `None` for all
+    source: SourceFile
     entries: list[Entry]  # its entries, in the order of the file, regardless of the date
     problems: list[Finding]
-
-
-ParsedFiles: TypeAlias = dict[str, tuple[SourceFile, LoadedFile]]
-"""Files that were parsed, and what they say, by name."""
 
 
 def load_file(source: SourceFile, profiles: Profiles, known: KnownValues | None = None) -> LoadedFile:
     """Read one file; never raises, whatever it contains. `known`: the values that it shares with other files."""
     text = decode(source)
     if isinstance(text, Finding):
-        return LoadedFile(source.name, source.layer, [], [text])
+        return LoadedFile(source, [], [text])
     reader = _FileReader(LayerFile(source.name, source.layer), profiles, {} if known is None else known)
     document = read_document(source.name, text, take=reader.take)
     if document.root is not None:
         with suppress(StopReadingError):
             reader.take(document)
-    return LoadedFile(source.name, source.layer, reader.entries, document.findings.all())
+    return LoadedFile(source, reader.entries, document.findings.all())
 
 
 class _FileReader:
@@ -223,7 +218,7 @@ def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = FULL_SCOPE
     layers: dict[str | None, dict[Entity, Entry]] = {None: {}}
     problems = FindingList()
     for file in files:
-        layer = layers.setdefault(file.layer, {})
+        layer = layers.setdefault(file.source.layer, {})
         for entry in file.entries:
             first = layer.setdefault(entry.entity, entry)
             if first is not entry and not problems.is_full:
@@ -320,12 +315,12 @@ class LoadedFiles:
         """Take files, none parsed yet; what says the same in `similar`, another state of them, is not parsed again."""
         self.layout = layout  # the files as they were read
         self.profiles = profiles
-        self.parsed: ParsedFiles = {}  # the files that were parsed, and what they say, by name
+        self.parsed: dict[str, LoadedFile] = {}  # the files that were parsed, by name
         self._today = today
         self._scope = scope
         self._known: KnownValues = {}
         # Not the other files themselves, which hold on to those that they were similar to, and so on.
-        self._similar: ParsedFiles = similar.parsed if similar is not None and similar.profiles == profiles else {}
+        self._similar = similar.parsed if similar is not None and similar.profiles == profiles else {}
         self._by_layer: dict[str | None, list[LoadedFile]] = {}
         self._lock = Lock()
 
@@ -340,7 +335,7 @@ class LoadedFiles:
         """Drop the files of one cluster alone, which are parsed again if they are needed again."""
         with self._lock:
             for file in self._by_layer.pop(cluster, ()):
-                self.parsed.pop(file.name, None)
+                self.parsed.pop(file.source.name, None)
 
     def files(self, cluster: str | None) -> list[LoadedFile]:
         """Return the files that count for a cluster: the common ones, then its own."""
@@ -369,7 +364,7 @@ class LoadedFiles:
         for file in self.files(cluster):
             for entry in file.entries:
                 if entry.entity == entity:
-                    found.setdefault(file.layer, entry)
+                    found.setdefault(file.source.layer, entry)
         return list(found.values())
 
     def _layer(self, name: str | None, below: Sequence[LoadedFile]) -> list[LoadedFile]:
@@ -382,15 +377,15 @@ class LoadedFiles:
         for source in self.layout.layer(name):
             if problems.is_full:
                 break
-            known, file = self._similar.get(source.name, (None, None))
-            if file is None or known != source:
+            file = self._similar.get(source.name)
+            if file is None or file.source != source:
                 file = load_file(source, self.profiles, self._known)
-            self.parsed[source.name] = (source, file)
+            self.parsed[source.name] = file
             room -= len(file.entries)
             found = file.problems
             if room < 0:
                 text = f"the files up to this one declare more than {MAX_ENTITIES:,} entities; remove some"
-                found = [*found, rule.TOO_MANY_ENTITIES.finding(text, location=Location(file.name))]
+                found = [*found, rule.TOO_MANY_ENTITIES.finding(text, location=Location(source.name))]
             # No more are kept than are shown, of however many files.
             kept = [problem for problem in found if problems.add(problem)]
             layer.append(replace(file, problems=[*kept, *problems.marks()] if len(kept) < len(found) else found))

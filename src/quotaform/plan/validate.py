@@ -167,7 +167,7 @@ def validate_files(
         problems.update(check_claims(_claims(config, loaded), others))
     found_for: dict[Finding, list[str]] = {}
     for name in names:
-        files.update(file.name for file in loaded.files(name))
+        files.update(file.source.name for file in loaded.files(name))
         desired, found = loaded.check(name)
         entities[name] = len(desired)
         problems.update(found)
@@ -191,7 +191,7 @@ def validate_files(
             )
             used |= linted.used
             found_here += linted.findings
-        own = {file.name for file in loaded.files(name) if file.layer is not None}
+        own = {file.source.name for file in loaded.files(name) if file.source.layer is not None}
         # A list in a match is one place and several entities.
         of_cluster = [
             structs.replace(each, message=f"{each.address}: {each.message}") if each.address else each

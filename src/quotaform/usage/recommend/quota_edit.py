@@ -177,8 +177,8 @@ class _Editor:
         for cluster in self.clusters:
             for file in loaded.files(cluster):
                 for entry in file.entries:
-                    self.entries[cluster, file.layer].setdefault(entry.entity, entry)
-                    self.shared[cluster, file.name, entry.position] += 1
+                    self.entries[cluster, file.source.layer].setdefault(entry.entity, entry)
+                    self.shared[cluster, file.source.name, entry.position] += 1
         self.files: dict[str, FileEdit] = {}  # Those that change, by path
         self.proposals: dict[Changed, list[Recommendation]] = {}
         self.refused: list[UnwrittenProposal] = []

@@ -11,6 +11,7 @@ if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
     # then anything else is imported.
     del sys.path[0]
 
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -79,28 +80,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "quotaform.api": (
-        "check_principals",
-        "describe",
-        "explain",
-        "import_quotas",
-        "record_usage",
-        "snapshot",
-        "top",
-        "validate",
-    ),
-    "quotaform.resolve.quota_admin": ("Described", "QuotaAdmin"),
-    "quotaform.resolve.request": ("Effective", "Resolved"),
-    "quotaform.repository.format_files": ("format_files",),
-    "quotaform.repository.repository": ("Repository", "Target"),
-    "quotaform.repository.run": ("check_cluster",),
-    "quotaform.model.errors": ("QuotaformError",),
-    "quotaform.model.alteration": ("AlterResult", "AlterRow", "Alteration", "Outcome"),
-    "quotaform.model.entity": ("Entity",),
-    "quotaform.model.filter": ("ANY", "EntityFilter", "FilterComponent", "Rule"),
-    "quotaform.model.outcome": ("ClusterOutcome",),
+    "model.alteration": ("AlterResult", "AlterRow", "Alteration", "Outcome"),
+    "model.entity": ("Entity",),
+    "model.errors": ("QuotaformError",),
+    "model.filter": ("ANY", "EntityFilter", "FilterComponent", "Rule"),
+    "model.outcome": ("ClusterOutcome",),
+    "repository.format_files": ("format_files",),
+    "repository.repository": ("Repository", "Target"),
+    "repository.run": ("check_cluster",),
+    "resolve.quota_admin": ("Described", "QuotaAdmin"),
+    "resolve.request": ("Effective", "Resolved"),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+"""The modules of public names; the other names are those of `api`."""
 _CALLABLE_ROOMS = ("apply", "drift", "plan", "resolve")
 """The rooms that have the name of a use case."""
 
@@ -122,8 +113,6 @@ class _Room(ModuleType):
 
     @property
     def _use_case(self) -> "Any":
-        from importlib import import_module
-
         return getattr(import_module("quotaform.api"), self.__name__.rpartition(".")[2])
 
 
@@ -141,11 +130,9 @@ sys.modules[__name__].__class__ = _Package
 
 def __getattr__(name: str) -> "Any":
     """Import a public name when it is first used, so that `quotaform --version` imports none of them."""
-    from importlib import import_module
-
     if name in _CALLABLE_ROOMS:
         return import_module(f"quotaform.{name}")
-    home = _HOME_OF.get(name)
-    if home is None:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(home), name)
+    home = next((home for home, names in _HOMES.items() if name in names), "api")
+    return getattr(import_module(f"quotaform.{home}"), name)

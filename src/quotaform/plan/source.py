@@ -216,16 +216,15 @@ class Removals:
         words = frozenset(word for name in names for word in _WORDS(name)[:1])
         search = _Search(cluster, applied, set(entities), words)
         not_searched: list[str] = []
-        with _LOCK:
-            try:
-                with open_objects(self._top, self._left) as objects:
-                    for step in self._each_step(objects):
-                        self._search(search, objects, step)
-                        if not search.wanted:
-                            break
-            except GitError as error:
-                older = f" than those of {search.searched[:7]}" if search.searched else ""
-                not_searched.append(f"earlier files{older} were not searched for removed entities: {error.reason}")
+        try:
+            with _LOCK, open_objects(self._top, self._left) as objects:
+                for step in self._each_step(objects):
+                    self._search(search, objects, step)
+                    if not search.wanted:
+                        break
+        except GitError as error:
+            older = f" than those of {search.searched[:7]}" if search.searched else ""
+            not_searched.append(f"earlier files{older} were not searched for removed entities: {error.reason}")
         if search.skipped and search.wanted:  # What was not searched counts only when an entity was not found.
             (file, reason), *others = search.skipped
             more = f" and {len(others):,} more" if others else ""

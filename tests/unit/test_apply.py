@@ -18,7 +18,7 @@ from msgspec import structs
 
 from quotaform.api import apply, apply_clusters
 from quotaform.apply.audit import AuditFile
-from quotaform.apply.ledger import ClusterPlan, ReceiptKeeper, cluster_lock, listed_receipts
+from quotaform.apply.ledger import ClusterPlan, ReceiptKeeper, cluster_lock, list_receipts, listed_receipts
 from quotaform.apply.run import apply_plan, require_plan_id
 from quotaform.desired.approval import read_approvals
 from quotaform.desired.tree import SourceFile
@@ -322,7 +322,7 @@ def test_a_long_list_of_started_receipts_is_cut_between_two_of_them(tmp_path: Pa
     """The last path of a long list was cut in its middle, and what was not read was dropped from the list."""
     receipts = [tmp_path / f"{number:04}-{'long' * 50}.json" for number in range(1000)]
     with cluster_lock(tmp_path, "lab", "id-1") as lock:
-        lock.write(receipts)
+        list_receipts(lock, receipts)
     listed = listed_receipts(tmp_path, "id-1")
     assert 100 < len(listed) < 1000
     assert listed == receipts[: len(listed)]

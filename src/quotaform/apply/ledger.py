@@ -42,25 +42,20 @@ _FLAGS: Final = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLO
 _LIST_LIMIT: Final = 1 << 16
 
 
-class HeldLock(Struct, frozen=True):
-    """The lock of a cluster; without a descriptor nothing is locked."""
-
-    descriptor: int | None
-
-    def write(self, receipts: Iterable[Path]) -> None:
-        """List receipts, the newest first, in the place of what was listed; only so many as are read."""
-        with suppress(OSError):
-            lines = (os.path.abspath(path).encode(errors="surrogateescape") for path in dict.fromkeys(receipts))  # noqa: PTH100
-            content = b"".join(line + b"\n" for line in lines)
-            whole = content[: content.rfind(b"\n", 0, _LIST_LIMIT) + 1]
-            if self.descriptor is not None:
-                os.lseek(self.descriptor, 0, os.SEEK_SET)
-                os.ftruncate(self.descriptor, os.write(self.descriptor, whole))
+def list_receipts(lock: int | None, receipts: Iterable[Path]) -> None:
+    """List receipts in a lock file, the newest first, in the place of what was listed; only so many as are read."""
+    with suppress(OSError):
+        lines = (os.path.abspath(path).encode(errors="surrogateescape") for path in dict.fromkeys(receipts))  # noqa: PTH100
+        content = b"".join(line + b"\n" for line in lines)
+        whole = content[: content.rfind(b"\n", 0, _LIST_LIMIT) + 1]
+        if lock is not None:
+            os.lseek(lock, 0, os.SEEK_SET)
+            os.ftruncate(lock, os.write(lock, whole))
 
 
 @contextmanager
-def cluster_lock(folder: Path, cluster: str, cluster_id: str, *, is_made: bool = True) -> Iterator[HeldLock]:
-    """Hold the lock of a cluster; where no lock file can be made, nothing is locked.
+def cluster_lock(folder: Path, cluster: str, cluster_id: str, *, is_made: bool = True) -> Iterator[int | None]:
+    """Hold the lock of a cluster, a descriptor; where no lock file can be made, nothing is locked.
 
     `folder`: the folder of quotaform.yaml. `cluster`: what messages call the cluster. `is_made`: whether a lock file is
     made where there is none; without one, no apply is running.
@@ -74,14 +69,14 @@ def cluster_lock(folder: Path, cluster: str, cluster_id: str, *, is_made: bool =
                 f"another apply to cluster {cluster} is running in this directory, so nothing was written; wait until "
                 "it ends, then make a new plan"
             )
-        yield HeldLock(descriptor)
+        yield descriptor
     finally:
         if descriptor is not None:
             os.close(descriptor)
 
 
 def listed_receipts(folder: Path, cluster_id: str) -> list[Path]:
-    """Return the receipts that `HeldLock.write` has listed, the newest first.
+    """Return the receipts that `list_receipts` has listed, the newest first.
 
     Not all of them need exist, or be started ones: an apply may end before it writes anything, and complete its own.
     """
@@ -118,13 +113,13 @@ def started_receipt(repository: Repository, cluster: str, cluster_id: str) -> tu
     return None
 
 
-def note_start(lock: HeldLock, repository: Repository, cluster_id: str, receipt: Path) -> None:
+def note_start(lock: int | None, repository: Repository, cluster_id: str, receipt: Path) -> None:
     """Note where the started receipt of an apply will be, before those that are not settled."""
     started, unread = _started(repository.config_path.parent, cluster_id)
-    lock.write([receipt, *(path for path, _ in started), *unread])
+    list_receipts(lock, [receipt, *(path for path, _ in started), *unread])
 
 
-def note_end(lock: HeldLock, repository: Repository, cluster_id: str, options: PlanOptions) -> None:
+def note_end(lock: int | None, repository: Repository, cluster_id: str, options: PlanOptions) -> None:
     """Note that a plan with these options is in effect: the started receipts whose entities it covers are settled."""
     selection = Selection(options.select, options.exclude)
 
@@ -134,7 +129,7 @@ def note_end(lock: HeldLock, repository: Repository, cluster_id: str, options: P
         return all(selection.contains(item.entity) for item in receipt.results if item.result is Result.UNKNOWN)
 
     started, unread = _started(repository.config_path.parent, cluster_id)
-    lock.write([*(path for path, receipt in started if not is_settled(receipt)), *unread])
+    list_receipts(lock, [*(path for path, receipt in started if not is_settled(receipt)), *unread])
 
 
 def _started(folder: Path, cluster_id: str) -> tuple[list[tuple[Path, SavedReceipt]], list[Path]]:
@@ -228,7 +223,7 @@ class ReceiptKeeper:
     repository: Repository | None = None
     audit: AuditFile = field(default_factory=lambda: AuditFile(None))
     show_applied: Callable[[Applied[Receipt]], None] = show_nothing
-    lock: HeldLock = field(default_factory=lambda: HeldLock(None))
+    lock: int | None = None  # The descriptor of the lock, while it is held
     started: Path | None = None  # Where the started receipt is, which that of what was done replaces
     done: Applied[Receipt] | None = None  # What was done, once it is known
 
@@ -248,7 +243,7 @@ class ReceiptKeeper:
             plan.row.status is FleetStatus.UNCHANGED
             and started_receipt(self.repository, cluster, plan.cluster_id) is not None
         )
-        lock = cluster_lock(folder, cluster, plan.cluster_id) if is_locked else nullcontext(HeldLock(None))
+        lock = cluster_lock(folder, cluster, plan.cluster_id) if is_locked else nullcontext()
         with self.audit.refusals([each.plan]), lock as self.lock:
             if each.is_written and self.path is not None:
                 note_start(self.lock, self.repository, plan.cluster_id, self.path)

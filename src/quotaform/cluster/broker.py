@@ -48,9 +48,6 @@ from quotaform.model.filter import EntityFilter, FilterComponent, Rule
 from quotaform.model.quota_key import QUOTA_KEYS, NumberKind
 from quotaform.model.text import inert
 
-Number = tuple[int, int]
-"""A release, such as (3, 9)."""
-
 _UPDATE_METADATA: Final = 6
 
 _MARKS: Final = (
@@ -66,7 +63,7 @@ _MARKS: Final = (
 class BrokerRelease(Struct, frozen=True):
     """The release of a broker, as far as the requests tell it, and whether it keeps metadata in ZooKeeper."""
 
-    number: Number
+    number: tuple[int, int]  # such as (3, 9)
     has_zookeeper: bool = False
 
     @classmethod
@@ -74,9 +71,6 @@ class BrokerRelease(Struct, frozen=True):
         """Return the release of a broker that offers these versions by API key.
 
         Older than 0.11 is (0, 10); 3.4 with KRaft shows as 3.3, and what is newer than 4.3 as 4.3.
-
-        >>> print(BrokerRelease.of({29: (0, 2), 6: (0, 5)}))
-        2.5 with ZooKeeper
         """
         found = (number for number, key, version in _MARKS if key in versions and versions[key][1] >= version)
         return cls(next(found, (0, 10)), _UPDATE_METADATA in versions)
@@ -108,11 +102,7 @@ pattern of their brokers' names, and where quotas are set."""
 
 
 def service_hint(hosts: Iterable[str]) -> str:
-    """Return a sentence on where a service keeps quotas, if a host is a broker of it; else an empty string.
-
-    >>> service_hint(["kafka-1.aivencloud.com"])
-    'Aiven for Apache Kafka manages client quotas itself: set them with `avn service quota create` or in its console.'
-    """
+    """Return a sentence on where a service keeps quotas, if a host is a broker of it; else an empty string."""
     names = [host.lower().rstrip(".") for host in hosts]
     found = (each for each in SERVICES if any(search(each[1], name) for name in names))
     return next((f"{name} manages client quotas itself: {remedy}." for name, _, remedy in found), "")
@@ -123,11 +113,7 @@ _OF_A_SERVICE: Final = frozenset({35, 42})
 
 
 def grant_remedy(right: str) -> str:
-    """Return the remedy for a missing permission.
-
-    >>> grant_remedy("ALTER")
-    'grant it ALTER on the Cluster resource (kafka-cluster).'
-    """
+    """Return the remedy for a missing permission."""
     return f"grant it {right} on the Cluster resource (kafka-cluster)."
 
 

@@ -157,20 +157,12 @@ class ScramMechanism(StrEnum):
 
     @property
     def hash_name(self) -> str:
-        """The hash, as `hashlib` calls it.
-
-        >>> ScramMechanism.SHA_512.hash_name
-        'sha512'
-        """
+        """The hash, as `hashlib` calls it."""
         return self.replace("SCRAM-", "").replace("-", "").lower()
 
     @classmethod
     def name_of(cls, number: int) -> str:
-        """Return the name of a number; one that this version does not know is passed through.
-
-        >>> ScramMechanism.name_of(1), ScramMechanism.name_of(9)
-        ('SCRAM-SHA-256', 'mechanism 9')
-        """
+        """Return the name of a number; one that this version does not know is passed through."""
         return next((str(each) for each in cls if each.number == number), f"mechanism {number}")
 
 

@@ -293,10 +293,6 @@ def render_properties(properties: Mapping[str, str]) -> str:
 
     Kafka reads these files as ISO-8859-1 (`java.util.Properties.load(InputStream)`), so other characters
     are escaped.
-
-    >>> print(render_properties({"log.dirs": "/tmp/é", "a": "b\\c"}), end="")
-    log.dirs=/tmp/\u00e9
-    a=b\\c
     """
     # JSON has the same escapes; a quote needs none here.
     escaped = {key: dumps(value)[1:-1].replace('\\"', '"') for key, value in properties.items()}

@@ -153,9 +153,6 @@ def trusted_folder(path: str | Path, folder: Path) -> Path:
 
     A path that plainly leads out of the repository (absolute, or with `..`) is followed: a reviewer of the file
     sees it. Where a link leads is not seen.
-
-    >>> trusted_folder("repo/client.properties", Path("repo")), trusted_folder("repo/../x", Path("repo"))
-    (PosixPath('repo'), PosixPath('/'))
     """
     # `Path.resolve` would follow links.
     top, spelled = os.path.abspath(folder), os.path.abspath(path)  # noqa: PTH100

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from quotaform.cluster.broker import NEEDS_CLIENT_QUOTAS, NEEDS_IPV6, NEEDS_SCRAM, SERVICES, BrokerRelease, Number
+from quotaform.cluster.broker import NEEDS_CLIENT_QUOTAS, NEEDS_IPV6, NEEDS_SCRAM, SERVICES, BrokerRelease
 from quotaform.sandbox.release import RELEASES
 
 
@@ -21,8 +21,8 @@ class Fact:
     """Something that not all brokers do."""
 
     what: str
-    since: Number  # the first release with KRaft that was seen to do it; (3, 3) is the oldest that was tried
-    zookeeper: Number | None  # the same with ZooKeeper; `None` for none
+    since: tuple[int, int]  # the first release with KRaft that was seen to do it; (3, 3) is the oldest that was tried
+    zookeeper: tuple[int, int] | None  # the same with ZooKeeper; `None` for none
     before: str
     remedy: str
     is_measured: bool = True  # whether it was measured; otherwise it is as Kafka's documentation says

@@ -4,7 +4,7 @@ There are two kinds of request, each a row of `PRECEDENCES`: of a user with a cl
 KIP-546), and a connection from an address (two levels, KIP-612). Per quota key, the first level whose entry holds that
 key wins; values are never merged, added or compared (org.apache.kafka.server.quota.ClientQuotaManager).
 
-The entries of a level are the entities whose types are `Level.entity_types` and no others, with the default for those
+The entries of a level are the entities whose types are `Level.bucket` and no others, with the default for those
 in `Level.defaults` and a name for those in `Level.named`; `resolve.index` looks them up by the names of a request.
 """
 
@@ -32,13 +32,8 @@ class Level(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     # The entity types whose names must not be empty: a request with an empty one meets no entry of this level, not even
     # a default. An entry with an empty one matches no request.
     non_empty: tuple[str, ...]
-    # The entity types whose names distinguish one rate from another; requests that agree in them share it
+    # The entity types of its entries, in canonical order; requests that agree in their names share one rate
     bucket: tuple[str, ...]
-
-    @property
-    def entity_types(self) -> tuple[str, ...]:
-        """The entity types of its entries, in canonical order."""
-        return self.bucket
 
     def is_stronger(self, other: Level | None) -> bool:
         """Whether its entries win over those of another level for the same kind of request; `None` is no entry at all.

@@ -28,7 +28,7 @@ Request = tuple[RequestName, ...]
 PRECEDENCE_OF: Final = {len(precedence.columns): precedence for precedence in PRECEDENCES}
 """The precedence of a request, by how many names that has."""
 
-_COLUMNS_OF: Final = {level.entity_types: each.columns for each in PRECEDENCES for level in each.levels}
+_COLUMNS_OF: Final = {level.bucket: each.columns for each in PRECEDENCES for level in each.levels}
 """The columns of the requests that entities with these types can limit."""
 
 

@@ -363,10 +363,13 @@ def readable(path: str = "") -> Iterator[None]:
 
 def load_items(path: str, items: Iterable[Item], load: Callable[[Item], T]) -> Iterator[T]:
     """Yield what items of a list stand for. Raises `ShapeError` with the place of one that stands for nothing."""
-    for place, item in enumerate(items):
-        with readable(f"{path}[{place}]"):
-            made = load(item)
-        yield made
+    read = 0
+    try:
+        for item in items:
+            yield load(item)
+            read += 1
+    except _UNREADABLE as error:
+        raise ShapeError(f"{path}[{read}]", "has a value that this version cannot read") from error
 
 
 # Files that end with the digest of their bytes: plans and receipts. One that was changed, or sealed again, is refused.

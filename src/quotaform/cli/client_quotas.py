@@ -221,11 +221,7 @@ def _items(
 
 
 def read_parts(names: Iterable[str], defaults: Iterable[str]) -> dict[str, str | None]:
-    """Read `--names` and `--defaults`: entity type to name, `None` for the default.
-
-    >>> read_parts(["user=CN%3Da%20b"], ["client-id"])
-    {'user': 'CN=a b', 'client-id': None}
-    """
+    """Read `--names` and `--defaults`: entity type to name, `None` for the default."""
     parts: dict[str, str | None] = {}
     hint = f". {COMMA}"
     for entity_type, name in _items("--names", names, parts, f"is not type=name{hint}", is_pair=True, hint=hint):
@@ -245,9 +241,6 @@ def read_ops(added: Iterable[str], deleted: Iterable[str]) -> dict[str, float | 
     """Read `--add` and `--delete`: quota key to the value to set, `None` to remove it.
 
     A value is a decimal number, of which the nearest double is sent, as Kafka's own tools do.
-
-    >>> read_ops(["consumer_byte_rate=2000000"], ["producer_byte_rate"])
-    {'consumer_byte_rate': 2000000.0, 'producer_byte_rate': None}
     """
     ops: dict[str, float | None] = {}
     for key, text in _items("--add", added, ops, "is not key=value", is_pair=True):
@@ -261,11 +254,7 @@ def read_ops(added: Iterable[str], deleted: Iterable[str]) -> dict[str, float | 
 
 
 def read_properties(lists: Iterable[str]) -> dict[str, str]:
-    """Read `--adminclient-property` (KIP-248); a comma in double quotes, or before what is no key, is of the value.
-
-    >>> read_properties(["security.protocol=SSL,ssl.cipher.suites=A,B"])
-    {'security.protocol': 'SSL', 'ssl.cipher.suites': 'A,B'}
-    """
+    """Read `--adminclient-property` (KIP-248); a comma in double quotes, or before what is no key, is of the value."""
     properties: dict[str, str] = {}
     for text in lists:
         last = None

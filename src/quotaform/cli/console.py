@@ -119,11 +119,7 @@ def write_raw(stream: TextIO, text: str) -> None:
 
 
 def make_harmless(text: str, *, before: str = "", allows_colour: bool = False) -> str:
-    r"""Return lines without control characters but tabs, which completion for fish needs, and without CI commands.
-
-    >>> print(make_harmless("a\n::error::b\x07"))
-    a
-    :\u003aerror::b\u0007
+    """Return lines without control characters but tabs, which completion for fish needs, and without CI commands.
 
     The text may be any part of the output, but a colour is never split; `before` is as for `break_lines`.
     """
@@ -226,8 +222,11 @@ class Console:
         if isinstance(sys.stdout, GuardedStream):
             sys.stdout.is_result = False
 
-    def echo(self, text: str | Iterable[str]) -> None:
-        """Print a result, whole or in pieces; what cannot be written is noted."""
+    def echo(self, text: str | Iterable[str], format_name: str = "text") -> None:
+        """Print a result, whole or in pieces; what cannot be written is noted, and commands for GitHub stay whole."""
+        if format_name == "github":
+            self.write_commands(text)
+            return
         for piece in (text,) if isinstance(text, str) else text:
             self.clear()
             sys.stdout.write(piece)

@@ -244,11 +244,7 @@ def _invoke(arguments: list[str]) -> int:
 
 
 def globals_last(arguments: list[str]) -> list[str]:
-    """Move global options that stand before the command behind it, where the commands read them.
-
-    >>> globals_last(["--color", "never", "-q", "plan", "quotas.d"])
-    ['plan', 'quotas.d', '--color', 'never', '-q']
-    """
+    """Move global options that stand before the command behind it, where the commands read them."""
     moved = []
     rest = list(arguments)
     while rest and rest[0].partition("=")[0] in _GLOBALS:

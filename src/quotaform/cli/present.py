@@ -64,11 +64,7 @@ def cluster_paths(option: str, path: str | Path, clusters: Sequence[str]) -> Map
 
 
 def cluster_path(path: str | Path, cluster: str) -> Path:
-    """Return a path with the name of a cluster in it, which leads to no other folder and is not too long.
-
-    >>> [cluster_path("plans/{cluster}.json", name).as_posix() for name in ("prod-eu", "a/b", "..")]
-    ['plans/prod-eu.json', 'plans/a_b.json', 'plans/_.json']
-    """
+    """Return a path with the name of a cluster in it, which leads to no other folder and is not too long."""
     name = "".join(letter if letter.isprintable() and letter not in "/\\" else "_" for letter in cluster)
     return Path(str(path).replace(PLACEHOLDER, name[:_LONGEST_NAME] if name.strip(".") else "_"))
 
@@ -264,7 +260,7 @@ class Results:
                 self.console.warn_of(text)
         self._ci.report(self.console, self._subject, outcomes)
         rendered = rendered or partial(render, self._subject, self.format_name, **self._options)
-        print_result(self.console, self.format_name, self._printed(outcomes, rendered, is_shown=is_shown))
+        self.console.echo(self._printed(outcomes, rendered, is_shown=is_shown), self.format_name)
         # A result that has no annotations itself has them on stderr.
         is_annotated = self._ci.is_github and self.format_name != "github" and self._subject in ANNOTATED
         for outcome in outcomes if is_annotated else ():
@@ -328,14 +324,6 @@ def selection_text(selection: Selection) -> str:
         for name, globs in (("select", selection.select), ("exclude", selection.exclude))
         if globs
     )
-
-
-def print_result(console: Console, format_name: str, pieces: Iterable[str]) -> None:
-    """Print a result in a format; commands for GitHub Actions are left whole."""
-    if format_name == "github":
-        console.write_commands(pieces)
-    else:
-        console.echo(pieces)
 
 
 def report_failures(console: Console, outcomes: Sequence[ClusterOutcome[T]]) -> ExitCode:

@@ -26,7 +26,7 @@ from quotaform.cli.option.output import (
     printed,
     read_output,
 )
-from quotaform.cli.present import OutFile, Results, cluster_paths, digests, print_result, report_saved_files
+from quotaform.cli.present import OutFile, Results, cluster_paths, digests, report_saved_files
 from quotaform.model.errors import ExitCode, UsageError
 from quotaform.model.text import inert
 from quotaform.report.format import FORMATS, render
@@ -218,5 +218,5 @@ def show(
     console = Console(color)
     options = {"style": console.style(), "shows_unchanged": show_unchanged, "shows_unmanaged": show_unmanaged}
     options |= Ci().options
-    print_result(console, format_name, render("plan", format_name, load_plan_file(plan_file), **options))
+    console.echo(render("plan", format_name, load_plan_file(plan_file), **options), format_name)
     return ExitCode.DONE

@@ -55,10 +55,7 @@ FORMER_DEFAULT: Final = option("--default", "", hidden=True)
 
 
 def read_pair(option: str, text: str) -> tuple[str, str]:
-    r"""Read `type=name`.
-
-    >>> read_pair("--name", "user=CN=a,O=b"), read_pair("--name", 'user="a\\tb"')
-    (('user', 'CN=a,O=b'), ('user', 'a\tb'))
+    """Read `type=name`.
 
     Raises `UsageError` if it is no pair, or it says `<default>`, which may mean two things.
     """

@@ -127,11 +127,7 @@ def name_options(error: QuotaformError | None) -> None:
 
 
 def redact(text: str, arguments: list[str]) -> str:
-    """Return a message without the values of arguments; names of files that exist stay.
-
-    >>> redact('unknown format "hunter2"; choose text or json', ["--format=hunter2"])
-    'unknown format "…"; choose text or json'
-    """
+    """Return a message without the values of arguments; names of files that exist stay."""
     for given in arguments:
         name, _, value = given.partition("=") if given.startswith("-") else ("", "", given)
         # The name of an option stays, known or not; a password with a digit or a capital letter is none.
@@ -143,11 +139,7 @@ def redact(text: str, arguments: list[str]) -> str:
 
 
 def cut_lines(message: str) -> str:
-    """Return a message whose very long lines lose their middle: an argument may be as long as a file.
-
-    >>> len(cut_lines(f"{'a' * 100_000} cannot be read")), cut_lines("a cannot be read")
-    (728, 'a cannot be read')
-    """
+    """Return a message whose very long lines lose their middle: an argument may be as long as a file."""
     lines = message.split("\n")
     for at, line in enumerate(lines):
         if len(line) > _LONGEST_LINE:
@@ -157,22 +149,13 @@ def cut_lines(message: str) -> str:
 
 
 def require_choice(what: str, name: str, allowed: Sequence[str]) -> str:
-    """Return a word if it is one of those that an option takes.
-
-    >>> require_choice("format", "yaml", ("text", "json"))
-    Traceback (most recent call last):
-    quotaform.model.errors.UsageError: unknown format 'yaml'; choose text or json
-    """
+    """Return a word if it is one of those that an option takes."""
     if name in allowed:
         return name
     raise UsageError(f"unknown {what} {inert(name)!r}; choose {one_of(allowed)}")
 
 
 def one_of(words: Iterable[str]) -> str:
-    """Return alternatives.
-
-    >>> one_of(["text"]), one_of(["text", "json", "csv"])
-    ('text', 'text, json or csv')
-    """
+    """Return alternatives: `text, json or csv`."""
     *first, last = words
     return f"{', '.join(first)} or {last}" if first else last

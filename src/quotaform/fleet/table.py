@@ -123,10 +123,15 @@ def require_columns(name: str, table: DataFrame, columns: Sequence[str]) -> None
         raise bad_table(name, f"lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; it has {has}")
 
 
-def is_nothing_there(error: InvalidFilesError) -> bool:
-    """Whether `read_table` failed since nothing is there, or a directory without files, where rows can be written."""
-    cause, nothing = error.__cause__, ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA", "DELTA_PATH_DOES_NOT_EXIST")
-    return isinstance(cause, PySparkException) and (cause.getCondition() or "").startswith(nothing)
+def existing_table(spark: SparkSession, name: str) -> DataFrame | None:
+    """Return a table; `None` if nothing is there, or a directory without files, where rows can be written."""
+    try:
+        return read_table(spark, name)
+    except InvalidFilesError as error:
+        cause, nothing = error.__cause__, ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA", "DELTA_PATH_DOES_NOT_EXIST")
+        if isinstance(cause, PySparkException) and (cause.getCondition() or "").startswith(nothing):
+            return None
+        raise
 
 
 def bad_table(name: str, text: str) -> InvalidFilesError:

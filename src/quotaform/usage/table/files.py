@@ -30,8 +30,8 @@ from pyspark.sql import functions as f
 from quotaform.fleet.launch import may_have_tables
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.table import (
+    existing_table,
     format_of,
-    is_nothing_there,
     is_of_spark,
     is_url,
     located,
@@ -40,7 +40,7 @@ from quotaform.fleet.table import (
     require_columns,
     staged_rows,
 )
-from quotaform.model.errors import FileReadError, InvalidFilesError, UsageError
+from quotaform.model.errors import FileReadError, UsageError
 from quotaform.model.text import inert
 from quotaform.resolve.spark import completed, struct
 from quotaform.system.files import sync_folder
@@ -85,13 +85,8 @@ def add_rows(rows: DataFrame, name: str, expected: int, *, prefix: str, by: Sequ
     if is_catalog_table(spark, name):
         completed(rows, spark.table(name).schema).write.insertInto(name)
     elif is_url(name) or kind not in (None, "parquet"):
-        try:
-            has_folders = by and by[0] in read_table(spark, name).columns
-        except InvalidFilesError as error:
-            if not is_nothing_there(error):
-                raise
-            has_folders = True
-        if by and not has_folders:
+        table = existing_table(spark, name) if by else None
+        if table is not None and by[0] not in table.columns:
             rows, by = rows.drop(by[0]), ()
         rows.write.format(kind or "parquet").mode("append").partitionBy(*by).save(located(name))
     else:
@@ -130,19 +125,13 @@ def take_places(made: Path, folder: Path, prefix: str) -> list[Path]:
 
 def require_writable(spark: SparkSession, name: str, schema: StructType) -> None:
     """Make sure that rows can be added, before any work is done: there is nothing yet, or a table of such rows."""
-    path = Path(name)
-    is_local = not (is_catalog_table(spark, name) or is_url(name))
-    if is_local:
-        _require_folder(name, path)
-    if is_local and not has_files(path):
-        return
-    try:
-        table = read_table(spark, name)
-    except InvalidFilesError as error:
-        if is_url(name) and is_nothing_there(error):
+    if not (is_catalog_table(spark, name) or is_url(name)):
+        _require_folder(name, Path(name))
+        if not has_files(Path(name)):
             return
-        raise
-    require_columns(name, table, schema.names)
+    table = existing_table(spark, name) if is_url(name) else read_table(spark, name)
+    if table is not None:
+        require_columns(name, table, schema.names)
 
 
 def require_free(name: str, session: SessionOptions) -> None:

@@ -20,15 +20,14 @@ from quotaform.fleet.session import is_connect
 from quotaform.fleet.table import (
     FILE_FORMATS,
     bad_table,
+    existing_table,
     format_of,
-    is_nothing_there,
     is_url,
     read_table,
     require_columns,
 )
 from quotaform.http.message import file_of
 from quotaform.model.entity import spell_name
-from quotaform.model.errors import InvalidFilesError
 from quotaform.model.moment import spell_moment
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.text import MIB, inert, listed
@@ -86,13 +85,9 @@ def read_parts(
         rows = rows.where(f.col(day) >= f.lit((since.astimezone(UTC) - _DAY).date()))
     if until is not None:
         rows = rows.where(f.col(day) <= f.lit((until.astimezone(UTC) + _DAY).date()))
-    try:
-        files = f"{name.rstrip('/')}/*.{format_of(name)}"
-        return [rows, _with_instance(files, read_table(spark, files))]
-    except InvalidFilesError as error:
-        if is_nothing_there(error):
-            return [rows]
-        raise
+    files = f"{name.rstrip('/')}/*.{format_of(name)}"
+    beside = existing_table(spark, files)
+    return [rows] if beside is None else [rows, _with_instance(files, beside)]
 
 
 def _with_instance(name: str, table: DataFrame) -> DataFrame:

@@ -68,7 +68,7 @@ def joined(quotas: Quotas, request: Request) -> list[tuple[Level, Entity]]:
     row = dict(zip(precedence.columns, request, strict=True))
     met = []
     for level in precedence.levels:
-        if any(row[column] == "" for column in level.non_empty):
+        if "client-id" in level.bucket and row["client-id"] == "":
             continue
         found = [
             entity

@@ -62,7 +62,7 @@ def test_what_is_about_no_entity_keeps_the_order_in_which_it_was_found() -> None
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.source)
 def test_the_columns_of_a_level_are_columns_of_its_requests(level: Level) -> None:
     (precedence,) = (each for each in PRECEDENCES if level in each.levels)
-    for columns in (level.named, level.defaults, level.non_empty, level.bucket):
+    for columns in (level.named, level.defaults, level.bucket):
         assert columns == tuple(column for column in precedence.columns if column in columns)
 
 

@@ -29,9 +29,6 @@ class Level(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     source: str  # the name that KIP-248 gave to this quota source
     named: tuple[str, ...]  # the entity types for which its entries have the name of the request
     defaults: tuple[str, ...]  # those for which they have the default; they have no others
-    # The entity types whose names must not be empty: a request with an empty one meets no entry of this level, not even
-    # a default. An entry with an empty one matches no request.
-    non_empty: tuple[str, ...]
     # The entity types of its entries, in canonical order; requests that agree in their names share one rate
     bucket: tuple[str, ...]
 
@@ -46,10 +43,13 @@ class Level(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     def allows_empty(self, entity_types: Iterable[str]) -> bool:
         """Whether a request in which the names of these types are empty can meet its entries.
 
+        One with an empty client-id meets no entry with a client-id, not even a default (KAFKA-13341), and an entry with
+        an empty one matches no request.
+
         >>> [level.number for level in LEVELS if level.allows_empty([CLIENT_ID])]
         [3, 6, 1, 2]
         """
-        return set(entity_types).isdisjoint(self.non_empty)
+        return CLIENT_ID not in self.bucket or CLIENT_ID not in entity_types
 
 
 class Precedence(Struct, frozen=True, kw_only=True):
@@ -71,9 +71,7 @@ class Precedence(Struct, frozen=True, kw_only=True):
 
 def _level(number: int, source: str, *types: str, defaults: tuple[str, ...] = ()) -> Level:
     named = tuple(each for each in types if each not in defaults)
-    # A request with an empty client-id does not match a level with a client-id (KAFKA-13341).
-    non_empty = (CLIENT_ID,) if CLIENT_ID in types else ()
-    return Level(number=number, source=source, named=named, defaults=defaults, non_empty=non_empty, bucket=types)
+    return Level(number=number, source=source, named=named, defaults=defaults, bucket=types)
 
 
 CLIENT_PRECEDENCE: Final = Precedence(

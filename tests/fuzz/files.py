@@ -18,7 +18,7 @@ from quotaform.model.errors import InvalidFilesError
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.quotas import Desired
 from quotaform.model.settings import Capacity, LintSettings
-from quotaform.plan.check.lint import LintFacts, check_lints, declared_quotas
+from quotaform.plan.check.lint import LintFacts, check_lints
 from quotaform.resolve.request_file import RequestFile
 from tests.fuzz.target import Target, finding_problems, kept, require_none
 
@@ -50,9 +50,7 @@ def _read_approvals(document: bytes) -> None:
 def _check(desired: Desired) -> list[Finding]:
     """Return what policies and lints find, which are asked also when the files have other problems."""
     policies = [read_policy(SourceFile("p.json", text))[0] for text in kept("policy")]
-    facts = LintFacts(
-        desired=desired, quotas=declared_quotas(desired), settings=LintSettings(), capacity=Capacity(), today=_TODAY
-    )
+    facts = LintFacts(desired=desired, settings=LintSettings(), capacity=Capacity(), today=_TODAY)
     return [*check_policies(desired, [each for each in policies if each], "lab"), *check_lints(facts).findings]
 
 

@@ -52,7 +52,7 @@ from quotaform.model.server import parse_servers
 from quotaform.model.settings import Capacity, LintSettings
 from quotaform.model.units import is_writable, parse_value, render_value, spell_value
 from quotaform.model.variable import expand
-from quotaform.plan.check.lint import LintFacts, check_lints, declared_quotas
+from quotaform.plan.check.lint import LintFacts, check_lints
 from quotaform.plan.receipt import Result
 from quotaform.plan.validate import check_users
 from quotaform.report.text import csv_cell
@@ -121,8 +121,7 @@ def of_unit(text: Text) -> Lines:
     """Yield which values of files probably lack a unit."""
     sources = [SourceFile(name, part, name.rpartition("/")[0] or None) for name, part in files_in(text)]
     desired = check(sources, PROFILES, TODAY)[0]
-    quotas, capacity = declared_quotas(desired), Capacity()
-    facts = LintFacts(desired=desired, quotas=quotas, settings=LintSettings(), capacity=capacity, today=TODAY)
+    facts = LintFacts(desired=desired, settings=LintSettings(), capacity=Capacity(), today=TODAY)
     return [found for found in check_lints(facts).findings if found.rule == "suspicious-unit"]
 
 

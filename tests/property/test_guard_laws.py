@@ -22,7 +22,7 @@ from quotaform.model.scope import Pattern, Scope
 from quotaform.model.settings import Capacity, CountLimit, GuardLimits, LintSettings
 from quotaform.plan.check.check import with_findings
 from quotaform.plan.check.guard import GUARDS, Facts, Safeguards
-from quotaform.plan.check.lint import LintFacts, check_lints, declared_quotas, shadowed_keys
+from quotaform.plan.check.lint import LintFacts, check_lints, shadowed_keys
 from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.records import load_plan
 from tests.builder import declare, dumped_plan, plan_of
@@ -208,13 +208,7 @@ def test_an_entry_is_shadowed_when_it_wins_for_no_request_at_all(all_quotas: Quo
 
 
 def facts_of(desired: Desired) -> LintFacts:
-    return LintFacts(
-        desired=desired,
-        quotas=declared_quotas(desired),
-        settings=LintSettings(),
-        capacity=Capacity(),
-        today=date(2026, 11, 22),
-    )
+    return LintFacts(desired=desired, settings=LintSettings(), capacity=Capacity(), today=date(2026, 11, 22))
 
 
 def size(key: str, value: float | None) -> float:
@@ -223,11 +217,9 @@ def size(key: str, value: float | None) -> float:
 
 @given(quotas(max_size=20), st.sampled_from(CLIENT_KEYS))
 def test_a_client_id_is_renamable_when_a_request_with_another_one_has_more(all_quotas: Quotas, key: str) -> None:
-    desired = declare({entity: {key: values[key]} for entity, values in all_quotas.items() if key in values})
-    facts = facts_of(desired)
-    every = facts.quotas
-
-    found = {each.address for each in check_lints(facts).findings if each.rule == "renamable-client-id"}
+    every = {entity: {key: values[key]} for entity, values in all_quotas.items() if key in values}
+    linted = check_lints(facts_of(declare(every)))
+    found = {each.address for each in linted.findings if each.rule == "renamable-client-id"}
 
     expected = set()
     for entity in every:

@@ -24,7 +24,7 @@ from quotaform.model.rule import MAX_PROBLEMS, FindingList, first_findings
 from quotaform.model.settings import Capacity, Ignore
 from quotaform.model.text import inert, listed, nearest
 from quotaform.plan.check.check import expired_approval
-from quotaform.plan.check.lint import LintFacts, check_lints, declared_quotas, unused_ignores
+from quotaform.plan.check.lint import LintFacts, check_lints, unused_ignores
 from quotaform.report.annotation import Problems
 from quotaform.report.comment import Marker
 from quotaform.report.finding import first_of_each_rule
@@ -183,7 +183,6 @@ def validate_files(
             linted = check_lints(
                 LintFacts(
                     desired=desired,
-                    quotas=declared_quotas(desired),
                     settings=config.lints,
                     capacity=cluster.capacity if cluster is not None else Capacity(),
                     today=day,

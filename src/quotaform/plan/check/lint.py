@@ -35,10 +35,11 @@ class LintFacts:
     """The input of lints."""
 
     desired: Desired
-    quotas: Quotas  # Everything that the cluster holds once that is applied; offline, what the files declare
     settings: LintSettings
     capacity: Capacity  # What a broker of the cluster can do, as far as that is declared
     today: date
+    # Everything that the cluster holds once that is applied; `None` is what the files declare and nothing else.
+    quotas: Quotas | None = None
     selection: Selection = ALL
     # The entities about which findings are wanted, and those that they come from; of other findings only the number is.
     # `None` is all.
@@ -57,10 +58,13 @@ class LintFacts:
         """
         with_client = {entity.parts[0][1] for entity, _ in self.entries if len(entity.parts) > 1}
         users = {None, *with_client, *(self.settings.broker_principals or ())}
+        quotas = self.quotas
+        if quotas is None:
+            quotas = {entity: entry.values for entity, entry in self.desired.items() if entry.values}
         return QuotaIndex(
             {
                 entity: values
-                for entity, values in self.quotas.items()
+                for entity, values in quotas.items()
                 if not (parts := entity.parts) or parts[0][0] != USER or parts[0][1] in users
             }
         )
@@ -301,11 +305,6 @@ class Linted(Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]  # The first findings of each lint that nothing ignores
     used: frozenset[Ignore]  # The ignores that ignored something
     others: Mapping[Severity, int]  # How many findings of each severity are about entities that are of no concern
-
-
-def declared_quotas(desired: Desired) -> Quotas:
-    """Return what a cluster holds that holds what the files declare and nothing else."""
-    return {entity: entry.values for entity, entry in desired.items() if entry.values}
 
 
 def check_lints(facts: LintFacts) -> Linted:

@@ -101,6 +101,13 @@ def test_samples_without_a_cluster_are_one_record_with_the_remedy() -> None:
     assert rejected((7, items), (8, items)) == [(7, f"offset 7: {why}"), (8, f"offset 8: {why}")]
 
 
+def test_records_of_a_topic_without_a_cluster_do_not_make_one_large_batch() -> None:
+    """A topic whose samples name no cluster made one batch of all that a task read, however many records that was."""
+    items = read(ANSWER, origin=Origin(None, "1"))
+    batches = parsed_batches((("f", offset), item) for offset in range(10_005) for item in items)
+    assert [batch.num_rows for batch in batches] == [10_000, 5]
+
+
 def rejected(*found: tuple[int | None, list[Item]]) -> list[tuple[int, str]]:
     """Position and reason of what is rejected of a file, or of records of a topic by their offset."""
     [batch] = parsed_batches((("f", offset), item) for offset, items in found for item in items)

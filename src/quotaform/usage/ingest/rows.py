@@ -185,7 +185,8 @@ def parsed_batches(found: Iterable[tuple[Place, Item | SeriesSamples]]) -> Itera
     samples: dict[tuple[Series, float], tuple[array[int], array[float]]] = {}
     dropped: Counter[DropReason] = Counter()
     rows: list[dict[str, object]] = []
-    unnamed: dict[Place, tuple[int, Series]] = {}  # How many samples of a place name no cluster, and the first one
+    unnamed: dict[Place, tuple[int, Series]] = {}
+    """How many samples of the last place with such samples name no cluster, and the series of the first one."""
     waiting = 0
 
     def take_up(place: Place, item: Rejected) -> None:
@@ -193,6 +194,12 @@ def parsed_batches(found: Iterable[tuple[Place, Item | SeriesSamples]]) -> Itera
         if offset is not None:
             item = item._replace(position=offset, reason=f"offset {offset}: {item.reason}")
         rows.append({"file": file, **item._asdict()})
+
+    def reject_unnamed() -> None:
+        for place, (count, first) in unnamed.items():
+            names = {name: cell for name, cell in first._asdict().items() if cell is not None}
+            take_up(place, reject(0, f"{count:,} sample{'s' * (count > 1)}: {_NO_CLUSTER}", names))
+        unnamed.clear()
 
     def batch() -> pyarrow.RecordBatch:
         of_series = (
@@ -207,6 +214,8 @@ def parsed_batches(found: Iterable[tuple[Place, Item | SeriesSamples]]) -> Itera
         elif isinstance(item, Rejected):
             take_up(place, item)
         elif item.series.cluster is None:
+            if place not in unnamed:
+                reject_unnamed()  # What is of one place comes in a row, and a topic has many.
             count, first = unnamed.get(place, (0, item.series))
             unnamed[place] = (count + (1 if isinstance(item, Sample) else len(item.ts)), first)
         else:
@@ -226,9 +235,7 @@ def parsed_batches(found: Iterable[tuple[Place, Item | SeriesSamples]]) -> Itera
             yield batch()
             samples, rows, waiting = {}, [], 0
     rows += [{"samples": count, "dropped": reason.name} for reason, count in dropped.items()]
-    for place, (count, first) in unnamed.items():
-        names = {name: cell for name, cell in first._asdict().items() if cell is not None}
-        take_up(place, reject(0, f"{count:,} sample{'s' * (count > 1)}: {_NO_CLUSTER}", names))
+    reject_unnamed()
     yield batch()
 
 

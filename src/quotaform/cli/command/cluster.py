@@ -11,7 +11,7 @@ from quotaform.cli.console import require_confirmed, write_file
 from quotaform.cli.option.cluster import ONE_CLUSTER, OR_SNAPSHOT, Clusters
 from quotaform.cli.option.common import AUTO_APPROVE, flag, option
 from quotaform.cli.option.engine import Engine
-from quotaform.cli.option.entity import ANY_ENTITY, FORMER_DEFAULT, FORMER_NAME, Filters, read_entity, require_address
+from quotaform.cli.option.entity import ANY_ENTITY, FORMER_NAME, Filters, read_entity, require_address
 from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import complete_quota_key, complete_value
 from quotaform.cli.present import Results, cluster_paths, report_failures
@@ -117,7 +117,7 @@ def alter(
     *,
     entity: Entity | None = ANY_ENTITY,
     name: list[str] | None = FORMER_NAME,
-    default: list[str] | None = FORMER_DEFAULT,
+    default: list[str] | None = option("--default", "", hidden=True),
     add: list[str] | None = option(
         "--add KEY=VALUE,...", "Values to set, e.g. producer_byte_rate=10MiB/s. Repeatable.", complete=complete_value
     ),

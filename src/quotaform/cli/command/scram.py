@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from quotaform.cli.console import Console, require_confirmed
 from quotaform.cli.option.cluster import ONE_CLUSTER, Clusters
 from quotaform.cli.option.common import AUTO_APPROVE, REQUIRED, argument, option
-from quotaform.cli.option.entity import ENTITY
 from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import NO_ARGV, complete_from
 from quotaform.model.entity import USER, parse_address, spell_name
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 HELP: Final = "Manage the SCRAM credentials of users (KIP-554)."
 
-USERS: Final = argument(f"[{ENTITY}]...", "Users by address, e.g. user=alice.", complete=complete_from(["user="]))
+USERS: Final = argument("[ENTITY]...", "Users by address, e.g. user=alice.", complete=complete_from(["user="]))
 FORMER_USER: Final = option("--user", "", hidden=True)
 MECHANISMS: Final = option("--mechanism NAME", "SCRAM-SHA-512 or SCRAM-SHA-256. Repeatable.", REQUIRED)
 

@@ -22,9 +22,6 @@ from quotaform.model.errors import UsageError
 from quotaform.model.filter import EntityFilter, FilterComponent, Rule
 from quotaform.model.text import did_you_mean, inert, quote
 
-ENTITY: Final = "ENTITY"
-"""What help texts call an argument that is an address."""
-
 
 def read_address(text: str) -> Entity:
     """Read an address, wherever a command takes one."""
@@ -36,16 +33,15 @@ def read_address(text: str) -> Entity:
 
 
 _ADDRESS: Final = "Address as printed in results, e.g. user=alice or 'user=alice,client-id=<default>'."
-ONE_ENTITY: Final = argument(ENTITY, _ADDRESS, REQUIRED, parser=read_address, complete=complete_name)
-ANY_ENTITY: Final = argument(ENTITY, _ADDRESS, parser=read_address, complete=complete_name)
+ONE_ENTITY: Final = argument("ENTITY", _ADDRESS, REQUIRED, parser=read_address, complete=complete_name)
+ANY_ENTITY: Final = argument("ENTITY", _ADDRESS, parser=read_address, complete=complete_name)
 ENTITIES: Final = argument(
-    f"[{ENTITY}]...",
+    "[ENTITY]...",
     "Addresses as printed in results, e.g. user=alice or 'user=alice,client-id=<default>'. [default: all]",
     parser=read_address,
     complete=complete_name,
 )
 FORMER_NAME: Final = option("--name", "", hidden=True)
-FORMER_DEFAULT: Final = option("--default", "", hidden=True)
 
 
 # What the options that name entities say: `--name`, `--default`, `--any`, `--prefix` and `--not`.

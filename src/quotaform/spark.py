@@ -2,7 +2,8 @@
 
 They need a session, and nothing of quotaform's commands: any session will do, also one of Spark Connect. What is
 returned is not computed yet, but for what tasks need: quotas are read, and the samples of usage are kept by series. The
-columns of each table are those of its constant; docs/spark.md has a list. `InvalidFilesError` is raised if one lacks.
+columns of each table are those of its constant; docs/spark.md has a list. Without one of them
+`InvalidFilesError` is raised.
 
 Quotas need the columns `cluster`, `entity_key`, `entity`, `key` and `value` alone. Rows of usage without a cluster are
 of none.
@@ -70,7 +71,8 @@ def resolve(
 
     `requests`: one or more of the columns of `PRINCIPALS`, and `cluster` if each is of one cluster. `keys`: the quota
     keys that are wanted; empty for all that are known. `before`: other quotas, which give the columns `BEFORE`. Raises
-    `InvalidFilesError` or `ValueError` if a column is missing, and `UsageError` for an unknown key.
+    `ValueError` if requests have none of their columns, and `UsageError` if neither this version nor a cluster knows a
+    key.
     """
     earlier = None if before is None else held_quotas(as_quotas("before", before))
     held = held_quotas(as_quotas("quotas", quotas))
@@ -80,7 +82,10 @@ def resolve(
 
 
 def blast_radius(principals: DataFrame, before: DataFrame, after: DataFrame) -> DataFrame:
-    """Return `LIMIT_CHANGES`: whose effective limits differ between two states of the quotas of a cluster, and how."""
+    """Return `LIMIT_CHANGES`: whose effective limits differ between two states of the quotas, and how.
+
+    Clusters that only one of the two has are left out.
+    """
     old, new = held_quotas(as_quotas("before", before)), held_quotas(as_quotas("after", after))
     changed = {name: planned.changes_between(old[name], new[name]) for name in old if name in new}
     clusters = {name: planned.changed_cluster(old[name], found) for name, found in changed.items() if found}
@@ -113,7 +118,10 @@ def recommend(
     *,
     now: datetime | None = None,
 ) -> DataFrame:
-    """Return `RECOMMENDATIONS`: what each value should be; what is not used from `now` on counts as unused."""
+    """Return `RECOMMENDATIONS`: what each value should be, by what was recorded.
+
+    `now`: by default the time of this machine; if the recording ends more than a week before, nothing counts as unused.
+    """
     settings, held = settings or RecommendSettings(), as_quotas("quotas", quotas)
     recording = packed_usage(as_usage("usage", usage), quota_buckets(held_quotas(held))).localCheckpoint()
     used = bucket_use(recording, settings.percentile, settings.outlier_days).localCheckpoint()
@@ -121,6 +129,9 @@ def recommend(
 
 
 def history(spark: SparkSession, location: str) -> DataFrame:
-    """Return `HISTORY`: what clusters held and when, of a path, `delta:PATH`, `table:NAME`, or raise `HistoryError`."""
+    """Return `HISTORY`: what clusters held and when, of a path, `delta:PATH` or `table:NAME`.
+
+    Raises `HistoryError` if it is no history.
+    """
     require_history(location, is_read=True)
     return history_of(open_history(spark, location).readings())

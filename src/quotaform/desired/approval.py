@@ -22,7 +22,10 @@ from quotaform.model.text import did_you_mean, quote
 
 
 def read_approvals(source: SourceFile, today: date) -> tuple[dict[Approval, Location], list[Finding]]:
-    """Return the approvals in a file with their places, and its problems; they are valid for `MOST_DAYS` at most."""
+    """Return the approvals in a file with their places, and its problems.
+
+    `today`: the day (UTC) from which an approval may be valid for `MOST_DAYS` days at most.
+    """
     text = decode(source)
     if isinstance(text, Finding):
         return {}, [text]

@@ -106,7 +106,10 @@ class WrittenText:
         return PREFIX in self.text
 
     def expand(self, environment: Mapping[str, str]) -> str:
-        """Return the text with its variables replaced, a secret. Raises `InvalidFilesError` if one may not be read."""
+        """Return the text with its variables replaced, which is a secret.
+
+        Raises `InvalidFilesError` if a variable is not set or may not be read.
+        """
         expansion = expand(self.text, environment)
         if problems := [row.finding(text, location=self.location) for row, text in expansion.problems]:
             raise InvalidFilesError(problems)
@@ -152,7 +155,7 @@ def prune_problem(mode: PruneMode, scope: Scope) -> str | None:
 
 
 def choose_cluster(config: Config, name: str | None) -> Cluster:
-    """Return the cluster of a name, or the only one. Raises `UsageError` if there is none, or no name and several."""
+    """Return the cluster of a name, by default the only cluster. Raises `UsageError` if there is none, or several."""
     if name is not None:
         if name not in config.clusters:
             guess = did_you_mean(name, config.clusters) or "; quotaform.yaml does not name it."
@@ -167,14 +170,18 @@ def choose_cluster(config: Config, name: str | None) -> Cluster:
 
 
 def several_clusters(names: Iterable[str]) -> ArgumentError:
-    """Return the error of a choice among several clusters that nothing makes."""
+    """Return the error that there are several clusters, and nothing says which one is meant."""
     return ArgumentError(
         "quotaform.yaml names several clusters ({}); choose with {cluster}, by name or glob", listed(names)
     )
 
 
 def choose_clusters(config: Config, patterns: Sequence[str], *, takes_all: bool = False) -> tuple[Cluster, ...]:
-    """Return the clusters that names and case-sensitive globs choose, in the order of the file, or the only one."""
+    """Return the clusters that names and case-sensitive globs choose, each once, in the order of quotaform.yaml.
+
+    Without any it is the only cluster. Raises `UsageError` if one matches no cluster, or if nothing is chosen and there
+    is not just one cluster.
+    """
     if takes_all and config.clusters:
         return tuple(config.clusters.values())
     if not patterns:
@@ -199,7 +206,10 @@ _VALUES: Final = (("recommend", "floor"), ("recommend", "cap"))
 
 
 def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Finding]]:
-    """Return a configuration, of use only without problems, and its problems; its paths are relative to `directory`."""
+    """Return the content of a configuration, and its problems; it is of use only when there are none.
+
+    `directory`: the folder that its paths are relative to.
+    """
     text = decode(source)
     if isinstance(text, Finding):
         return Config(), [text]
@@ -250,7 +260,7 @@ def _read_root(document: Document, directory: Path) -> Config:
 
 
 def _check_texts(document: Document) -> None:
-    """Reject texts, but for values, that other YAML parsers read otherwise, and each `${...}` that is not expanded."""
+    """Reject texts (values aside) that other YAML parsers take for numbers or dates, and each `${...}` not expanded."""
     for path, container, key, text in _walk_texts(document.root):
         of_cluster = path[2:3] if path[0] == "clusters" else ()
         if path[0] == "profiles" or path[:2] in _VALUES or of_cluster == ("capacity",):

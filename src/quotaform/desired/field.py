@@ -77,7 +77,11 @@ _PLAIN: Final = regex(r"(?!User:|(?i:default)$|(?:user|client-id|ip)=)[A-Za-z0-9
 
 
 def read_match(match: dict[str, Any], document: Document, room: int) -> list[Entity]:
-    """Return the entities that a match selects; none if it is invalid. `room`: how many the file may still declare."""
+    """Return the entities that a match selects; none if it is invalid.
+
+    `match`: entity type to name, list of names or `{name: ...}`. `room`: how many entities the file may still declare.
+    Raises `StopReadingError` if there are more, or more problems than are shown.
+    """
     errors = document.errors
     columns = [_read_names(match, entity_type, document) for entity_type in ENTITY_TYPES if entity_type in match]
     if len(columns) != len(match) or not can_combine(match):
@@ -258,7 +262,7 @@ _DAY: Final = regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
 
 
 def read_expires(item: dict[str, Any], document: Document, example: str = "2026-12-31") -> date | None:
-    """Return the day that an item names; `None` when it names none, of which the schema finds the wrong type."""
+    """Return the day of the field `expires`, if there is one. `example`: a day, for the message about what is none."""
     raw = item.get("expires")
     if not isinstance(raw, str):
         return None

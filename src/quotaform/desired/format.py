@@ -60,7 +60,10 @@ class FormattedFile(Struct, frozen=True, kw_only=True):
 
 
 def format_source(source: SourceFile) -> FormattedFile:
-    """Format a file, whatever it contains: it declares the same, and keeps its comments and the ends of its lines."""
+    """Format a file; never raises, whatever it contains.
+
+    The result declares the same, with the same comments. All its lines end as the first one does.
+    """
     decoded = decode(source)
     if isinstance(decoded, Finding):
         return FormattedFile(name=source.name, before="", after="", problems=(decoded,))
@@ -293,7 +296,10 @@ class FileEdit:
         }
 
     def change(self, position: Position, edit: EntryEdit) -> None:
-        """Change the entry at a position. Raises `UneditableError`, and changes nothing, if it cannot be alone."""
+        """Change the entry at a position, which must be of one entity.
+
+        Raises `UneditableError`, and changes nothing, if it is written so that it cannot be changed alone.
+        """
         at = Location.at(self.name, position)
         place = self._places.get((at.line, at.column))
         if place is None or self._entries is None:
@@ -374,7 +380,7 @@ def _require_unanchored(node: Node, name: str) -> None:
 
 
 def _set(mapping: MappingNode, field: str) -> None:
-    """Set a field, written as `name: value`, in the place of one that nothing elsewhere can be an alias of."""
+    """Set a field, written as `name: value`. Raises `UneditableError` if an alias may refer to what it replaces."""
     new_key, new = read_nodes(field).root.value[0]
     for place, (key, value) in enumerate(mapping.value):
         if key.value == new_key.value:
@@ -385,7 +391,7 @@ def _set(mapping: MappingNode, field: str) -> None:
 
 
 def _remove(mapping: MappingNode, names: Collection[str]) -> None:
-    """Take fields away that nothing elsewhere can be an alias of; the comments above one stay."""
+    """Remove fields; the comments above one stay. Raises `UneditableError` if an alias may refer to a part of one."""
     kept, above = [], []
     for key, value in mapping.value:
         if key.value in names:

@@ -80,7 +80,7 @@ class _FileReader:
         self.entities: set[Entity] = set()
 
     def take(self, document: Document) -> None:
-        """Read the items of a part of the file. Raises `StopReadingError` for more problems than are shown."""
+        """Read the items of a part of the file. Raises `StopReadingError` if there are more problems than are shown."""
         # In which items something has another shape, so that nothing is said of what they lack.
         refused = {path[1] for path in check_shape(quotas_schema, document) if len(path) > 1}
         items = document.root.get("quotas") if isinstance(document.root, dict) else None
@@ -214,7 +214,11 @@ def _read_text(item: dict[str, Any], field: str, document: Document) -> str | No
 
 
 def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = FULL_SCOPE) -> tuple[Desired, list[Finding]]:
-    """Merge the common files and those of at most one cluster; return the entries, and all findings by location."""
+    """Merge files: each entity once per layer, the cluster's layer over the common one, key by key.
+
+    `files`: the common ones and those of at most one cluster. `today`: the day (UTC) on which entries may have expired.
+    Returns the entries, and all findings sorted by location.
+    """
     layers: dict[str | None, dict[Entity, Entry]] = {None: {}}
     problems = FindingList()
     for file in files:
@@ -312,7 +316,11 @@ class LoadedFiles:
         *,
         similar: LoadedFiles | None = None,
     ) -> None:
-        """Take files, none parsed yet; what says the same in `similar`, another state of them, is not parsed again."""
+        """Take the files of a directory; none is parsed yet.
+
+        `today`: the day (UTC) on which entries may have expired. `scope`: the entities that the files may declare.
+        `similar`: the files in another state of the repository; those that are the same are not parsed again.
+        """
         self.layout = layout  # the files as they were read
         self.profiles = profiles
         self.parsed: dict[str, LoadedFile] = {}  # the files that were parsed, by name
@@ -344,12 +352,15 @@ class LoadedFiles:
             return common if cluster is None else common + self._layer(cluster, common)
 
     def check(self, cluster: str | None) -> tuple[Desired, list[Finding]]:
-        """Return the valid entries of a cluster, or of the common files alone, and all findings, sorted by location."""
+        """Return the valid entries of a cluster (`None`: of the common files alone), and all findings by location."""
         desired, findings = conclude(self.files(cluster), self._today, self._scope)
         return desired, first_findings([*self.layout.problems(cluster), *findings])
 
     def desired(self, cluster: str | None, others: Sequence[Finding] = ()) -> Desired:
-        """Return the entries of a cluster, or the common ones. Raises `InvalidFilesError`, also for `others`."""
+        """Return the entries of a cluster (`None`: of the common files alone).
+
+        Raises `InvalidFilesError` with all problems: those of its files, and `others` of the repository.
+        """
         desired, findings = self.check(cluster)
         if others:
             findings = first_findings([*findings, *others])

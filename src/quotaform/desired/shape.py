@@ -34,7 +34,11 @@ _TYPES: Mapping[str, str] = {
 
 
 def check_shape(build: Builder, document: Document) -> set[NodePath]:
-    """Report what does not fit a schema, as far as that is not left to code (`in_code`), and return its paths."""
+    """Report where and why a document does not fit a schema, but for what is left to code (`in_code`).
+
+    Returns the paths of what does not fit or is missing. Raises `StopReadingError` if there are more problems than are
+    shown.
+    """
     shape = gate(build, is_shape=True)
     if shape.is_valid(document.root):
         return set()

@@ -106,7 +106,7 @@ class Layout:
             yield SourceFile(self._shown(path), self.tree.files[path], name)
 
     def problems(self, cluster: str | None) -> list[Finding]:
-        """Return the problems of a cluster, up to a number: files that are ignored, cannot be read or are missing."""
+        """Return the first problems of a cluster: files that would be ignored, cannot be read or are missing."""
         if self.tree.root is Root.MISSING and self.may_be_empty:
             return []
         if self.tree.root is not Root.DIRECTORY:

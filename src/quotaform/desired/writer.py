@@ -44,7 +44,10 @@ _PLAIN = regex(r"[A-Za-z0-9_][A-Za-z0-9_.@/=+-]*").fullmatch
 
 
 def render_quotas(quotas: Quotas, *, schema: str | None = SCHEMA) -> tuple[str, list[Finding]]:
-    """Return a file of quotas, sorted by address, and what files cannot say; `schema` is where editors find it."""
+    """Return quotas as the text of a quotas.d file, sorted by address, and what files cannot say.
+
+    An entity with anything that files cannot say is left out. `schema`: where editors find it; `None` leaves that out.
+    """
     lines = [f"# yaml-language-server: $schema={schema}"] if schema else []
     findings: list[Finding] = []
     entries: list[str] = []
@@ -195,7 +198,11 @@ def _value_problem(types: tuple[str, ...], name: str, value: float) -> tuple[Fin
 def check_live(
     actual: Quotas, desired: Desired | None = None, pruned: Collection[Entity] = frozenset()
 ) -> list[Finding]:
-    """Return what files cannot write of quotas that stay as they are, and addresses that have several entities."""
+    """Return what files cannot write of a cluster's quotas, and addresses that have several entities.
+
+    Of a declared entity, and of one that is pruned, only notes are returned, about what is never touched: the rest is
+    replaced.
+    """
     declared = desired or {}
     findings: list[Finding] = []
     for entity, values in actual.items():

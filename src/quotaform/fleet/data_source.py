@@ -86,7 +86,7 @@ class UnreadError(QuotaformError):
 
 
 def read_failure(failure: Mapping[str, Any]) -> UnreadError:
-    """Return the error of a cluster that could not be read; a table that somebody else wrote may have any `kind`."""
+    """Return the error of a cluster that could not be read; one of an unknown kind has the code of most errors."""
     kind = getattr(errors, str(failure["kind"]), None)
     code = kind.exit_code if isinstance(kind, type) and issubclass(kind, QuotaformError) else ExitCode.ERROR
     return UnreadError(failure["message"] or "The cluster could not be read.", code)
@@ -218,7 +218,7 @@ class KafkaQuotas(DataSource):
         return QuotaSourceReader(clusters_of(self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Return the writer. Raises `ValueError` if it is not to append `PLAN_ROWS`, or options name no clusters."""
+        """Return the writer. Raises `ValueError` for other columns, other modes than append, and wrong options."""
         if overwrite:
             raise ValueError(f'{NAME}: rows of plans change what clusters hold; write them with mode("append")')
         found = {field.name: field.dataType for field in schema}
@@ -231,7 +231,7 @@ class KafkaQuotas(DataSource):
 
 
 def clusters_of(options: Mapping[str, str]) -> list[Cluster]:
-    """Return the clusters that options name. Raises `ValueError` if they name none, or quotaform.yaml is invalid."""
+    """Return the clusters that options name. Raises `ValueError` if the options or quotaform.yaml are invalid."""
     if unknown := sorted(name for name in options if name not in _OPTIONS):
         raise ValueError(f"{NAME} has no option {', '.join(unknown)}; the options are {', '.join(_OPTIONS)}")
     if len([name for name in _PLACES if name in options]) != 1:
@@ -259,7 +259,7 @@ def clusters_of(options: Mapping[str, str]) -> list[Cluster]:
 
 
 class QuotaSourceReader(DataSourceReader):
-    """Reads clusters. Filters are not pushed down: Spark keeps what one left for later queries without one."""
+    """Reads clusters. Filters are not pushed down: Spark would use what one left for later queries without it, too."""
 
     def __init__(self, clusters: Sequence[Cluster]) -> None:
         self.clusters = clusters
@@ -313,7 +313,7 @@ class PlanWriter(DataSourceArrowWriter):
         return written
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Raise `PartialError`, with the first reasons, unless all hold what was written, and receipts say so."""
+        """Check that all entities hold what was written, and receipts say so. Raises `PartialError` if not."""
         tasks = [each for each in messages if isinstance(each, Written)]
         counts = sum((task.counts for task in tasks), Counter[str]())
         unsaved = [reason for task in tasks for reason in task.unsaved]
@@ -382,7 +382,11 @@ class Written(WriterCommitMessage):
 
 
 def cluster_changes(cluster: str, rows: Sequence[PlanRow]) -> tuple[str, dict[Entity, list[Change]]]:
-    """Return the id of a cluster and its changes. Raises `QuotaformError` unless its rows are such as a plan has."""
+    """Return the id of a cluster, and its changes by entity.
+
+    Raises `QuotaformError` if the rows are not those of a plan: something is null, contradicts something else, is there
+    twice or is missing, or files could not declare it.
+    """
     changes: dict[Entity, list[Change]] = {}
     ids = {row["cluster_id"] for row in rows}
     for row in rows:

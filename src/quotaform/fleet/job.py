@@ -132,7 +132,7 @@ class DriverContext(Struct, frozen=True):
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Let this process have the driver's variables, and its folder for relative paths, if that is there."""
+        """Let this process have the driver's variables, and its folder for relative paths if it exists here."""
         folder = self.folder if self.folder and Path(self.folder).is_dir() else os.curdir
         with environment(self.variables), chdir(folder):
             yield
@@ -165,7 +165,7 @@ _ROWS_IN_TASK: Final = 100_000
 
 @contextmanager
 def kept_rows(rows: DataFrame) -> Iterator[DataFrame]:
-    """Give rows that are made when they are read first, or lost with an executor, and are kept on its disk."""
+    """Keep rows on the disks of executors from the first reading on; those lost with an executor are made again."""
     kept = rows.persist(StorageLevel.DISK_ONLY)
     try:
         yield kept
@@ -181,7 +181,11 @@ def table_rows(rows: DataFrame) -> Iterator[DataFrame]:
 
 
 def in_few_tasks(rows: DataFrame, number: int) -> DataFrame:
-    """Return rows in as many tasks as their number, at most, is worth, and not in `spark.sql.shuffle.partitions`."""
+    """Return rows in as many tasks as their number is worth, but no more than they are in already.
+
+    After a shuffle they are in `spark.sql.shuffle.partitions`, by default 200; Spark does not reduce that for rows that
+    are persisted. `number`: how many there are, or what is made of them, at most.
+    """
     return rows.coalesce(max(1, ceil(number / _ROWS_IN_TASK)))
 
 
@@ -203,7 +207,10 @@ class ShippedJob(Struct, frozen=True):
 def ship_job(
     spark: SparkSession, bundle: Bundle, work: Callable[[Cluster], Any], clusters: Sequence[Cluster]
 ) -> ShippedJob:
-    """Put work on clusters, which is pickled, into a bundle, and make it available to the executors."""
+    """Put work on clusters into a bundle with its files, and make it available to the executors.
+
+    `work` is called with one cluster. It is pickled, and must not need anything of the driver's process.
+    """
     bundle.finish((work, tuple(clusters)))
     names = [cluster.name for cluster in clusters]
     return ShippedJob(ship(spark, bundle.path), names, DriverContext.current(str(Path.cwd())))
@@ -212,7 +219,7 @@ def ship_job(
 def run_job(
     spark: SparkSession, job: ShippedJob, what: str, progress: Progress, places: Sequence[int]
 ) -> Iterator[ClusterOutcome[Kept[Any]]]:
-    """Do work on the clusters at places of a job, and yield one outcome each, as soon as its task ends."""
+    """Do the work of a job on the clusters at some `places` in it; yield one outcome each, as soon as its task ends."""
     tables = []
     for begin in range(0, len(places), _MOST_IN_JOB):
         part = places[begin : begin + _MOST_IN_JOB]
@@ -328,7 +335,7 @@ class ShippedFile(Struct, frozen=True):
 
 
 def ship(spark: SparkSession, path: Path) -> ShippedFile:
-    """Make a file available to the executors, as the only one of its name in the session."""
+    """Make a file available to the executors; its name must not have been shipped in the session before."""
     if is_connect(spark):
         spark.addArtifacts(str(path), file=True)
         return ShippedFile(str(path), is_copied=True)

@@ -148,7 +148,10 @@ _LOCAL_CONFIG: Final = {
 
 @contextmanager
 def classic_session(master: Master, conf: Mapping[str, str], *, has_joins: bool = False) -> Iterator[SparkSession]:
-    """Yield a session on a master, which is stopped at the end. Raises `EngineError` if it cannot be reached."""
+    """Yield a session on a master, which is stopped at the end.
+
+    Raises `EngineError` if the master cannot be reached, or Spark does not start.
+    """
     # Asked first whether anything listens: Spark itself would try for a minute.
     reasons: list[str] = []
     for server in master.servers:
@@ -199,7 +202,10 @@ def submitted_session(conf: Mapping[str, str]) -> Iterator[SparkSession]:
 
 @contextmanager
 def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Yield a session of a Spark Connect server, which goes on. Raises `EngineError` if that cannot be used."""
+    """Yield a session of a Spark Connect server, and release it at the end; the server runs on.
+
+    Raises `EngineError` if the server does not answer, is of another version, or refuses a setting.
+    """
     from grpc import FutureTimeoutError, channel_ready_future
     from pyspark import __version__
     from pyspark.errors import PySparkException

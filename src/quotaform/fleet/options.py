@@ -122,7 +122,7 @@ class SessionOptions(Struct, frozen=True, kw_only=True):
         return tuple(name for name, value in arguments.items() if value)
 
     def require_valid(self) -> None:
-        """Raise `UsageError` if a URL is none, the two exclude each other, or a setting cannot be given this way."""
+        """Check the options. Raises `UsageError` if a URL is invalid, both are given, or a setting is not allowed."""
         if self.master is not None and self.remote is not None:
             raise ArgumentError("{master} and {remote} cannot be combined; give one of them")
         if self.master is not None:

@@ -69,7 +69,7 @@ def is_text(name: str) -> bool:
 
 
 def require_files(name: str, session: SessionOptions) -> None:
-    """Raise `InvalidFilesError` if no principals can be there, as far as is known before Spark is started."""
+    """Check before Spark is started that principals can be at a path. Raises `InvalidFilesError` if not."""
     if is_text(name):
         problem = None if is_of_spark(name, session) or Path(name).exists() else NO_PATH
     else:
@@ -185,7 +185,7 @@ _CSV_OPTIONS: Final = {"header": "true", "quote": '"', "escape": '"', "nullValue
 
 
 class OutputTarget(Struct, frozen=True):
-    """Where a table is written. Nothing is overwritten, and Spark adds _SUCCESS last to what is whole."""
+    """Where a table is written. Nothing is overwritten; a table without the file _SUCCESS was not written whole."""
 
     kind: str  # `parquet`, `csv` or `table`
     name: str  # A folder, or the name of a table
@@ -230,7 +230,11 @@ def write_resolved(
     progress: Progress = no_progress,
     warn: Callable[[str], None],
 ) -> TableReport:
-    """Write `RESOLVED` of a path or table of principals, with `BEFORE` if there is a plan, as if that were applied."""
+    """Write `RESOLVED` of principals; with a plan as if that were applied, and with `BEFORE`.
+
+    `source`: the path or table of the principals. Raises `UsageError`, `InvalidFilesError`, `ClusterError`, or
+    `StaleError` if the plan is for another cluster.
+    """
     target.require_free(spark)
     with open_pinned_gateway(cluster) as gateway:
         cluster_id, snapshot = gateway.cluster_id(), gateway.snapshot
@@ -262,7 +266,11 @@ def write_resolved(
 
 
 def few_principals(spark: SparkSession, name: str, cluster: str, warn: Callable[[str], None]) -> list[Entity]:
-    """Return principals that are few enough to be printed; a file that one process can read is read as there."""
+    """Return principals of a cluster that are few enough to be printed, as concrete entities.
+
+    A file that one process can read is read as without Spark, in its order. Raises `InvalidFilesError` if they cannot
+    be read, or are too many.
+    """
     path, found, principals = Path(name), None, None
     if is_text(name) and path.is_file() and path.stat().st_size <= REQUESTS_LIMIT:
         found = RequestFile.read(path)

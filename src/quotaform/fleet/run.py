@@ -74,7 +74,11 @@ def plan(
     warn: Callable[[str], None] = lambda _: None,
     make: Callable[..., Any] = plan_cluster,
 ) -> list[ClusterOutcome[Any]]:
-    """Plan clusters on Spark, or do as `make` does with each; `warn` of principals. See `quotaform.plan.run.plan`."""
+    """Plan clusters on Spark, or do as `make` does with each of them; see `quotaform.plan.run.plan`.
+
+    `warn` is called with what is odd about a table of principals. Raises `EngineError`, `InvalidFilesError` or
+    `BaseError`.
+    """
     with opened_bundle(session, progress) as (spark, bundle):
         progress("Reading files", 0, 0)
         repository = structs.replace(request.repository, keep=partial(BundledFiles, bundle))
@@ -156,7 +160,7 @@ def take_snapshots(
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
 ) -> list[ClusterOutcome[Kept[Snapshot]]]:
-    """Read everything that clusters hold on Spark; see `quotaform.api.snapshot`. Raises `EngineError`."""
+    """Read on Spark what clusters hold; see `quotaform.api.snapshot`. Raises `EngineError` if Spark cannot be used."""
     with opened_bundle(session, progress) as (spark, bundle):
         return work_on(spark, bundle, partial(_snapshot, clock), clusters, "Reading", progress)
 

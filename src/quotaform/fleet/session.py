@@ -45,7 +45,7 @@ _CONNECT_MODULES: Final = ("grpc", "grpc_status", "google.rpc")
 
 
 def require_installed(options: SessionOptions = LOCAL_SESSION) -> None:
-    """Raise `EngineError` if packages are missing that Spark needs, and `UsageError` if options cannot be used."""
+    """Check that the packages for Spark are there. Raises `EngineError` if not, and `UsageError` for wrong options."""
     require_type(options, SessionOptions, "engine", "SessionOptions")
     options.require_valid()
     try:
@@ -72,7 +72,11 @@ def starts_java(options: SessionOptions = LOCAL_SESSION) -> bool:
 
 
 def chosen_engine(clusters: int, size: Callable[[], int], session: SessionOptions) -> tuple[str, str | None]:
-    """Return `local` or `spark`, and why unless it is little work; `size` returns the bytes of the quota files."""
+    """Return the engine for some work, and why it is that one: Spark for much work, if it can be used here.
+
+    The engine is `local` or `spark`; the reason is a clause, or `None` for work that is small enough for this process.
+    `size` returns how many bytes the quota files have; it is called only if that matters.
+    """
     if clusters > _MOST_CLUSTERS:
         reason = f"{clusters:,} clusters are more than {_MOST_CLUSTERS}"
     elif (found := size()) > _MOST_BYTES:
@@ -88,7 +92,11 @@ def chosen_engine(clusters: int, size: Callable[[], int], session: SessionOption
 
 @contextmanager
 def spark_session(options: SessionOptions = LOCAL_SESSION, progress: Progress = no_progress) -> Iterator[SparkSession]:
-    """Yield the session in which Spark works. Raises `EngineError` if Spark fails, and `UsageError` for its options."""
+    """Yield the session in which Spark works: the one that there is, or one that is ended afterwards.
+
+    Raises `EngineError` if Spark is missing, does not start or fails in the block, and `UsageError` if options cannot
+    be used, or not be applied to the session that there is.
+    """
     require_spark(options)
     from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException
@@ -108,7 +116,7 @@ def spark_session(options: SessionOptions = LOCAL_SESSION, progress: Progress = 
 
 
 def new_session_place(options: SessionOptions = LOCAL_SESSION) -> str | None:
-    """Return where `spark_session` will start a session, `None` if there is one. Raises `UsageError`."""
+    """Return where `spark_session` will start a session; `None` if there is one. Raises `UsageError` for a bad URL."""
     if _active_session() is not None:
         return None
     place = _place(options)
@@ -169,7 +177,10 @@ _NEEDED: Final = "jdk.incubator.vector"
 
 
 def require_java() -> None:
-    """Raise `EngineError` unless the Java that Spark will start, of JAVA_HOME or the PATH, is a new whole JDK."""
+    """Check that the Java that Spark will start can run it: that of JAVA_HOME, else the one on the PATH.
+
+    Raises `EngineError` if there is none, it does not run, it is older than `MINIMUM`, or it is not a whole JDK.
+    """
     # Spark's own start script takes the first of these, too, and does not try another one.
     java = next(find_java_commands(), None)
     remedy = f"install a JDK {MINIMUM} or newer and put its java on the PATH or set JAVA_HOME"

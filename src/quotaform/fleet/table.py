@@ -53,7 +53,9 @@ def is_url(path: str) -> bool:
 
 
 def located(path: str) -> str:
-    """Return a path as Spark understands it: without a scheme it is one of the file system that this process sees.
+    """Return a path as Spark understands it, wherever its Java process runs, and whatever `fs.defaultFS` is.
+
+    Without a scheme it is one of the file system of this process, which looks there whether something exists.
 
     >>> located("s3a://lake/principals"), located("/data/principals.csv")
     ('s3a://lake/principals', 'file:///data/principals.csv')
@@ -141,7 +143,7 @@ def bad_table(name: str, text: str) -> InvalidFilesError:
 
 
 def reason_of(error: PySparkException | Py4JError) -> str:
-    """Return why a table cannot be read, in one line. Raises the error itself if Java has ended."""
+    """Return why a table cannot be read, in one line. Raises the error itself if Spark's Java process has ended."""
     if isinstance(error, Py4JNetworkError):
         raise error
     text = str(error).strip()
@@ -158,7 +160,7 @@ def staged_rows(rows: DataFrame, table: Path, expected: int | None, by: Sequence
     """Write rows to a folder in a table where no reader looks, and yield it; what is not moved from it is removed.
 
     They last through a power cut. `expected`: how many there are; `None` if unknown, but not 0. `by`: the columns by
-    which they are in folders. Raises `EngineError` if an executor, or Spark Connect, has written to another disk.
+    which they are in folders. Raises `EngineError` if Spark has written to a disk that this process does not see.
     """
     with staged_folder(table) as staged:
         rows.write.option("maxRecordsPerFile", 50_000_000).partitionBy(*by).parquet(located(str(staged)))

@@ -41,7 +41,7 @@ class ClusterProgress:
 
 @contextmanager
 def repeated(progress: Progress, what: str, total: int = 0) -> Iterator[ClusterProgress]:
-    """Report the last step again and again, from a thread, while the block waits and prints nothing else."""
+    """Report the last step again and again, from a thread, while the block waits; it must not print anything else."""
     steps = ClusterProgress(progress)
     steps(what, 0, total)
     is_over = Event()

@@ -72,7 +72,10 @@ def _refuse(problems: Iterable[str], location: Location | None) -> None:
 
 
 def bootstrap_servers(cluster: Cluster, environment: Mapping[str, str] = environ) -> tuple[Server | str, ...]:
-    """Return the bootstrap servers of a cluster: as they are written, or from variables, whose values are not shown."""
+    """Return the bootstrap servers of a cluster: as they are written, or from variables, whose values are not shown.
+
+    Raises `InvalidFilesError` if a variable is not set, may not be read, or does not hold HOST:PORT.
+    """
     servers: list[Server | str] = []
     for text in cluster.bootstrap_servers:
         if (referring := cluster.server_references.get(text)) is None:
@@ -112,7 +115,11 @@ def require_pinned(
     snapshot: SnapshotFile | None = None,
     is_reading: bool = False,
 ) -> None:
-    """Raise `ClusterIdError` unless a cluster has the id that quotaform.yaml pins; `found_id` is its own."""
+    """Raise `ClusterIdError` unless a cluster is the one that quotaform.yaml pins.
+
+    `found_id`: the id that it gives itself, or that its `snapshot` has. `is_reading`: whether nothing was going to be
+    written to it, so that the error need not say that nothing was.
+    """
     finding = check_pinned_id(cluster, pinned_id, found_id, snapshot)
     if finding is not None:
         raise ClusterIdError(finding, is_reading=is_reading)
@@ -131,7 +138,11 @@ def open_pinned_gateway(cluster: Cluster, *, is_reading: bool = True) -> Gateway
 
 
 def open_gateway(cluster: Cluster) -> Gateway:
-    """Connect to a cluster, or open its snapshot. Raises `ClusterError` or `InvalidFilesError`."""
+    """Connect to a cluster, or open its snapshot.
+
+    Raises `ClusterError` if it cannot be connected to, and `InvalidFilesError` if its properties or the snapshot are
+    invalid.
+    """
     if cluster.snapshot is not None:
         from quotaform.cluster.gateway import SnapshotGateway, read_snapshot
 

@@ -129,7 +129,7 @@ class Repository(Struct, frozen=True, kw_only=True):
             raise _invalid(rule.PRUNE_SCOPE, problem, self.config_path)
 
     def approvals(self, today: date) -> dict[Approval, Location]:
-        """Read approvals.yaml, next to quotaform.yaml, with the places in it; nothing is approved without one."""
+        """Return what approvals.yaml approves, if it exists, and where. Raises `InvalidFilesError` if it is invalid."""
         source = self._read(self.config_path.with_name(APPROVALS_NAME))
         if source is None:
             return {}
@@ -204,7 +204,10 @@ class Repository(Struct, frozen=True, kw_only=True):
         return choose_clusters(config, target.clusters, takes_all=target.takes_all)
 
     def cluster_names(self, config: Config, patterns: Sequence[str]) -> tuple[str | None, ...]:
-        """Return the names of the clusters whose files are meant, all by default; `None` alone for the common files."""
+        """Return the clusters that names and globs choose, all of them by default, in the order of quotaform.yaml.
+
+        It is `None` alone, for the common files, if there are no clusters. Raises `UsageError` if a pattern fits none.
+        """
         if not patterns and not config.clusters:
             return (None,)
         return tuple(cluster.name for cluster in choose_clusters(config, patterns, takes_all=not patterns))

@@ -87,7 +87,10 @@ class DiskFolder(Struct, frozen=True):
 
 
 def read_folder(folder: Folder, name: str, files: MutableMapping[str, bytes] | None = None) -> Tree:
-    """Read a quotas directory and the folders in it; `files` keeps their content, what cannot be read is part of it."""
+    """Read the files of a quotas directory and of the folders in it; what cannot be read is part of the answer.
+
+    `name`: what messages call it. `files`: what keeps the content of files; in memory by default.
+    """
     contents: MutableMapping[str, bytes] = {} if files is None else files
     others: list[str] = []
     folders: list[str] = []
@@ -127,7 +130,10 @@ QUOTAS_NAME: Final = "quotas.d"
 
 
 class WorkTree(Struct, frozen=True):
-    """The files on disk. Links are followed within their folder, and anywhere from what the operator `named`."""
+    """The files as they are on disk. Links are followed within the folder that a file is in, and not out of it.
+
+    `named`: the paths of the command line, which may be and lead anywhere.
+    """
 
     named: frozenset[Path] = frozenset()
 
@@ -162,7 +168,7 @@ WORK_TREE: Final = WorkTree()
 
 
 def find_above(path: Path) -> tuple[str, str | None]:
-    """Return the absolute path of what does not exist, and words for the next repository above."""
+    """Return the absolute path of what does not exist, and a clause that names the next repository above it."""
     looked_at = Path(os.path.normpath(Path.cwd() / path))
     for name in (CONFIG_NAME, QUOTAS_NAME):
         if above := next((each for each in looked_at.parent.parents if os.path.lexists(each / name)), None):

@@ -40,6 +40,7 @@ def check_cluster(cluster: Cluster, *, clock: Clock = SYSTEM_CLOCK, progress: Pr
     """Connect to each bootstrap server of a cluster, and ask for rights; nothing is changed.
 
     After a server that refuses the credentials no other one is tried: repeating wrong credentials locks accounts.
+    Raises `UsageError` if the cluster is a snapshot file, or has no bootstrap servers.
     """
     if cluster.snapshot is not None:
         raise UsageError(f"cluster {cluster.name} is a snapshot file; there is nothing to connect to")
@@ -179,7 +180,7 @@ def open_scram(cluster: Cluster) -> ScramGateway:
 def snapshot_of(
     cluster: Cluster, gateway: Gateway, progress: Progress = no_progress, *, clock: Clock = SYSTEM_CLOCK
 ) -> Snapshot:
-    """Read everything that a cluster of quotaform.yaml holds; what a snapshot holds is as old as it was."""
+    """Read everything that a cluster of quotaform.yaml holds; from a snapshot it keeps the time of that."""
     return Snapshot(
         cluster_name=cluster.name,
         cluster_id=gateway.cluster_id(),

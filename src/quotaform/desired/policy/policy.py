@@ -68,7 +68,11 @@ def entry_document(entry: Entry, cluster: str | None) -> dict[str, Any]:
 def check_policies(
     desired: Desired, policies: Iterable[Policy], cluster: str | None, selection: Selection = ALL
 ) -> list[Finding]:
-    """Return what policies refuse of the entries that declare values: the first of it, and whether there is more."""
+    """Return the first violations of policies, and a finding if there are more.
+
+    All entries with values are checked, also those that change nothing: the files must be right. `cluster`: the one for
+    which the files are read.
+    """
     policies = list(policies)
     if not policies:
         return []

@@ -124,6 +124,7 @@ class ShapeCheck:
             self.steps = self._walk(root, (), _Subject("an entry", tuple(fields), inner), 0)
 
     def _walk(self, node: Any, path: JsonPath, subject: _Subject, depth: int) -> int:
+        """Check a schema, and return how many schemas and listed values there are in it."""
         if not isinstance(node, dict):
             return 1  # A boolean is a schema; what is none, the validator refuses.
         key = id(node), subject.name
@@ -211,7 +212,7 @@ class ShapeCheck:
 
 
 def _find(root: Any, fragment: str) -> tuple[JsonPath, Any] | None:
-    """Return the value of a JSON pointer, and its path; none where a validator may find another one (`%`, `$id`)."""
+    """Return the path and value of a JSON pointer; none where a validator may find another value (`%`, other `$id`)."""
     if "%" in fragment or fragment[:1] not in {"", "/"}:
         return None
     here = root
@@ -320,7 +321,10 @@ class Policy:
         self._left = seconds
 
     def violations(self, entity: Entity, document: Mapping[str, Any]) -> Sequence[Violation]:
-        """Return what is wrong with an entry. Raises `SlowPolicyError` if all take too long, messages included."""
+        """Return the violations in the document of an entry; none if the policy does not apply to the entity.
+
+        Raises `SlowPolicyError` if all entries together take too long, messages included; see `MOST_SECONDS`.
+        """
         begin = thread_time()
         found: Sequence[Violation] = ()
         if self._scope.contains(entity) and not self._gate.is_valid(document):
@@ -333,9 +337,10 @@ class Policy:
 
 
 def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | None, list[Finding], int]:
-    """Return a policy, unless anything is wrong; what is wrong; how many schemas and listed values it asks of an entry.
+    """Read a policy; never raises, whatever it contains.
 
-    `room`: how many of these the policies of the repository may still ask. It never raises, whatever a file contains.
+    Returns the policy, unless anything is wrong; what is wrong; how many schemas and listed values it asks of an entry.
+    `room`: how many of these the policies of the repository may still ask.
     """
     text = decode(source)
     if isinstance(text, Finding):

@@ -74,7 +74,7 @@ _ODD: Final = tuple(
 
 @lru_cache(maxsize=8192)
 def read_number(text: str) -> str | int | Decimal | Oddity:
-    """Return the number that begins so if every reader agrees on it, else what it is taken for, or the text.
+    """Return the number that a plain scalar is if every reader agrees on it, else what it is taken for, or the text.
 
     >>> read_number("5"), read_number("1e6"), read_number("007").value, read_number("10MiB/s")
     (5, Decimal('1E+6'), 'an octal number', '10MiB/s')
@@ -230,7 +230,7 @@ class Document:
         return spot_of(container, key)[3] if self.has_odd else None
 
     def place(self, container: Node, key: str | int, unknown: Place | None = None) -> Place:
-        """Where something is written; the whole file when that is not known and nothing else is given for it."""
+        """Where something is written; if that is not known `unknown`, which is the whole file by default."""
         at_key, at, text, _ = spot_of(container, key)
         if at is None:
             return unknown or Place(Location(self.name), Location(self.name), None)

@@ -332,7 +332,7 @@ def _dress(node: Node, indent: int, offset: int) -> None:
 
 
 def _settle(head: Node, value: Node) -> Notes:
-    """Move comments above a key or an item that cannot stand in its line, as those of its first key; return them."""
+    """Move comments that cannot stand in the line of a key or item above it, also those within an item; return them."""
     found = notes(head)
     is_item = head is value and is_block(value)
     if is_item or len(found.trailing) > 1 or (isinstance(value, ScalarNode) and value.style in (ALIAS, *_BLOCKS)):

@@ -238,7 +238,7 @@ class _DocumentReader:
                 document.root = value
 
     def merge(self, target: YamlMapping, merged: Iterable[tuple[Any, Any]]) -> None:
-        """Add the values of `<<` to a mapping, with their marks; what is written out wins, then what is named first."""
+        """Add what `<<` names, with its marks, to a mapping; what is written out wins, then what is named first."""
         for value, mark in merged:
             for source in value if isinstance(value, list) else [value]:
                 if not isinstance(source, YamlMapping):
@@ -319,7 +319,7 @@ class _DocumentReader:
             self.document.stop(rule.TOO_LARGE, what, mark)
 
     def follow_alias(self, event: Any, depth: int, written: int) -> Anchor:
-        """Return what an alias points to, unless it expands to too much for so many values that are written."""
+        """Return what an alias points to, unless it expands to too much. `written`: the values of the file so far."""
         name, stop = event.anchor, self.document.stop
         if name in self.open:
             what = f"the alias *{name} is part of the value that it refers to (line {self.open[name][0] + 1})"

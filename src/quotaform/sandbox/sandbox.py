@@ -513,10 +513,6 @@ class Sandbox:
             check=False,
         )
 
-    def log_tail(self, node: int = 1, *, lines: int = 20) -> str:
-        """Return the last lines of a broker's log: warnings and errors."""
-        return self._node(node).log_tail(lines)
-
     @property
     def _supervisor(self) -> SupervisorClient:
         if self._running is None:

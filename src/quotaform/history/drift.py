@@ -58,7 +58,10 @@ def check_drift_against(
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
 ) -> list[ClusterOutcome[Kept[Drift]]]:
-    """Compare clusters with what they held. Raises `HistoryError`, `EngineError` or `InvalidFilesError`."""
+    """Compare clusters with what they held at a moment.
+
+    Raises `HistoryError`, `EngineError` or `InvalidFilesError`.
+    """
     # A history is not written by hand, so policies and lints have no author to advise.
     request = replace(request, policies=NO_POLICIES, has_lints=False)
     claims = read_claims(request.repository, request.config, today(clock))

@@ -109,7 +109,10 @@ def known_snapshots(history: DataFrame) -> DataFrame:
 
 
 def as_of(history: DataFrame, at: datetime) -> DataFrame:
-    """Return `QUOTAS` of the last snapshot of each cluster at or before a moment; without entity if it had none."""
+    """Return `QUOTAS` of the last snapshot of each cluster at or before a moment.
+
+    A cluster that held nothing then is a row without an entity; one without a snapshot by then has no row.
+    """
     held = history.where(f.col("entity_key").isNotNull() & _holds(at))
     held = held.select("cluster", "entity_key", "entity", "key", "value")
     return completed(last_snapshots(history, at).join(held, "cluster", "left"), QUOTAS)
@@ -127,7 +130,10 @@ def _holds(at: datetime) -> Column:
 
 
 def history_changes(history: DataFrame, since: datetime, until: datetime) -> DataFrame:
-    """Return `HISTORY_CHANGES` between two moments; of no cluster without a snapshot at or before the earlier one."""
+    """Return `HISTORY_CHANGES`: the values that differ between two moments.
+
+    A cluster without a snapshot at or before the earlier moment has no rows: it is not known what it held then.
+    """
     is_before, is_after = (_holds(at) for at in (since, until))
     set_at = f.when(is_after, f.col("valid_from"))
     ended_at = f.when((f.col("valid_to") > f.lit(since)) & (f.col("valid_to") <= f.lit(until)), f.col("valid_to"))
@@ -189,7 +195,10 @@ def entity_history(table: HistoryTable, rows: DataFrame, entities: Sequence[Enti
 def difference(
     table: HistoryTable, rows: DataFrame, since: datetime, until: datetime
 ) -> tuple[HistoryDifference, DataFrame]:
-    """Return what differs between two moments, and all of it as `HISTORY_CHANGES`. Raises `HistoryError` if unknown."""
+    """Return what differs between two moments, and all of it as `HISTORY_CHANGES`.
+
+    Raises `HistoryError` if the history has no snapshot of these clusters at or before the later moment.
+    """
     taken = f.col("read_at")
     snapshots = (
         known_snapshots(rows)

@@ -41,14 +41,20 @@ TABLE: Final = "table:"
 
 
 def require_history(location: str, *, is_read: bool) -> None:
-    """Raise `HistoryError` or `UsageError` if a history in Parquet cannot be used; of others only Spark knows."""
+    """Make sure, without Spark, that a history in Parquet can be used; one in Delta Lake only Spark can check.
+
+    Raises `HistoryError` or `UsageError`.
+    """
     if not location.startswith((DELTA, TABLE)) and appends_of(location)[1] == 0 and is_read:
         remedy = f"make it with quotaform history append, or correct {option_of('history')}"
         raise HistoryError(location, "there is none", remedy)
 
 
 def open_history(spark: SparkSession, location: str) -> HistoryTable:
-    """Open a history, which need not exist. Raises `HistoryError` if it is none, and `UsageError` for another URL."""
+    """Open a history in Parquet, in a folder that this process and Spark see, or in Delta Lake; it need not exist.
+
+    Raises `HistoryError` if it is no history, and `UsageError` for a URL of another kind.
+    """
     if location.startswith((DELTA, TABLE)):
         return DeltaHistory(spark, location)
     return ParquetHistory(spark, location)
@@ -136,7 +142,10 @@ class ParquetHistory:
 
 
 def appends_of(path: str) -> tuple[list[Path], int]:
-    """Return the folders of a history in Parquet, and the number of the last append; 0 if there is none."""
+    """Return the folders of a history in Parquet, and the number of the last append; 0 if there is none.
+
+    Raises `HistoryError` if it is no history or a part of it is missing, and `UsageError` if it is a URL.
+    """
     if "://" in path:
         raise ArgumentError(
             "{history} {}: a history in Parquet is a directory on a file system; write {} for one in Delta Lake",
@@ -175,7 +184,10 @@ class DeltaHistory:
     """
 
     def __init__(self, spark: SparkSession, location: str) -> None:
-        """Open a history; it need not exist. Raises `HistoryError` without Delta Lake, or if it is no history."""
+        """Open a history; it need not exist.
+
+        Raises `HistoryError` if the session has no Delta Lake, or the table is no history.
+        """
         self.name = location
         self._spark = spark
         kind, _, self._place = location.partition(":")
@@ -307,7 +319,10 @@ class Receipts(Struct, frozen=True):
     within: Path | None = None  # The folder that no receipt must lead out of
 
     def claims(self, steps: Iterable[Step]) -> tuple[list[tuple[Any, ...]], list[str]]:
-        """Return `CLAIMS` about steps, and why receipts cannot be read; of applies that may have ended in a step."""
+        """Return `CLAIMS` about steps, and why receipts cannot be read.
+
+        Only receipts of applies that may have ended since the first of these snapshots are read.
+        """
         starts = [each.old_at for each in steps if each.old_at is not None]
         rows: list[tuple[Any, ...]] = []
         problems: list[str] = []

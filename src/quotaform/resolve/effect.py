@@ -91,7 +91,8 @@ def make_effects(
 ) -> Iterator[tuple[Effect, ...]]:
     """Yield what a plan does to those that entity matches are for: one effect per quota key.
 
-    `planned`: the quotas that will be other ones, as they will be; empty for an entity that will be gone.
+    `planned`: the entities whose quotas change, with their new values; without values if all are removed. `asked`: the
+    entity matches, each with quota keys.
     """
     if not asked:
         return  # An index of a large cluster takes its time.

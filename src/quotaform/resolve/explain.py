@@ -113,7 +113,10 @@ def explain(
     profiles: Mapping[str, Values],
     today: date,
 ) -> Explanation:
-    """Explain what is declared for an entity, by what each layer says about it, in order, and all say together."""
+    """Explain what is declared for an entity.
+
+    `layers`: what each layer says about it, in the order in which they are merged. `merged`: the result.
+    """
     if merged is None:
         return Explanation(cluster=cluster, cause=Cause.UNDECLARED)
     steps: dict[str, list[LayerValue]] = {}

@@ -72,10 +72,10 @@ def barest(entity: Entity) -> Request:
 
 
 def request_of(entity: Entity, *, allows_defaults: bool = False) -> Request:
-    """Return the request that a concrete entity makes: the one that represents it.
+    """Return the request that a concrete entity makes.
 
-    Nearly every client sends a client-id, and every request has a user: one that is left out is a name that no quota
-    mentions. An empty client-id is one that no entry with a client-id matches.
+    A user or client-id that the entity leaves out becomes a name that no quota mentions, since every request has a user
+    and nearly every client sends a client-id. An empty client-id stays empty: no entry with a client-id matches it.
 
     >>> request_of(Entity(user="a")), request_of(Entity(client_id="x")), request_of(Entity(ip="10.0.0.1"))
     (('a', *), (*, 'x'), ('10.0.0.1',))

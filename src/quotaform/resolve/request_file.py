@@ -52,7 +52,10 @@ class RequestFile:
     """
 
     def __init__(self, content: bytes, name: str) -> None:
-        """Check a file. Raises `InvalidFilesError`, with the first hundred problems, if something is wrong in it."""
+        """Check a file, which messages call `name`.
+
+        Raises `InvalidFilesError`, with the first hundred problems, if something is wrong in it.
+        """
         self.name: Final = name
         self._content = content
         try:

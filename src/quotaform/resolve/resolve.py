@@ -262,7 +262,10 @@ def _value_problem(key: str, value: float) -> str:
 
 
 def check_callbacks(values: Mapping[int, str | None], errors: Mapping[int, Exception]) -> list[Finding]:
-    """Report which brokers (by node id) use a custom quota callback, and for which its name could not be read."""
+    """Report which brokers use a custom quota callback, and for which this is not known.
+
+    `values`: `client.quota.callback.class` by node id. `errors`: why it could not be read, by node id.
+    """
     findings = []
     brokers: dict[str, list[str]] = defaultdict(list)
     for node_id, value in sorted(values.items()):

@@ -54,7 +54,7 @@ class ResolveRun:
         *,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Read a cluster. `entities`: who makes the requests: concrete entities. `plan`: one to assume as applied."""
+        """Read a cluster. `entities`: the concrete entities that make requests. `plan`: a plan to assume as applied."""
         cluster_id = gateway.cluster_id()
         if plan is not None:
             plan.require_cluster(cluster_id)

@@ -142,7 +142,7 @@ def _hidden_name(user: str | None, client_id: str | None, labels: Mapping[str, s
 
 
 def may_name(kind: str, label: str) -> bool:
-    """Whether a label or a column that is not known may name users, or client-ids: `sasl_principal`, `clientName`."""
+    """Whether a label or a column that is not known may name users, or client-ids, such as `sasl_principal`."""
     name, hints = fold(label), _NAME_HINTS[kind]
     return name not in _NO_NAMES and (name.startswith(hints) or name.endswith(hints))
 
@@ -304,7 +304,7 @@ def check_series(series: Series) -> Series | DropReason | str:
 def read_object_name(object_name: str, attribute: str, origin: Origin, labels: Mapping[str, str] | None = None) -> Read:
     """Return what an attribute of an MBean measures, as `read_metric` does.
 
-    `labels`: labels in addition to the name, which may say where it is from.
+    `labels`: labels in addition to the name, which may say where it is from. `origin`: what counts without such labels.
     """
     parsed = parse_object_name(object_name)
     if parsed is None:

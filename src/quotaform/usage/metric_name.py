@@ -20,7 +20,7 @@ _LETTERS: Final = regex(r"[^a-z0-9]+")
 
 
 def fold(name: str) -> str:
-    """Return what all spellings of the name of a label have in common: of `client-id`, `clientId` and `client_id`."""
+    """Return what all spellings of a label have in common: `clientid` of `client-id`, `clientId` and `client_id`."""
     return _LETTERS.sub("", name.lower())
 
 
@@ -69,7 +69,10 @@ class Origin:
 
 
 def first_label(labels: Mapping[str, str], names: Iterable[str]) -> str | None:
-    """Return the value of the first of some labels that is there and not empty, which to Prometheus is absent."""
+    """Return the value of the first of some labels that is not empty: to Prometheus an empty label is absent.
+
+    The names, and those of `labels`, are folded.
+    """
     return next((value for name in names if (value := labels.get(name))), None)
 
 
@@ -272,5 +275,5 @@ def _factor(measured: _Measured, unit: str | None) -> float | None:
 
 
 def key_of_type(text: str) -> str | None:
-    """Return the quota key of a type of quota, such as `ControllerMutation`."""
+    """Return the quota key of a type of quota, such as `ControllerMutation`; `None` if there is no such type."""
     return _TYPES.get(fold(text))

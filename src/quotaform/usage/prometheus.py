@@ -121,7 +121,8 @@ class RangeQuery(Struct, frozen=True, kw_only=True):
 def save_answers(query: RangeQuery, folder: Path, progress: Callable[[int, int], None]) -> None:
     """Write the answers to a folder, a file per query and slice.
 
-    `progress`: called with how many points per series are there, and how many there will be.
+    `progress`: called with how many points per series are there, and how many there will be. Raises `UsageError` if the
+    step is shorter than a second, and `MetricsError` if there is no answer that can be used.
     """
     if query.step < 1:
         raise ArgumentError("{step}: must be 1s or longer")

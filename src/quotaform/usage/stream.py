@@ -81,7 +81,8 @@ class TopicGateway(BrokerGateway):
     def topic(self, name: str) -> Topic | None:
         """Return a topic; `None` if there is none of that name.
 
-        Raises `UsageError` if no topic can have such a name. Raises `ConnectError` if a broker is not in
+        Raises `UsageError` if no topic can have such a name, `AuthorizationError` if the principal lacks DESCRIBE on
+        the topic, and `ClusterError` if the cluster cannot be read. Raises `ConnectError` if a broker is not in
         `QUOTAFORM_ALLOWED_HOSTS`: Spark connects to all of them by itself.
         """
         _require_listed(self.connection.brokers.values())
@@ -155,7 +156,7 @@ def with_connector(session: SessionOptions) -> SessionOptions:
 
 
 def require_connector(spark: SparkSession) -> None:
-    """Raise `EngineError` unless a session can read topics."""
+    """Raise `EngineError` if a session has no connector, or is one of Spark Connect."""
     if is_connect(spark):
         raise EngineError(
             "The Spark session is one of Spark Connect, and a topic is read by a driver of its own; end the session, "
@@ -352,7 +353,8 @@ def run_stream(
 
     `spark`: a session with the connector; its settings are left alone. `report`: told how far it is, some times a
     second. `is_stopped`: whether to end after the batch that runs. Raises `StreamError` if the checkpoint cannot be
-    used, or records are gone before they were read.
+    used, or records are gone before they were read, `EngineError` if the session has no connector or Spark failed,
+    `InvalidFilesError` if the table is none of usage, and `OSError` if a folder cannot be written.
     """
     require_connector(spark)
     own = spark.newSession()
@@ -517,7 +519,10 @@ _AROUND: Final = regex(r"^\[STREAM_FAILED\].*?terminated with exception: |( SQLS
 
 
 def stream_failure(checkpoint: str, topic: str, text: str) -> QuotaformError:
-    """Return the error for what Spark says when a query ends, with the stack traces of Java and Python."""
+    """Return the error for one that ended a query.
+
+    `text`: what Spark says, with the stack traces of Java and Python.
+    """
     anew = (
         f"give another {option_of('checkpoint')}, which begins with the oldest record that is there; records that are "
         "in the table already are then read again, and count once"

@@ -221,7 +221,10 @@ def read_time(raw: object, unit: TimeUnit | None = None) -> float | str:
 
 
 def make_sample(measure: Read, ts: float | str, raw: object) -> Parsed:
-    """Return the sample of a value, or why there is none, or what is wrong: with its metric, its time or the value."""
+    """Return the sample of a value, or why there is none, or what is wrong with its metric, its time or the value.
+
+    `ts`: seconds since the epoch, or what is wrong with the time.
+    """
     if not isinstance(measure, Measure):
         return measure
     if isinstance(ts, str):

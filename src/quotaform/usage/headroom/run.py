@@ -124,8 +124,10 @@ def _bucket_use(rows: BucketRows) -> dict[str, Any]:
 def recorded_keys(use: DataFrame) -> dict[tuple[str | None, str], dict[str, Any]]:
     """Return what `USES` say of each key of a cluster.
 
-    That is when and how long it was recorded (in the bucket that was recorded longest), the addresses of entities whose
-    values limited a series (`met`), and how many samples and buckets of each kind there are.
+    `first` and `last` are the times of the first and the last sample, `recorded_s` the seconds of the bucket that was
+    recorded longest, and `met` the addresses of entities whose values limited a series. The others are numbers: of
+    `samples`, and of buckets: of all, of `noisy` and `coarse` ones (of those without a limit none is coarse), and of
+    those with each `HeadroomStatus`.
     """
     counts = {
         "buckets": f.lit(True),
@@ -202,8 +204,8 @@ def measured_headroom(
     cluster of another name. `only_chosen`: whether usage of other clusters than those of the quotas is left out; it is
     counted otherwise. `is_unnamed`: whether the one cluster of the quotas has no name that a recording could know.
     `since`, `until`: from when on and before when; `None` for all. `most`: how many buckets, neighbours and values are
-    brought to the driver. Raises `InvalidFilesError` if the usage has no rows of that time, and the error of the first
-    cluster if none could be read.
+    brought to the driver. Raises `InvalidFilesError` if the usage cannot be read or has no rows of that time, and the
+    error of the first cluster if none of them could be read.
     """
     recorded = read_usage(spark, usage, since, until)
     held, failed = known_quotas(quotas)

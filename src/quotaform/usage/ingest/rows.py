@@ -86,7 +86,10 @@ _UNKNOWN: Final = (
 
 
 def items_of(recording: RawRecording, format_name: str | None, origin: Origin) -> Iterator[Item]:
-    """Yield what is in a recording; all that cannot be read is rejected, but for a file that cannot be opened."""
+    """Yield what is in a recording; what cannot be read is rejected.
+
+    `format_name`: its format; `None` to find out. Raises `FileReadError` if it is a file that cannot be opened.
+    """
     if recording.path is None and recording.content is None:
         yield reject(0, "the record has no value", "")
         return

@@ -210,7 +210,8 @@ def read_parsed_table(
     """Return `PARSED` of the parts of a table.
 
     `kind`: the format of its files; `None` if it is one of the catalog. `mapping`: what its columns are; `None` to go
-    by their names.
+    by their names. Raises `InvalidFilesError` if it cannot be read, lacks columns, or its columns cannot be told by
+    their names.
     """
     options: dict[str, Any] = {}
     if kind == CSV:
@@ -268,7 +269,11 @@ class IngestRequest(Struct, frozen=True, kw_only=True):
 
 
 def require_ingestible(request: IngestRequest, session: SessionOptions) -> None:
-    """Make sure that there is something to ingest and a place for it, as far as is known before Spark is started."""
+    """Make sure that there is something to ingest and a place for it, as far as is known before Spark is started.
+
+    Raises `UsageError` if a source names no file, or a table is a file. Raises `InvalidFilesError` if a source is no
+    table, or there is another table where rows are to be added. Raises `FileReadError` if a directory cannot be read.
+    """
     tables = request.tables()
     for name, kind in tables.items():
         if kind != CSV:
@@ -286,8 +291,8 @@ def ingest(spark: SparkSession, request: IngestRequest, *, progress: Progress = 
     """Add recordings to a table of usage.
 
     Raises `UsageError` if a source names no file, or a table is a file. Raises `InvalidFilesError` if there is another
-    table where rows are to be added. Raises `EngineError` if rows were written where this process does not see them;
-    nothing was added.
+    table where rows are to be added. Raises `FileReadError` if a file cannot be read. Raises `EngineError` if rows were
+    written where this process does not see them; nothing was added.
     """
     require_writable(spark, request.usage, USAGE)
     require_writable(spark, request.quarantine, QUARANTINE)

@@ -218,7 +218,7 @@ BUCKET_USE: Final = struct("cluster string", "first last timestamp", "use binary
 
 
 def bucket_use(recording: DataFrame, percentile: float, outlier_days: int = 0) -> DataFrame:
-    """Return `BUCKET_USE` of `PACKED` under the quotas, persisted; the others are as in `use_of`."""
+    """Return `BUCKET_USE` of `PACKED` under the quotas, which is persisted; see `use_of` for the other arguments."""
     return per_bucket(recording, partial(_use, percentile, outlier_days), BUCKET_USE)
 
 

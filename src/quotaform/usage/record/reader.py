@@ -41,8 +41,8 @@ class Reader:
 
     shown: str  # The source as messages show it, without what may be secret
     ask: Callable[[float, float], tuple[int, Iterable[Item]]]
-    """Returns how many bytes an answer has, and what it holds, for a timeout and the time since the epoch, in seconds;
-    it may raise `HttpError`."""
+    """Takes a timeout and the time since the epoch, in seconds, and returns the size of an answer in bytes, and what it
+    holds. Raises `HttpError` or `MetricsError` if there is no answer that can be used."""
     cancel: Callable[[], None] = lambda: None  # Ends a read that is under way, if that is a process of its own
 
     def read(self, timeout: float) -> Reading:
@@ -133,7 +133,7 @@ def readers_of(
     """Return the readers of where a cluster is measured, by their names in messages.
 
     That is at `sources` or a `prometheus` with `labels`, if they are given, else what quotaform.yaml names. Raises
-    errors as `broker_readers` does.
+    the errors of `broker_readers`, and `UsageError` or `InvalidFilesError` for a Prometheus that cannot be used.
     """
     metrics = cluster.metrics
     if sources or (metrics.sources and not (prometheus or labels)):

@@ -354,7 +354,8 @@ class UsageDirectory:
     def __init__(self, path: Path) -> None:
         """Make sure that rows can be written to a directory, which is made if it is not there.
 
-        Raises `UsageError` if it holds something else: rows of it and of something else would be mixed.
+        Raises `EngineError` without pyarrow, `UsageError` if it holds anything else, with which rows would be mixed,
+        and `QuotaformError` if it cannot be made or read.
         """
         if find_spec("pyarrow") is None:
             raise EngineError(f"Parquet files cannot be written without pyarrow: {missing_extra('usage')}.")
@@ -382,7 +383,10 @@ class UsageDirectory:
             raise ArgumentError("{usage} {} {}; give another directory", inert(str(path)), problem)
 
     def write(self, rows: Sequence[UsageRow]) -> list[Path]:
-        """Write rows to a new file for each day and cluster, each as a whole or not at all, and return the paths."""
+        """Write rows to a new file for each day and cluster, and return the paths.
+
+        A file is there as a whole or not at all. Raises `QuotaformError` if one cannot be written.
+        """
         from pyarrow import parquet
 
         by_folder: dict[Path, list[UsageRow]] = {}

@@ -246,7 +246,7 @@ def _slots(step_s: int, drawn: Collection[tuple[Any, ...]], bucket: RecordedBuck
 def replay_slots(step_s: int, rows: BucketRows, replay: Replay) -> dict[str, Any]:
     """Return the highest of each slot, and from when to when requests waited in it.
 
-    `step_s`: how long a slot is.
+    `step_s`: how long a slot is, in seconds.
     """
     at = rows.at
     starts = starts_of(at // (step_s * 1_000_000))

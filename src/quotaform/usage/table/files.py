@@ -124,7 +124,11 @@ def take_places(made: Path, folder: Path, prefix: str) -> list[Path]:
 
 
 def require_writable(spark: SparkSession, name: str, schema: StructType) -> None:
-    """Make sure that rows can be added, before any work is done: there is nothing yet, or a table of such rows."""
+    """Make sure that rows can be added, before any work is done.
+
+    Raises `InvalidFilesError` if there is a table of other rows, or files that are no table, and `UsageError` if there
+    is a file.
+    """
     if not (is_catalog_table(spark, name) or is_url(name)):
         _require_folder(name, Path(name))
         if not has_files(Path(name)):

@@ -332,13 +332,22 @@ def _kind(reader: ClientProperties, store: str) -> str:
 
 def _read_store(reader: ClientProperties, store: str) -> str | None:
     location, inline = f"ssl.{store}.location", [key for key in _INLINE[store] if reader.has(key)]
-    keys = [location, *inline, f"ssl.{store}.type", f"ssl.{store}.password", "ssl.key.password"]
+    type_key, password = f"ssl.{store}.type", f"ssl.{store}.password"
+    keys = [location, *inline, type_key, password, "ssl.key.password"]
     # A value that cannot be known has been reported.
     if any(reader.has(key) and reader.get(key) is None for key in keys):
         raise ReportedError
     if not (reader.has(location) or inline):
         return None
-    _check_kind(reader, store, inline)
+    kind = _kind(reader, store)
+    if kind == "PEM" and reader.has(password):
+        instead = "; the password of an encrypted key is ssl.key.password" if store == "keystore" else ""
+        reader.report(password, f"{password} cannot be used with {type_key}=PEM; remove it{instead}")
+    if kind not in ("PEM", "PKCS12", "JKS"):
+        words = f"is not supported; set it to PEM, PKCS12 or JKS, or convert the store: {CONVERT}"
+        raise reader.refused(type_key, f"{reader.render(type_key)} {words}")
+    if inline and kind != "PEM":
+        raise reader.refused(inline[0], f"{inline[0]} requires {type_key}=PEM")
     if reader.has(location) and inline:
         raise reader.refused(inline[0], f"{inline[0]} and {location} exclude each other; remove one")
     if inline:
@@ -346,32 +355,15 @@ def _read_store(reader: ClientProperties, store: str) -> str | None:
             reader.report(inline[0], f"{inline[0]} requires {missing[0]}")
         return "\n".join(_pem(reader.get(key) or "") for key in inline)
     _, content = reader.read_file(location, reader.get(location) or "", PEM_LIMIT, f"{location} names a file")
-    passwords = reader.get(f"ssl.{store}.password") or None, reader.get("ssl.key.password") or None
+    passwords = reader.get(password) or None, reader.get("ssl.key.password") or None
     try:
-        if _kind(reader, store) != "PEM":
+        if kind != "PEM":
             return read_store(content, store, *passwords)
-        if (kind := kind_of(content)) in ("JKS", "PKCS12"):
-            raise StoreError(f"it is a {kind} store; set ssl.{store}.type={kind}")
+        if (found := kind_of(content)) in ("JKS", "PKCS12"):
+            raise StoreError(f"it is a {found} store; set {type_key}={found}")
         return _pem(content.decode(errors="replace"))
     except StoreError as error:
         raise reader.refused(location, f"{location} cannot be used: {error}") from None
-
-
-def _check_kind(reader: ClientProperties, store: str, inline: list[str]) -> None:
-    """Check a store's type, and that a PEM store has no store password."""
-    kind, type_key, password = _kind(reader, store), f"ssl.{store}.type", f"ssl.{store}.password"
-    if kind == "PEM":
-        if reader.has(password):
-            instead = "; the password of an encrypted key is ssl.key.password" if store == "keystore" else ""
-            reader.report(password, f"{password} cannot be used with {type_key}=PEM; remove it{instead}")
-    elif kind not in ("PKCS12", "JKS"):
-        raise reader.refused(
-            type_key,
-            f"{reader.render(type_key)} is not supported; set it to PEM, PKCS12 or JKS, or convert the store:"
-            f" {CONVERT}",
-        )
-    elif inline:
-        raise reader.refused(inline[0], f"{inline[0]} requires {type_key}=PEM")
 
 
 def _pem(text: str) -> str:

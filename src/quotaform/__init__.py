@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from quotaform.model.errors import QuotaformError
     from quotaform.model.filter import ANY, EntityFilter, FilterComponent, Rule
     from quotaform.model.outcome import ClusterOutcome
-    from quotaform.repository.format_files import format_files
-    from quotaform.repository.repository import Repository, Target
+    from quotaform.repository.repository import Repository, Target, format_files
     from quotaform.repository.run import check_cluster
     from quotaform.resolve.quota_admin import Described, QuotaAdmin
     from quotaform.resolve.request import Effective, Resolved
@@ -85,8 +84,7 @@ _HOMES = {
     "model.errors": ("QuotaformError",),
     "model.filter": ("ANY", "EntityFilter", "FilterComponent", "Rule"),
     "model.outcome": ("ClusterOutcome",),
-    "repository.format_files": ("format_files",),
-    "repository.repository": ("Repository", "Target"),
+    "repository.repository": ("Repository", "Target", "format_files"),
     "repository.run": ("check_cluster",),
     "resolve.quota_admin": ("Described", "QuotaAdmin"),
     "resolve.request": ("Effective", "Resolved"),

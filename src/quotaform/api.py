@@ -35,8 +35,7 @@ from quotaform.model.rule import read_allowances
 from quotaform.model.scope import Selection, count_problem, pattern_problem
 from quotaform.model.settings import MetricsSource, PruneMode
 from quotaform.model.text import require_items, require_type, spell_type
-from quotaform.repository.cluster_work import Connect, work_on
-from quotaform.repository.gateway import open_gateway, open_pinned_gateway
+from quotaform.repository.gateway import Connect, open_gateway, open_pinned_gateway, work_on
 from quotaform.repository.repository import Repository, Target
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.system.files import write_new_files

@@ -13,7 +13,7 @@ from quotaform.cluster.gateway import Gateway
 from quotaform.desired.config import Cluster
 from quotaform.model.errors import ClusterError
 from quotaform.model.outcome import Progress
-from quotaform.repository.cluster_work import AT_ONCE, work_on
+from quotaform.repository.gateway import AT_ONCE, work_on
 from quotaform.system.process import held_signals
 from tests.scripted_gateway import ScriptedGateway
 

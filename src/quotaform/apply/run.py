@@ -53,8 +53,7 @@ from quotaform.plan.plan import EntityChange, Plan
 from quotaform.plan.receipt import EntityResult, Receipt, Result
 from quotaform.plan.receipt_file import load_plan_file
 from quotaform.report.finding import FEW, render_findings
-from quotaform.repository.cluster_work import Connect
-from quotaform.repository.gateway import open_gateway, require_pinned
+from quotaform.repository.gateway import Connect, open_gateway, require_pinned
 from quotaform.repository.repository import Repository
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp, today
 from quotaform.system.process import held_signals, signal_name

@@ -34,7 +34,7 @@ from quotaform.plan.plan import PlanSource
 from quotaform.plan.receipt_file import is_receipt
 from quotaform.plan.run import PlanRequest
 from quotaform.plan.source import Source
-from quotaform.repository.cluster_work import AT_ONCE, Connect
+from quotaform.repository.gateway import AT_ONCE, Connect
 from quotaform.repository.repository import Repository, read_claims, root_trees
 from quotaform.system.clock import Clock, today
 from quotaform.system.files import RECEIPT_LIMIT, read_bytes

@@ -38,7 +38,7 @@ from quotaform.model.errors import QuotaformError
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress
 from quotaform.model.server import ALLOWED_HOSTS
 from quotaform.model.variable import ALLOW_LIST
-from quotaform.repository.cluster_work import repeated
+from quotaform.repository.gateway import repeated
 from quotaform.resolve.spark import arrow_schema, packed, struct, unpacked
 from quotaform.system.clock import EPOCH_VARIABLE
 from quotaform.system.process import rare_collections

@@ -18,7 +18,7 @@ from quotaform.model.errors import ArgumentError, EngineError, missing_extra
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.text import MIB, inert, require_type
 from quotaform.model.variable import OwnSecret
-from quotaform.repository.cluster_work import repeated
+from quotaform.repository.gateway import repeated
 from quotaform.system.executable import ask_java, find_java_commands, major_version
 
 if TYPE_CHECKING:

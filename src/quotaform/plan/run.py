@@ -27,8 +27,7 @@ from quotaform.plan.difference import Pruning, diff, make_plan, prune, removable
 from quotaform.plan.digest import ClusterDigest, FleetStatus
 from quotaform.plan.plan import Plan, PlanHeader, PlanOptions, PlanSource
 from quotaform.plan.source import Source, read_source
-from quotaform.repository.cluster_work import Connect, work_on
-from quotaform.repository.gateway import open_gateway
+from quotaform.repository.gateway import Connect, open_gateway, work_on
 from quotaform.repository.policy import NO_POLICIES, LoadedPolicies
 from quotaform.repository.repository import Repository, read_claims
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, plan_timestamp, today

@@ -30,7 +30,7 @@ from quotaform.report.comment import Marker
 from quotaform.report.finding import first_of_each_rule
 from quotaform.report.report import Column, ColumnKind, Report, Section, Table
 from quotaform.report.text import PLAIN, Style, counted
-from quotaform.repository.cluster_work import work_on
+from quotaform.repository.gateway import work_on
 from quotaform.repository.policy import load_policies
 from quotaform.repository.repository import Repository, read_claims
 from quotaform.repository.run import open_scram

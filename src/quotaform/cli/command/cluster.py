@@ -141,8 +141,7 @@ def alter(
       quotaform alter 'ip=<default>' --add connection_creation_rate=unlimited --validate-only
     """
     from quotaform.apply.write import alter_entity
-    from quotaform.repository.cluster_work import repeated
-    from quotaform.repository.gateway import open_pinned_gateway
+    from quotaform.repository.gateway import open_pinned_gateway, repeated
     from quotaform.resolve.quota_admin import QuotaAdmin
 
     console = output.console
@@ -288,7 +287,7 @@ def doctor(*, target: Clusters = ONE_CLUSTER, output: Output = printed("doctor")
       quotaform doctor --cluster prod-eu
       quotaform doctor --bootstrap-server broker-1:9093 --command-config client.properties --format json
     """
-    from quotaform.repository.cluster_work import repeated
+    from quotaform.repository.gateway import repeated
     from quotaform.repository.run import check_cluster
 
     cluster = target.choose_one()

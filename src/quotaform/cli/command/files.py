@@ -111,7 +111,7 @@ def fmt(
     from quotaform.desired.format import format_source
     from quotaform.desired.tree import SourceFile
     from quotaform.report.text import render_diff
-    from quotaform.repository.format_files import format_files
+    from quotaform.repository.repository import format_files
     from quotaform.system.files import QUOTAS_LIMIT, read_stdin
 
     console = output.console

@@ -47,7 +47,7 @@ from quotaform.model.errors import FileReadError, InvalidFilesError, UsageError
 from quotaform.model.finding import Finding
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.text import MIB, inert, option_of, quote
-from quotaform.repository.cluster_work import repeated
+from quotaform.repository.gateway import repeated
 from quotaform.resolve.spark import completed, struct
 from quotaform.usage.format.table import TableMapping, guess_mapping, mapping_problem, usage_mapping
 from quotaform.usage.format.text import TABLE, detect_format

@@ -58,6 +58,7 @@ class Kerberos(Struct, frozen=True, kw_only=True):
     cache: str | None = None  # the ticket cache; `None` for that of the process (`KRB5CCNAME`, or the library's own)
     is_shown: bool = True  # whether messages may repeat these values: none comes from a variable
     mechanism: str = "GSSAPI"
+    check = "check the broker's keytab, and that its clock and that of this machine agree"
 
     @property
     def who(self) -> str:
@@ -68,10 +69,6 @@ class Kerberos(Struct, frozen=True, kw_only=True):
             return f"principal {self.principal or _name(self._ticket())}"
         except Exception:
             return "the ticket cache"
-
-    @property
-    def check(self) -> str:
-        return "check the broker's keytab, and that its clock and that of this machine agree"
 
     def exchange(self, host: str) -> Exchange:
         try:

@@ -103,7 +103,7 @@ def _report_types(match: dict[str, Any], document: Document) -> None:
             guess = f"; did you mean {other}?" if other else did_you_mean(entity_type, ENTITY_TYPES)
             if glued := glued_key(entity_type, ENTITY_TYPES):
                 guess = f"; write a space after the colon of {glued}."
-            elif name is None and known:
+            elif name is None and known and isinstance(match[known[-1]], str):
                 # YAML takes {user: CN=a,OU=b} for two keys.
                 guess = '; quote a name with commas, as in {user: "CN=a,OU=b"}, or list names: {user: [a, b]}.'
             text = f"unknown entity type {quote(entity_type)}{guess or '.'} The types are {', '.join(ENTITY_TYPES)}"

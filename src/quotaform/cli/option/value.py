@@ -12,16 +12,14 @@ from quotaform.model.entity import ENTITY_TYPES, USER, meant_type
 from quotaform.model.errors import ArgumentError, QuotaformError, UsageError
 from quotaform.model.moment import duration_text, parse_duration, parse_moment
 from quotaform.model.text import inert, option_of
+from quotaform.system.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     import typer
 
 
 def complete_from(words: Iterable[str] | Callable[[], Iterable[str]], end: str = "") -> Callable[[str], list[str]]:
-    """Return a completion that offers those words that begin as typed, each with an end; of a list for its last item.
-
-    A function is called for the words when a shell asks for them.
-    """
+    """Return a completion of a value, or of the last item of a list; a function is called for the words when asked."""
 
     def complete(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
@@ -46,8 +44,6 @@ complete_name = complete_from(ENTITY_TYPES, "=")
 
 def read_moment(text: str) -> datetime:
     """Read a time: ISO 8601 in UTC, a day, an age, or `now`. Raises `ValueError`."""
-    from quotaform.system.clock import SYSTEM_CLOCK
-
     return parse_moment(text, SYSTEM_CLOCK.now())
 
 

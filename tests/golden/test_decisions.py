@@ -36,6 +36,7 @@ from quotaform.cluster.broker import (
     service_hint,
     split_alterations,
 )
+from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.gateway import BrokerConfig, read_actual, read_settled
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.report import render_altered
@@ -352,7 +353,7 @@ def of_described(text: str) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("quotaform.cluster.kafka.sleep", pauses.append)
         try:
-            yield f"{KafkaGateway(connection, name='lab', api_timeout=float(words[0])).describe()}"
+            yield f"{KafkaGateway(connection, name='lab', config=ClientConfig(api_timeout=float(words[0]))).describe()}"
         except ClusterError as error:
             yield f"{type(error).__name__}: {error}"
     yield f"{len(connection.requests)} requests, pauses {pauses}"

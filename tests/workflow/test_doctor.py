@@ -20,7 +20,7 @@ from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.sasl.password import Password
 from quotaform.model.text import Secret
 from quotaform.sandbox import Sandbox
-from tests.fake_broker import ALTER, FakeBroker, serving
+from tests.fake_broker import ALTER, DESCRIBE, HANG, FakeBroker, serving
 from tests.loading import load_schema
 from tests.markdown import ROOT
 from tests.traffic import KafkaPythonRequest
@@ -129,6 +129,15 @@ def test_the_right_to_alter_is_asked_by_what_changes_nothing(doctor: Doctor) -> 
     [asked] = [each.fields for each in broker.asked if each.api_key == ALTER]
     assert asked.validate_only
     assert [(op.key, op.remove) for op in asked.entries[0].ops] == [("producer_byte_rate", True)]
+
+
+def test_the_times_of_the_client_properties_hold_for_rights(doctor: Doctor) -> None:
+    """A broker that did not answer was waited for as long as by default: a minute, whatever the properties said."""
+    broker = FakeBroker(spoil=lambda asked, answer: [HANG] if asked.api_key == DESCRIBE else answer)
+    with serving(broker):
+        properties = "request.timeout.ms=1000\ndefault.api.timeout.ms=1500\n"
+        found = doctor.steps(properties, broker.address, code=1)
+    assert re.search(r"did not (respond|answer) within [12](\.\d)? s", found[" describe-quotas"][1])
 
 
 def test_what_variables_hold_is_not_printed(doctor: Doctor) -> None:

@@ -82,15 +82,14 @@ def send_in_turn(
 class BrokerGateway(Connected):
     """A running cluster. Not safe for use from several threads at a time, `close` aside."""
 
-    def __init__(
-        self, connection: ClusterConnection, *, name: str, request_timeout: float = 30.0, api_timeout: float = 60.0
-    ) -> None:
-        """Make a gateway; times are seconds: of one request (an alter has 65), and of a read with all its retries."""
+    def __init__(self, connection: ClusterConnection, *, name: str, config: ClientConfig | None = None) -> None:
+        """Make a gateway; `config` says how long is waited for an answer."""
+        config = config or ClientConfig()
         self.name = name
         self.connection = connection
-        self._request_timeout = request_timeout
-        self._alter_timeout = max(ALTER_TIMEOUT, request_timeout)  # for an alter, which is sent once
-        self._api_timeout = api_timeout
+        self._request_timeout = config.request_timeout
+        self._alter_timeout = max(ALTER_TIMEOUT, config.request_timeout)  # for an alter, which is sent once
+        self._api_timeout = config.api_timeout
 
     @classmethod
     def connect(
@@ -116,7 +115,7 @@ class BrokerGateway(Connected):
             raise UsageError(str(error)) from None
         label = name or ",".join(map(str, servers))
         connection = ClusterConnection(servers, config, name=label, timeout=timeout)
-        return cls(connection, name=label, request_timeout=config.request_timeout, api_timeout=config.api_timeout)
+        return cls(connection, name=label, config=config)
 
     def _read(self, request: BrokerRequest[ResponseT], timeout: float, *, subject: str, hint: str = "") -> ResponseT:
         """Send a read until it is answered; a lost connection is no failure, since reading again is harmless."""

@@ -96,7 +96,7 @@ def _connect(
             cluster_id=used.connection.cluster_id if used else None,
             observe=lambda *attempt: attempts.append(attempt),
         )
-        gateway = KafkaGateway(connection, name=cluster.label)
+        gateway = KafkaGateway(connection, name=cluster.label, config=config)
     except ClusterError as error:
         if not attempts:
             raise

@@ -262,7 +262,7 @@ _DAY: Final = regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
 
 
 def read_expires(item: dict[str, Any], document: Document, example: str = "2026-12-31") -> date | None:
-    """Return the day of the field `expires`, if there is one. `example`: a day, for the message about what is none."""
+    """Return the day of the field `expires`, if there is one. `example`: a day, for the message about another text."""
     raw = item.get("expires")
     if not isinstance(raw, str):
         return None

@@ -139,7 +139,7 @@ def _with_radii(
             totals = dict.fromkeys((outcome.cluster for outcome in outcomes), principals.count())
 
     def with_radius(name: str, made: Kept[Plan]) -> Kept[Plan]:
-        """Add what was found to a plan, and its counts to the numbers of it."""
+        """Add what was found to a plan, and its counts to the digest of the plan."""
         radius = structs.replace(
             found.get(name) or count_changes("", ()),
             source=listed.table or "",

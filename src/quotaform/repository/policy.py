@@ -73,7 +73,7 @@ def policy_digests(folder: Folder, paths: Sequence[WrittenText]) -> Mapping[str,
 
 
 def _expand(folder: Folder, text: str) -> list[str]:
-    """Return the files of a path or a glob, sorted; hidden ones only by name. Raises `_NoFilesError` for none."""
+    """Return the files of a path or a glob, sorted; hidden ones only by name. Raises `_NoFilesError` without any."""
     shown, normal = inert(text), os.path.normpath(text)
     if PurePosixPath(normal).is_absolute() or normal.split("/")[0] == os.pardir:
         raise _NoFilesError(f"{shown} leads out of the directory of quotaform.yaml; keep policies within it")

@@ -208,7 +208,7 @@ class Repository(Struct, frozen=True, kw_only=True):
         return choose_clusters(config, target.clusters, takes_all=target.takes_all)
 
     def cluster_names(self, config: Config, patterns: Sequence[str]) -> tuple[str | None, ...]:
-        """Return the clusters that names and globs choose, all of them by default, in the order of quotaform.yaml.
+        """Return the names of the clusters that names and globs choose, all by default, in the order of quotaform.yaml.
 
         It is `None` alone, for the common files, if there are no clusters. Raises `UsageError` if a pattern fits none.
         """

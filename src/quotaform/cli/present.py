@@ -331,7 +331,7 @@ def report_failures(console: Console, outcomes: Sequence[ClusterOutcome[T]]) -> 
     for outcome in outcomes:
         name_options(outcome.error)
         if outcome.error is not None:
-            console.write_stderr(f"Error: {inert(outcome.cluster)}: {outcome.error.text_of(outcome.cluster)}\n")
+            console.write_stderr(f"Error: {inert(outcome.cluster)}: {outcome.error}\n")
     # What a plan would change is no failure of what is made of it.
     return exit_code(outcome for outcome in outcomes if outcome.error is not None)
 

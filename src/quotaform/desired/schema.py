@@ -8,7 +8,7 @@ from typing import Final
 from quotaform.model.entity import DEFAULT_WORD, KNOWN_TYPES, MAX_NAME_BYTES
 from quotaform.model.finding import CHANGE, DELETE, MOST_APPROVALS, MOST_DAYS
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.records.schema import DAY, Node, choice, closed, in_code, items, mapping, record, ref, text, titled
+from quotaform.model.records.schema import DAY, Node, choice, closed, in_code, items, mapping, ref, text, titled
 from quotaform.model.rule import APPROVABLE, LINTS
 from quotaform.model.scope import MOST_PATTERNS
 from quotaform.model.settings import (
@@ -403,12 +403,12 @@ VALUES: Final = "values"
 def entry() -> tuple[Node, dict[str, Node]]:
     """Return the schema and its definitions."""
     keys = ((key, f"{key.limits}, per {key.per}; {UNLIMITED} is {int(key.maximum)}.") for key in QUOTA_KEYS.values())
-    schema = record(
+    schema = closed(
         "A resolved entry: what the files declare for one entity on one cluster, profiles and layers included. "
         "Policies are evaluated against it. Fields without a value are omitted.",
         {
             "address": text("The entity on one line.", "user=svc-orders", f"user={DEFAULT_WORD},client-id=etl"),
-            ENTITY: _closed(
+            ENTITY: closed(
                 "Entity type to name; null is the default.",
                 {
                     row.name: {
@@ -418,10 +418,12 @@ def entry() -> tuple[Node, dict[str, Node]]:
                     }
                     for row in KNOWN_TYPES.values()
                 },
+                minProperties=1,
             ),
-            VALUES: _closed(
+            VALUES: closed(
                 "Quota key to its value, in the unit of the key; inherited keys are omitted.",
                 {key.name: {"description": about, "type": "number", "exclusiveMinimum": 0} for key, about in keys},
+                minProperties=1,
             ),
             "unlimited": items(
                 f"The keys whose value is {UNLIMITED}.", {"enum": list(QUOTA_KEYS)}, examples=[["producer_byte_rate"]]
@@ -432,10 +434,6 @@ def entry() -> tuple[Node, dict[str, Node]]:
             "profile": text("The profile that the entry names.", "gold"),
             "cluster": text("The name of the cluster in quotaform.yaml.", "prod-eu"),
         },
-        optional=("owner", "reason", "expires", "profile", "cluster"),
+        required=["address", ENTITY, VALUES, "unlimited"],
     )
-    return titled("resolved entry", schema | {"additionalProperties": False}), {}
-
-
-def _closed(description: str, fields: dict[str, Node]) -> Node:
-    return record(description, fields, optional=fields) | {"additionalProperties": False, "minProperties": 1}
+    return titled("resolved entry", schema), {}

@@ -44,7 +44,7 @@ from quotaform.fleet.table import located
 from quotaform.model.errors import ApplyLostError, ClusterError, EngineError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, loaded, no_progress
 from quotaform.model.quotas import Snapshot
-from quotaform.plan.blast_radius import changed_values, count_changes
+from quotaform.plan.blast_radius import RadiusCounts, changed_values, count_changes
 from quotaform.plan.digest import FleetStatus
 from quotaform.plan.plan import Plan
 from quotaform.plan.principals import PrincipalList
@@ -146,7 +146,7 @@ def _with_radii(
             principals=totals.get(name, 0),
             file=listed.folder,
         )
-        row = structs.replace(made.digest.row, blast_radius=radius.without_changes())
+        row = structs.replace(made.digest.row, blast_radius=RadiusCounts.sum([radius]))
         digest = structs.replace(made.digest, row=row)
         return Kept(digest, lambda: replace(made.load(), actual=None, blast_radius=radius))
 

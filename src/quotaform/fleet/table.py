@@ -139,7 +139,7 @@ def existing_table(spark: SparkSession, name: str) -> DataFrame | None:
 def bad_table(name: str, text: str) -> InvalidFilesError:
     """Return the error of a table that cannot be used."""
     problem = rule.TABLE.finding(f"the table {text}", location=Location(inert(name)))
-    return InvalidFilesError([problem], ends="")
+    return InvalidFilesError([problem])
 
 
 def reason_of(error: PySparkException | Py4JError) -> str:

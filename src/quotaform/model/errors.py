@@ -83,10 +83,6 @@ class QuotaformError(Exception):
     def __init__(self, *lines: str) -> None:
         super().__init__("\n".join(map(printable, lines)))
 
-    def text_of(self, cluster: str) -> str:
-        """Return the message as that of one cluster, where there may be results of others."""
-        return str(self)
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the message and the attributes: constructors take other things than a message."""
         return __newobj__, (type(self), *self.args), vars(self)
@@ -138,21 +134,10 @@ class InvalidFilesError(QuotaformError):
 
     exit_code = ExitCode.INVALID
 
-    def __init__(self, problems: Sequence[Finding], *, ends: str = "; nothing was sent to any cluster") -> None:
+    def __init__(self, problems: Sequence[Finding]) -> None:
         self.problems = tuple(problems)
-        self.ends = ends  # what became of clusters, at the end of the message
-        super().__init__(*map(str, self.problems), f"{self._count} found{ends}.")
-
-    @property
-    def _count(self) -> str:
-        count = len(self.problems)
-        return f"{count:,} problem{'' if count == 1 else 's'}"
-
-    def text_of(self, cluster: str) -> str:
-        """Return the message with what became of one cluster."""
-        problems, _, _ = str(self).rpartition("\n")
-        ends = self.ends.replace("any cluster", "it")
-        return f"{problems}\n{self._count} found for cluster {printable(cluster)}{ends}."
+        count = f"{len(self.problems):,} problem{'' if len(self.problems) == 1 else 's'}"
+        super().__init__(*map(str, self.problems), f"{count} found; invalid files are never applied.")
 
 
 class FileReadError(QuotaformError):

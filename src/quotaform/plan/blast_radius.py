@@ -317,10 +317,6 @@ class BlastRadius(RadiusCounts):
     ] = ()
     file: Annotated[str | None, about("The file with all changes, as it was given, or null.")] = None
 
-    def without_changes(self) -> RadiusCounts:
-        """Return the counts alone."""
-        return RadiusCounts(source=self.source, principals=self.principals, affected=self.affected, counts=self.counts)
-
 
 def make_blast_radius(
     principals: Principals, actual: Quotas, changes: Iterable[EntityChange], *, file: str | None = None

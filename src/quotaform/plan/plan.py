@@ -38,7 +38,7 @@ from quotaform.model.records.document import digest_of, json_number, json_pieces
 from quotaform.model.records.record import Address, Count, Digest, KeyDoubles, Record, about, builtins, derived, written
 from quotaform.model.scope import Pattern
 from quotaform.model.settings import DEFAULT_GUARD_LIMITS, CountLimit, GuardLimits, PruneMode
-from quotaform.plan.blast_radius import BlastRadius, LimitChange
+from quotaform.plan.blast_radius import BlastRadius, LimitChange, RadiusCounts
 from quotaform.plan.digest import ClusterDigest, FleetRow, FleetStatus
 from quotaform.resolve.effect import Direction, Effect
 
@@ -385,7 +385,7 @@ class Plan:
             },
             differences=len(self.changes),
             rules=tuple(sorted({finding.rule for finding in self.findings if finding.blocking})),
-            blast_radius=self.blast_radius.without_changes() if self.blast_radius else None,
+            blast_radius=RadiusCounts.sum([self.blast_radius]) if self.blast_radius else None,
         )
         return ClusterDigest(
             row=row,

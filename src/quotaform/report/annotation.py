@@ -73,7 +73,7 @@ def render_github(problems: Problems, *, place: Place = unchanged_place) -> str:
 
 def render_failure_github(cluster: str, error: QuotaformError) -> str:
     """Return the annotation of a cluster for which nothing could be made."""
-    return _command("error", {"title": f"quotaform: {cluster}"}, error.text_of(cluster))
+    return _command("error", {"title": f"quotaform: {cluster}"}, str(error))
 
 
 def _command(name: str, properties: dict[str, str], message: str) -> str:

@@ -252,5 +252,5 @@ def render_failure_markdown(
         state="failed",
         marker=Marker("drift" if subject == "drift" else "plan", cluster, root),
     )
-    shown = fenced(shortened(error.text_of(cluster), _LONGEST_FAILURE))
+    shown = fenced(shortened(str(error), _LONGEST_FAILURE))
     return "".join((*_head(report, place), f"{shown}\n", *_foot(run_url)))

@@ -177,7 +177,7 @@ def render_diff(path: str, before: str, after: str, style: Style = PLAIN, *, is_
 
 def render_failure(cluster: str, error: QuotaformError, style: Style = PLAIN) -> str:
     """Return the section of a cluster for which nothing could be made."""
-    return f"{cluster_line(cluster, style)}\n{style.paint('Error:', 'red')} {error.text_of(cluster)}\n"
+    return f"{cluster_line(cluster, style)}\n{style.paint('Error:', 'red')} {error}\n"
 
 
 def clusters_line(outcomes: Sequence[ClusterOutcome[Any]], what: str, others: int = 0, word: str = "blocked") -> str:

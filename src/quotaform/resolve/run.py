@@ -136,10 +136,7 @@ def explain_entity(repository: Repository, entity: Entity, patterns: Sequence[st
 
     Raises `UsageError`, `InvalidFilesError`, or `QuotaformError` if no file declares it.
     """
-    try:
-        config = repository.config()
-    except InvalidFilesError as error:
-        raise InvalidFilesError(error.problems, ends="") from None
+    config = repository.config()
     loaded = repository.load(config, today)
     sections: list[Explanation] = []
     failed: list[ClusterOutcome[Explanation]] = []
@@ -150,7 +147,7 @@ def explain_entity(repository: Repository, entity: Entity, patterns: Sequence[st
             desired = loaded.desired(name)
         except InvalidFilesError as error:
             problems.update(dict.fromkeys(error.problems))
-            failed.append(ClusterOutcome(name or "", error=InvalidFilesError(error.problems, ends="")))
+            failed.append(ClusterOutcome(name or "", error=error))
             continue
         layers = loaded.layers_of(name, entity)
         sections.append(explain(name, layers, desired.get(entity), config.profiles, today))
@@ -158,7 +155,7 @@ def explain_entity(repository: Repository, entity: Entity, patterns: Sequence[st
             declared.update((_names(other), other.address) for other in desired if other.types == entity.types)
     if not any(section.location for section in sections):
         if problems:
-            raise InvalidFilesError(by_place(problems), ends="")
+            raise InvalidFilesError(by_place(problems))
         candidates = sorted(declared)[:_MOST_COMPARISONS]
         near = nearest(_names(entity), candidates, cutoff=_NEARNESS, is_exact=True)
         guess = "" if near is None else f"; did you mean {declared[near]}?"

@@ -34,11 +34,6 @@ def text(description: str, *examples: str, **more: Any) -> Node:
     return {"description": description, "type": "string", **more, **_examples(examples)}
 
 
-def boolean(description: str) -> Node:
-    """Return the schema of true or false."""
-    return {"description": description, "type": "boolean"}
-
-
 def choice(description: str, values: Iterable[str | None]) -> Node:
     """Return the schema of one of several words."""
     return {"description": description, "enum": list(values)}
@@ -47,12 +42,6 @@ def choice(description: str, values: Iterable[str | None]) -> Node:
 def items(description: str, item: Node, **more: Any) -> Node:
     """Return the schema of a list."""
     return {"description": description, "type": "array", "items": item, **more}
-
-
-def record(description: str, fields: Mapping[str, Node], optional: Iterable[str] = ()) -> Node:
-    """Return the schema of an object that quotaform writes: it has these fields, and a newer version may add some."""
-    required = [name for name in fields if name not in set(optional)]
-    return {"description": description, "type": "object", "required": required, "properties": dict(fields)}
 
 
 def mapping(description: str, value: Node, *examples: Any, **more: Any) -> Node:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 from msgspec import Struct, field
 
 from quotaform.model.entity import desanitize
-from quotaform.model.records.schema import Node, boolean, choice, closed, mapping, text, titled
+from quotaform.model.records.schema import Node, choice, closed, mapping, text, titled
 from quotaform.model.text import listed, option_of, quote
 from quotaform.usage.format.text import (
     Parsed,
@@ -304,9 +304,10 @@ def usage_mapping() -> tuple[Node, dict[str, Node]]:
             },
         ),
         "time_unit": choice("What a number in the column of ts counts since 1970; by its size if omitted.", TimeUnit),
-        "sanitized_users": boolean(
-            "Rows of buckets: whether users are percent-encoded, as metrics of Kafka have them."
-        ),
+        "sanitized_users": {
+            "description": "Rows of buckets: whether users are percent-encoded, as metrics of Kafka have them.",
+            "type": "boolean",
+        },
     }
     schema = closed("What the columns of a table with usage are.", fields, required=["columns"])
     return titled("columns of a table with usage", schema), {}

@@ -36,6 +36,8 @@ from quotaform.model.errors import (
 from quotaform.model.finding import Approval
 from quotaform.model.outcome import Kept
 from quotaform.model.quotas import Quotas
+from quotaform.model.settings import DEFAULT_GUARD_LIMITS
+from quotaform.plan.check.guard import check_changes
 from quotaform.plan.plan import Plan
 from quotaform.plan.receipt import Receipt, Result
 from quotaform.plan.receipt_file import load_plan_file, load_receipt_file
@@ -168,6 +170,22 @@ def test_a_plan_whose_approval_has_expired_meanwhile_is_not_applied() -> None:
         with nullcontext() if is_valid else refused:
             apply_plan(replace(plan, approvals=(given,)), gateway, clock=clock)
         assert gateway.quotas == {alice: {PRODUCER: 100.0 if is_valid else 1.0}}
+
+
+def test_what_blocks_an_apply_is_bounded_and_says_where_the_rest_is_and_why() -> None:
+    """It said `--format json`, which of an apply has no findings; expired approvals were all listed, without a rule."""
+    users = [Entity(user=f"u{number}") for number in range(9)]
+    plan = plan_of({user: {PRODUCER: 100.0} for user in users}, {user: {PRODUCER: 1.0} for user in users})
+    approvals = [
+        Approval(rule="change-factor", address=user.address, reason="r", approver="a", expires=today(Clock()))
+        for user in users
+    ]
+    blocked = replace(plan, findings=tuple(check_changes(plan, DEFAULT_GUARD_LIMITS)))
+    for given, named in ((blocked, "change-factor"), (replace(plan, approvals=tuple(approvals)), "expired-approval")):
+        with pytest.raises(PlanBlockedError) as caught:
+            applied(given, ScriptedGateway({}))
+        assert "and 4 more (list: quotaform plan, or quotaform show of a saved one)" in str(caught.value)
+        assert named in caught.value.rules
 
 
 CREATION = plan_of({ALICE: {PRODUCER: 2.0}}, {})

@@ -44,7 +44,7 @@ from quotaform.model.errors import (
     UsageError,
     first_lines,
 )
-from quotaform.model.finding import APPROVALS_NAME, MOST_DAYS, Allowance
+from quotaform.model.finding import APPROVALS_NAME, MOST_DAYS, Allowance, Finding
 from quotaform.model.moment import duration_text
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, loaded, no_progress
 from quotaform.model.quotas import Action, Cause
@@ -404,7 +404,7 @@ def check_plan(
         if not day < each.expires <= day + timedelta(MOST_DAYS)
     ]
     if expired:
-        raise PlanBlockedError(expired)
+        raise _blocked(expired)
     plan.require_cluster(gateway.cluster_id())
     require_pinned(plan.header.cluster_name, pinned_id, gateway.cluster_id())
     progress(f"Reading quotas of {spell_name(gateway.name)}", 0, 0)
@@ -423,7 +423,13 @@ def require_applyable(plan: Plan) -> None:
     """Raise `PlanBlockedError` if something blocks a plan."""
     blocking = [finding for finding in plan.findings if finding.blocking]
     if blocking:
-        raise PlanBlockedError(blocking, list(render_findings(blocking, most=FEW))[1:])
+        raise _blocked(blocking)
+
+
+def _blocked(findings: Sequence[Finding]) -> PlanBlockedError:
+    listed = "quotaform plan, or quotaform show of a saved one"
+    _, *lines = render_findings(findings, most=FEW, most_others=FEW, listed=listed)
+    return PlanBlockedError(findings, lines)
 
 
 def _read_fresh(changes: tuple[EntityChange, ...], gateway: Gateway, clock: Clock) -> Freshness:

@@ -196,8 +196,9 @@ class PlanBlockedError(BlockedError):
         shown = list(lines) or [f"  {each.rule}: {each.message}" for each in self.findings]
         if any(finding.allowance is not None for finding in self.findings):
             shown.append("Correct the files, or plan again and allow what is meant.")
-        rules = [finding.rule for finding in findings if finding.blocking]
-        super().__init__("the plan is blocked and nothing was written:", *shown, rules=rules)
+        super().__init__(
+            "the plan is blocked and nothing was written:", *shown, rules=[finding.rule for finding in findings]
+        )
 
 
 class NotApprovedError(BlockedError):

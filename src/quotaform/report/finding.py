@@ -137,13 +137,14 @@ def render_findings(
     heading: str = BLOCKED,
     most: int = _MOST_OF_A_RULE,
     most_others: int = _MOST_OF_A_RULE,
+    listed: str = f"{option_of('format')} json",
 ) -> Iterator[str]:
     """Yield lines: what blocks first, under its own heading, then the others.
 
     Entities that are no longer declared have a heading of their own, see `render_removed`.
 
     `heading`: what stands above what blocks. `most`: how many lines of a rule that blocks are shown. `most_others`: how
-    many of another rule.
+    many of another rule. `listed`: what shows the lines that are left out.
     """
     blocking: list[Finding] = []
     others: list[Finding] = []
@@ -155,13 +156,13 @@ def render_findings(
             yield style.paint(title, "bold")
             width = max(len(finding.rule) for finding in some)
             for group in grouped(some):
-                yield from _text_group_lines(group, width, style, number)
+                yield from _text_group_lines(group, width, style, number, listed)
     if (item := approval_item(blocking)) is not None:
         yield APPROVAL_EXAMPLE
         yield f"    {item}"
 
 
-def _text_group_lines(group: FindingGroup, width: int, style: Style, most: int) -> Iterator[str]:
+def _text_group_lines(group: FindingGroup, width: int, style: Style, most: int, listed: str) -> Iterator[str]:
     begin = f"  {style.paint(f'{group.rule:<{width}}', _COLOURS[group.severity])}  "
     end = f"   {group.permission}" if group.permission else ""
     if group.has_heading:
@@ -175,7 +176,7 @@ def _text_group_lines(group: FindingGroup, width: int, style: Style, most: int) 
         where = "".join(f"{place}: " for place in (line.location, line.address) if place)
         yield f"{begin}{where}{line.message}{end}"
     if len(lines) > most:
-        yield f"{begin}and {len(lines) - most:,} more (list: {option_of('format')} json)"
+        yield f"{begin}and {len(lines) - most:,} more (list: {listed})"
 
 
 def render_removed(findings: Iterable[Finding], style: Style = PLAIN) -> Iterator[str]:

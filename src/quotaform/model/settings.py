@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from enum import StrEnum
 from re import compile as regex
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 from msgspec import Struct
 
@@ -23,7 +23,7 @@ from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Location
 from quotaform.model.quotas import Values
-from quotaform.model.records.record import Count, about
+from quotaform.model.records.record import Count, Record, about
 from quotaform.model.scope import FULL_SCOPE, Pattern, Scope, not_covered
 from quotaform.model.server import parse_server
 from quotaform.model.text import inert, quote
@@ -242,18 +242,24 @@ def parse_percentile(text: str) -> float:
     return float(found[1])
 
 
-class SizingSettings(Struct, frozen=True, kw_only=True):
+Numbers: TypeAlias = Annotated[Values, about("Values by quota key.")]
+
+
+class SizingSettings(Record):
     """How values are sized: `recommend` of quotaform.yaml, and options."""
 
-    percentile: float = 99.0  # the percentile of each day on which a value rests, in percent
-    # How many of the highest days of each weekday are left out; the last one of a weekday never is
-    outlier_days: int = 0
-    headroom: float = 1.5  # by how much it is multiplied; 1 or more
-    floors: Values = {}  # no value is proposed below these, by quota key
-    caps: Values = {}  # no value is proposed above these
-    min_history_days: float = 14.0  # how many days must be recorded of an entity
-    min_samples: int = 100  # how many times with a rate must be recorded of an entity
-    unused_after_days: float = 30.0  # after how many days without use the removal of a value is proposed
+    percentile: Annotated[float, about("The percentile of each day.")] = 99.0
+    # The last day of a weekday never is
+    outlier_days: Annotated[Count, about("How many of the highest days of each weekday were left out.")] = 0
+    headroom: Annotated[float, about("By how much it was multiplied.")] = 1.5  # 1 or more
+    # No value is proposed below and above these; msgspec copies them.
+    floors: Numbers = {}  # noqa: RUF012
+    caps: Numbers = {}  # noqa: RUF012
+    min_history_days: Annotated[float, about("How many days must be recorded.")] = 14.0
+    min_samples: Annotated[Count, about("How many times with a rate must be recorded.")] = 100
+    unused_after_days: Annotated[float, about("After how many days without use a value is proposed for removal.")] = (
+        30.0
+    )
 
 
 class PruneMode(StrEnum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from re import IGNORECASE, Match
+from re import IGNORECASE
 from re import compile as regex
 from typing import Final, NamedTuple
 
@@ -244,34 +244,25 @@ def read_metric_name(name: str) -> MetricName | None:
 
 def _read_plain(plain: str) -> MetricName | None:
     """Return what a name in lower case says, with nothing before it."""
-    said = None
+    keys: tuple[str, ...] = ()
+    measured, is_of_client = None, False
     if found := _CLIENT_NAME(plain):
         kind = found["client"] or _KIND_OF_WORD.get(found["attribute"].partition("_")[0], "")
-        if measured := _CLIENT_METRICS.get((kind, found["attribute"])):
-            factor = _factor(measured, found["unit"])
-            said = MetricName(measured.keys, measured.attribute, factor, is_of_client=True)
+        measured, is_of_client = _CLIENT_METRICS.get((kind, found["attribute"])), True
     elif found := _BROKER_NAME(plain):
-        said = _of_broker(found)
-    return MetricName(base=plain) if said is None and _WITHOUT_ATTRIBUTE(plain) else said
-
-
-def _of_broker(found: Match[str]) -> MetricName | None:
-    measured = _BY_FOLD.get(fold(found["attribute"]))
-    if measured is None:
-        return MetricName()
-    key = _TYPES[fold(found["type"])] if found["type"] else None
-    if key and key not in measured.keys:
-        return None
+        measured = _BY_FOLD.get(fold(found["attribute"]))
+        if measured is None:
+            return MetricName()
+        keys = (_TYPES[fold(found["type"])],) if found["type"] else ()
+    if found is None or measured is None or not {*keys} <= {*measured.keys}:
+        return MetricName(base=plain) if _WITHOUT_ATTRIBUTE(plain) else None
     return MetricName(
-        (key,) if key else measured.keys,
+        keys or measured.keys,
         measured.attribute,
-        _factor(measured, found["unit"]),
-        may_be_of_client=_MAY_BE_OF_CLIENT(found[0]) is not None,
+        measured.units.get(found["unit"]) if found["unit"] else 1.0,
+        is_of_client,
+        may_be_of_client=_MAY_BE_OF_CLIENT(plain) is not None,
     )
-
-
-def _factor(measured: _Measured, unit: str | None) -> float | None:
-    return measured.units.get(unit) if unit else 1.0
 
 
 def key_of_type(text: str) -> str | None:

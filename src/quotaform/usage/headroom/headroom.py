@@ -188,7 +188,7 @@ def _row(each: BucketUse, scale: float) -> tuple[Cell, ...]:
         mark=1.0,
         is_severe=each.status is HeadroomStatus.THROTTLED,
     )
-    share = "-" if used is None else f"{'≤ ' if each.is_coarse else ''}{percent(used)}"
+    share = "-" if used is None else f"{'≤ ' if each.is_coarse else ''}{used:,.0%}"
     rates = (rate_cell(key, rate, limit) for rate in (each.p50, each.p95, each.p99, each.max))
     return (
         *bucket_cells(each.bucket, each.cluster, each.broker, key),
@@ -200,15 +200,10 @@ def _row(each: BucketUse, scale: float) -> tuple[Cell, ...]:
     )
 
 
-def percent(ratio: float) -> str:
-    """Return a part as a percentage, such as 80%."""
-    return f"{ratio * 100:,.0f}%"
-
-
 def _notes(found: Headroom) -> Iterator[str]:
     """Yield who is noisy, and what the recording does not tell, a sentence each."""
     for each in found.noisy:
-        share, others = percent(each.top_member_share or 0.0), counted(each.members - 1, "other")
+        share, others = f"{each.top_member_share or 0.0:.0%}", counted(each.members - 1, "other")
         bucket, cluster, broker, key = bucket_cells(each.bucket, each.cluster, each.broker, each.key)
         where = ((cluster, each.cluster), (f"broker {broker}", each.broker))
         place = ", ".join(part for part, name in where if name is not None)

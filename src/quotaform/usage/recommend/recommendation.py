@@ -17,10 +17,9 @@ from msgspec import field
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.moment import spell_second
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
-from quotaform.model.quotas import Values
 from quotaform.model.records.record import Address, Count, Moment, QuotaKeyName, Record, about, derived
 from quotaform.model.scope import FULL_SCOPE, Scope, Selection
-from quotaform.model.settings import SizingSettings
+from quotaform.model.settings import Numbers, SizingSettings
 from quotaform.model.text import inert, option_of
 from quotaform.model.units import is_decimal, is_unlimited, measuring_unit, render_value
 from quotaform.plan.backtest import ClusterBacktest, note_lines, total_text
@@ -40,13 +39,21 @@ class Advice(StrEnum):
     NONE = "none"
 
 
-class RecommendSettings(SizingSettings, frozen=True, kw_only=True):
+class Sizing(SizingSettings):
+    """How quotas were sized."""
+
+    # Also where a default limits them, or nothing
+    has_creates: Annotated[bool, about("Whether values were proposed for entities that have none.")] = field(
+        default=False, name="creates"
+    )
+    capacities: Annotated[Mapping[str, Numbers], about("By cluster, the capacity of a broker.")] = {}
+    """What the limits of all buckets on a broker may sum up to; of the whole cluster for keys whose limit is one of the
+    cluster."""
+
+
+class RecommendSettings(Sizing):
     """How the values of clusters are sized, and of which entities."""
 
-    has_creates: bool = False  # Whether values are proposed for those that a default limits, or nothing
-    capacities: Mapping[str, Values] = field(default_factory=dict)
-    """By cluster, what the limits of all buckets on a broker may sum up to, by quota key; of the whole cluster for keys
-    whose limit is one of the cluster."""
     scope: Scope = FULL_SCOPE  # Entities that are managed
     selection: Selection = Selection()
     """Entities that were asked for."""
@@ -116,26 +123,6 @@ class ProposalBacktest(Record):
     others: Annotated[Count, about("Other entities that the files change; they are not in it.")] = field(
         default=0, name="other_changes"
     )
-
-
-Numbers: TypeAlias = Annotated[dict[str, float], about("Values by quota key.")]
-
-
-class Sizing(Record):
-    """How quotas were sized."""
-
-    percentile: Annotated[float, about("The percentile of each day.")]
-    outlier_days: Annotated[Count, about("How many of the highest days of each weekday were left out.")]
-    headroom: Annotated[float, about("By how much it was multiplied.")]
-    floors: Numbers
-    caps: Numbers
-    min_history_days: Annotated[float, about("How many days must be recorded.")]
-    min_samples: Annotated[Count, about("How many times with a rate must be recorded.")]
-    unused_after_days: Annotated[float, about("After how many days without use a value is proposed for removal.")]
-    has_creates: Annotated[bool, about("Whether values were proposed for entities that have none.")] = field(
-        name="creates"
-    )
-    capacities: Annotated[dict[str, Numbers], about("By cluster, the capacity of a broker.")]
 
 
 class ProposalSummary(Record):

@@ -107,32 +107,28 @@ def top_readers(
     with ExitStack() as stack:
         for cluster, outcome in zip(clusters, opened, strict=True):
             if outcome.error is None:
-                quotas = stack.enter_context(closing(LiveQuotas(cluster)))
+                quotas = stack.enter_context(_live_quotas(cluster))
                 # As long as a client tries to read them, by default.
                 patience = 60.0 if once else 0.0
-                found.append(TopReader(cluster.label, outcome.require(), quotas.read, clock, quota_patience=patience))
+                found.append(TopReader(cluster.label, outcome.require(), quotas, clock, quota_patience=patience))
         yield found, [ClusterOutcome(each.cluster, error=each.error) for each in opened if each.error is not None]
 
 
-class LiveQuotas:
-    """Reads all quotas of a cluster, on one connection as long as that works."""
+@contextmanager
+def _live_quotas(cluster: Cluster) -> Iterator[Callable[[], Quotas]]:
+    """Give what reads all quotas of a cluster, on one connection as long as that works."""
+    admin: QuotaAdmin | None = None
+    with ExitStack() as connection:
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._admin: QuotaAdmin | None = None
+        def read() -> Quotas:
+            nonlocal admin
+            if admin is None:
+                admin = connection.enter_context(closing(QuotaAdmin(open_pinned_gateway(cluster))))
+            try:
+                return admin.describe()
+            except QuotaformError:
+                admin = None
+                connection.close()
+                raise
 
-    def read(self) -> Quotas:
-        """Return what the cluster has now."""
-        if self._admin is None:
-            self._admin = QuotaAdmin(open_pinned_gateway(self._cluster))
-        try:
-            return self._admin.describe()
-        except QuotaformError:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Close the connection, if there is one."""
-        admin, self._admin = self._admin, None
-        if admin is not None:
-            admin.close()
+        yield read

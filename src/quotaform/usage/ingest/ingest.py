@@ -10,7 +10,7 @@ from msgspec import field
 
 from quotaform.model.entity import spell_name
 from quotaform.model.moment import spell_moment
-from quotaform.model.records.record import Count, Moment, Record, about
+from quotaform.model.records.record import Count, Moment, Record, about, derived
 from quotaform.model.text import inert, listed, option_of
 from quotaform.report.text import PLAIN, Style, counted
 from quotaform.usage.sample import DroppedSamples, DropReason, by_reason, reason_text
@@ -19,15 +19,12 @@ from quotaform.usage.sample import DroppedSamples, DropReason, by_reason, reason
 class SampleCounts(Record):
     """The numbers of samples."""
 
-    read: Annotated[Count, about("Samples, and records that could not be read: the sum of the others.")]
+    read: Annotated[Count, about("Samples, and records that could not be read: the sum of the others.")] = derived(
+        lambda each: each.written + each.dropped + each.quarantined
+    )
     written: Annotated[Count, about("Samples in the table.")]
     dropped: Annotated[Count, about("Samples that were left out.")]
     quarantined: Annotated[Count, about("Records that could not be read.")]
-
-    @classmethod
-    def of(cls, written: int, dropped: int, quarantined: int) -> Self:
-        """Return numbers with their sum."""
-        return cls(read=written + dropped + quarantined, written=written, dropped=dropped, quarantined=quarantined)
 
     @property
     def text(self) -> str:
@@ -123,7 +120,9 @@ class Streamed(Record, document="usage-stream"):
             usage=usage,
             **{name: counts[name] for name in ("batches", "records", "duplicate_records", "late_records")},
             behind=behind,
-            summary=SampleCounts.of(counts["written"], sum(dropped.values()), counts["quarantined"]),
+            summary=SampleCounts(
+                written=counts["written"], dropped=sum(dropped.values()), quarantined=counts["quarantined"]
+            ),
             dropped=by_reason(dropped),
             quarantine=quarantine if counts["quarantined"] else None,
         )

@@ -320,7 +320,7 @@ def ingest(spark: SparkSession, request: IngestRequest, *, progress: Progress = 
         usage=request.usage,
         files=len(files) + len(tables),
         empty_files=sum(not file.size for file in files),
-        summary=SampleCounts.of(counts.samples, sum(counts.dropped.values()), counts.rejected),
+        summary=SampleCounts(written=counts.samples, dropped=sum(counts.dropped.values()), quarantined=counts.rejected),
         rows=counts.rows,
         dropped=by_reason(counts.dropped),
         quarantine=request.quarantine if counts.rejected else None,

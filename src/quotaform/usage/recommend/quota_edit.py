@@ -96,7 +96,7 @@ def edit_quotas(
     `InvalidFilesError` if the files are invalid, and `QuotaformError` if the changed files would not say what they
     should.
     """
-    editor = _Editor(repository.load(config, today, may_be_empty=True), config, proposals, held, today)
+    editor = _Editor(repository, config, proposals, held, today)
     blocked: dict[Changed, str] = {}
     claims = read_claims(repository, config, today)
     for cluster, entity in editor.proposals:
@@ -115,11 +115,7 @@ def edit_quotas(
     else:
         remedy = f"use {option_of('diff')} with {option_of('select')} for single ones"
         raise QuotaformError(f"the quota files cannot be changed as proposed; {remedy}")
-    edited = tuple(
-        EditedFile(path=repository.directory / path, name=file.name, before=file.before, after=after)
-        for path, (file, after) in files.items()
-        if after != file.before
-    )
+    edited = tuple(file for file in files.values() if file.after != file.before)
     return EditedFiles(edited, (*editor.refused, *unwritten), changed)
 
 
@@ -154,13 +150,14 @@ class _Editor:
 
     def __init__(
         self,
-        loaded: LoadedFiles,
+        repository: Repository,
         config: Config,
         proposals: Iterable[Recommendation],
         held: Mapping[str, Quotas],
         today: date,
     ) -> None:
-        self.loaded = loaded
+        self.loaded = loaded = repository.load(config, today, may_be_empty=True)
+        self.directory = repository.directory
         self.config = config
         self.held = held
         self.today = today
@@ -204,10 +201,8 @@ class _Editor:
         values = self.held.get(cluster, {}).get(entity, {})
         return {key: value for key, value in values.items() if key in QUOTA_KEYS}
 
-    def edited(
-        self, blocked: Mapping[Changed, str]
-    ) -> tuple[dict[str, tuple[FileEdit, str]], tuple[UnwrittenProposal, ...]]:
-        """Return the files that change, by path, with their new content, and what they do not follow."""
+    def edited(self, blocked: Mapping[Changed, str]) -> tuple[dict[str, EditedFile], list[UnwrittenProposal]]:
+        """Return the files that change, by path, and what they do not follow."""
         self.files = {}
         unwritten: list[UnwrittenProposal] = []
         for (cluster, entity), proposals in self.proposals.items():
@@ -219,7 +214,10 @@ class _Editor:
                     reason = str(error)
             if reason is not None:
                 unwritten += [_unwritten(each, reason) for each in proposals]
-        return {path: (file, file.after()) for path, file in sorted(self.files.items())}, tuple(unwritten)
+        return {
+            path: EditedFile(path=self.directory / path, name=file.name, before=file.before, after=file.after())
+            for path, file in sorted(self.files.items())
+        }, unwritten
 
     def follow(self, cluster: str, entity: Entity, proposals: Sequence[Recommendation]) -> None:
         """Change a file so that it follows the proposals for an entity.
@@ -287,11 +285,11 @@ class _Editor:
             self.files[path] = FileEdit(shown_path(PurePosixPath(self.tree.name) / path), text, schema)
         return self.files[path]
 
-    def changed(self, files: Mapping[str, tuple[FileEdit, str]]) -> LoadedFiles:
+    def changed(self, files: Mapping[str, EditedFile]) -> LoadedFiles:
         """Return the files of the directory with some of other content."""
         if not files:
             return self.loaded
-        after = {**self.tree.files, **{path: text.encode() for path, (_, text) in files.items()}}
+        after = {**self.tree.files, **{path: file.after.encode() for path, file in files.items()}}
         folders = sorted({*self.tree.folders, *(layer for path in files if (layer := layer_of(path)) is not None)})
         tree = replace(self.tree, files=after, folders=folders, root=Root.DIRECTORY)
         layout = Layout(tree, self.config.clusters, may_be_empty=True)

@@ -245,7 +245,7 @@ ASKED = (
 )
 CONFIG = BrokerConfig(
     {1: "io.example.Callback", 2: None, 3: "io.example.Callback"},
-    {4: AuthorizationError("The principal is not authorised to read the configuration of broker 4: grant it.")},
+    {4: AuthorizationError("The principal is not authorised to read the configuration of broker 4; grant it.")},
 )
 
 

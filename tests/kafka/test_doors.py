@@ -33,7 +33,7 @@ PASSWORD: Final = "check user name and password in sasl.jaas.config."
 TOKEN: Final = "check token id and HMAC in sasl.jaas.config, and whether the token has expired."
 ENDPOINT: Final = "the token endpoint {token_endpoint} refused to give a token"
 GRANT: Final = (
-    "The principal is not authorised to read the client quotas of prod: grant it DESCRIBE_CONFIGS on the Cluster"
+    "The principal is not authorised to read the client quotas of prod; grant it DESCRIBE_CONFIGS on the Cluster"
 )
 
 ACCEPTED: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "delegation token", "OAUTHBEARER", "GSSAPI", "mTLS")

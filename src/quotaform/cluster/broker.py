@@ -158,7 +158,7 @@ MAX_OPS: Final = 4_000
 MAX_BYTES: Final = 1 << 20
 """Encoded bytes per request, an eighth of the size at which a controller resigns."""
 
-ALTER_ACL: Final = f"The principal is not authorised to alter client quotas: {grant_remedy('ALTER_CONFIGS')}"
+ALTER_ACL: Final = f"The principal is not authorised to alter client quotas; {grant_remedy('ALTER_CONFIGS')}"
 
 AlteredEntity = tuple[Iterable[EntityPart], int, str | None]
 """A row of a response: the entity's parts in any order, the error code and the broker's message."""

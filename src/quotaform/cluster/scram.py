@@ -60,7 +60,7 @@ from quotaform.model.entity import spell_name
 from quotaform.model.errors import UnsupportedError, UsageError
 from quotaform.model.text import Secret
 
-ALTER_ACL: Final = f"The principal is not authorised to alter SCRAM credentials: {grant_remedy('ALTER')}"
+ALTER_ACL: Final = f"The principal is not authorised to alter SCRAM credentials; {grant_remedy('ALTER')}"
 MAX_ALTERATIONS: Final = 1_000
 """Alterations per request: a controller writes one record for each, and rejects more than 10,000."""
 

@@ -268,9 +268,6 @@ class ApplyLostError(PartialError):
 class ClusterError(QuotaformError):
     """A cluster could not be read or changed."""
 
-    joint = "; "
-    """What is between the problem and the remedy."""
-
     def __init__(
         self,
         problem: str,
@@ -287,7 +284,7 @@ class ClusterError(QuotaformError):
         self.server = server  # the broker that it is about, as `host:port`
         self.code = code  # the broker's error code, if it gave one
         self.entities = tuple(entities)  # the entities that it is about
-        super().__init__(problem if remedy is None else f"{problem}{self.joint}{remedy}")
+        super().__init__(problem if remedy is None else f"{problem}; {remedy}")
 
     def with_more(self, words: str) -> Self:
         """Return this error with words at the end of its message; what it carries stays."""
@@ -306,8 +303,6 @@ class AuthenticationError(ClusterError):
 
 class AuthorizationError(ClusterError):
     """The principal is not authorised to describe or alter client quotas (CLUSTER_AUTHORIZATION_FAILED, 31)."""
-
-    joint = ": "
 
 
 class InvalidRequestError(ClusterError):

@@ -24,14 +24,6 @@ _APPROVAL: Final = f"an approval in {APPROVALS_NAME} (one entity)"
 """What lifts a block of one entity, where an option would lift those of all."""
 
 
-class Line(NamedTuple):
-    """What is said of one entity, or of one place."""
-
-    location: Location | None  # The place in the files, if any
-    address: str | None  # The address of the entity, if any
-    message: str  # All messages about it
-
-
 class FindingGroup(NamedTuple):
     """Findings with the same rule, severity and permission."""
 
@@ -56,14 +48,17 @@ class FindingGroup(NamedTuple):
         return entities if len(addresses) == len(self.findings) else f"{findings} about {entities}"
 
     @property
-    def lines(self) -> tuple[Line, ...]:
-        """One line per finding; under a heading, one per entity."""
+    def lines(self) -> Sequence[Finding]:
+        """One line per finding; under a heading, one per entity and place, with all messages about it."""
         if not self.has_heading:
-            return tuple(Line(each.location, each.address, each.message) for each in self.findings)
-        messages: dict[tuple[Location | None, str | None], list[str]] = {}
+            return self.findings
+        same: dict[tuple[Location | None, str | None], list[Finding]] = {}
         for each in self.findings:
-            messages.setdefault((each.location, each.address), []).append(each.message)
-        return tuple(Line(*about, "; ".join(dict.fromkeys(some))) for about, some in messages.items())
+            same.setdefault((each.location, each.address), []).append(each)
+        return [
+            structs.replace(some[0], message="; ".join(dict.fromkeys(each.message for each in some)))
+            for some in same.values()
+        ]
 
 
 def grouped(findings: Iterable[Finding]) -> list[FindingGroup]:
@@ -250,14 +245,14 @@ def _markdown_group_lines(group: FindingGroup, most: int) -> Iterator[str]:
         yield f"- **{len(rest):,}** {'more ' if few else ''}{name}{_places(rest)}{end}"
 
 
-def _places(lines: Iterable[Line]) -> str:
+def _places(lines: Iterable[Finding]) -> str:
     """Return about what the lines are that are not shown."""
     addresses = [line.address for line in lines if line.address is not None]
     where = ", ".join(f"{shown} ({len(some):,})" for shown, some in by_prefix(addresses, FEW))
     return f": {where}" if where else ""
 
 
-def _markdown_line(line: Line, longest: int, *, has_end: bool = False) -> str:
+def _markdown_line(line: Finding, longest: int, *, has_end: bool = False) -> str:
     where = "".join(f"{code(str(place))}: " for place in (line.location, line.address) if place is not None)
     message = line.message.removesuffix(".") if has_end else line.message
     return f"{where}{words(message if len(message) <= longest else f'{message[: longest - 1]}…')}"

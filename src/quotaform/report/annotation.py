@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from json import dumps
 from typing import Any, Final
+from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -96,7 +97,6 @@ MOST_RESULTS: Final = 5_000
 NO_FILE: Final = "quotaform.yaml"
 """The file at which findings without a place are shown, as every result must have one."""
 _TOP: Final = "%SRCROOT%"
-_PLAIN: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
 _LONGEST_MESSAGE: Final = 1_000
 
 
@@ -164,7 +164,7 @@ def _result(finding: Finding, rule_index: int, fingerprint: str, place: Place) -
     file, line, column = _placed(finding, place)
     # Without a line GitHub shows nothing.
     region = {"startLine": line or 1} | ({"startColumn": column} if line and column else {})
-    artifact = {"uri": encoded(file or NO_FILE), "uriBaseId": _TOP}
+    artifact = {"uri": quote(file or NO_FILE, errors="surrogateescape"), "uriBaseId": _TOP}
     where: dict[str, Any] = {"physicalLocation": {"artifactLocation": artifact, "region": region}}
     if finding.address is not None:
         where["logicalLocations"] = [{"fullyQualifiedName": finding.address}]
@@ -177,16 +177,6 @@ def _result(finding: Finding, rule_index: int, fingerprint: str, place: Place) -
         # GitHub reads this name alone.
         "partialFingerprints": {"primaryLocationLineHash": fingerprint, "quotaform/v1": fingerprint},
     }
-
-
-def encoded(path: str) -> str:
-    """Return a relative path as a URI.
-
-    >>> encoded("quotas.d/a b:Å.yaml")
-    'quotas.d/a%20b%3A%C3%85.yaml'
-    """
-    content = path.encode("utf-8", "surrogateescape")
-    return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in content)
 
 
 _SEVERITIES: Final = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.NOTE: "info"}

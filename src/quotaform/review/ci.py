@@ -26,7 +26,7 @@ from quotaform.model.text import MIB
 from quotaform.plan.base import REMOTE_REFS, BaseChoice
 from quotaform.system.files import read_bytes
 
-_is_commit: Final = regex(r"[0-9a-f]{40}|[0-9a-f]{64}").fullmatch
+is_commit_id: Final = regex(r"[0-9a-f]{40}|[0-9a-f]{64}").fullmatch
 _is_branch: Final = regex(
     r"(?!.*(?:\.\.|@\{|//))[^-\s~^:?*\[\\\x00-\x20\x7f][^\s~^:?*\[\\\x00-\x20\x7f]{0,254}"
 ).fullmatch
@@ -67,7 +67,7 @@ def _branch(name: str) -> str | None:
 
 def _commit(identity: object) -> str | None:
     """Return the id of a commit; zeros are none, as before the first push of a branch."""
-    is_commit = isinstance(identity, str) and _is_commit(identity) and identity.strip("0")
+    is_commit = isinstance(identity, str) and is_commit_id(identity) and identity.strip("0")
     return str(identity) if is_commit else None
 
 

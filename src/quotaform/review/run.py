@@ -29,12 +29,11 @@ from quotaform.model.errors import ArgumentError, HttpError, QuotaformError, Sta
 from quotaform.model.text import MIB, Secret, inert, option_of, quote
 from quotaform.model.variable import OwnSecret
 from quotaform.report.comment import Marker, read_marker
-from quotaform.review.ci import at, read_event
+from quotaform.review.ci import at, is_commit_id, read_event
 from quotaform.review.comment import CommentAction, CommentMode, CommentStep, DesiredComment, Posted, plan_comment
 from quotaform.system.files import read_text
 
 _REF: Final = regex(r"refs/pull/([0-9]{1,18})/(?:merge|head)").fullmatch
-_COMMIT: Final = regex(r"[0-9a-f]{40}|[0-9a-f]{64}").fullmatch
 _NUMBER: Final = regex(r"[1-9][0-9]{0,17}").fullmatch
 
 
@@ -302,7 +301,7 @@ def find_pull_request(
     asked = None if number is None else _number(number)
     if number is not None and asked is None:
         raise ArgumentError("{pull_request} takes the number of a pull request, not {}", quote(number))
-    if commit is not None and not _COMMIT(commit):
+    if commit is not None and not is_commit_id(commit):
         raise ArgumentError("{commit} takes the whole id of a commit, not {}", quote(commit))
     variables = (environ.get(name) for name in site.repository_variables)
     repository = repository or next(filter(None, variables), "")

@@ -2,8 +2,8 @@
 
 They need a session, and nothing of quotaform's commands: any session will do, also one of Spark Connect. What is
 returned is not computed yet, but for what tasks need: quotas are read, and the samples of usage are kept by series. The
-columns of each table are those of its constant; docs/spark.md has a list. Without one of them
-`InvalidFilesError` is raised.
+columns of each table are those of its constant; docs/spark.md has a list. A function raises `InvalidFilesError` if a
+table that it is given lacks a column.
 
 Quotas need the columns `cluster`, `entity_key`, `entity`, `key` and `value` alone. Rows of usage without a cluster are
 of none.

@@ -11,13 +11,13 @@ from quotaform.model.entity import ENTITY_TYPES, Entity
 from quotaform.model.finding import Finding
 from quotaform.model.precedence import LEVELS
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.records.document import document_lines
+from quotaform.model.records.document import document_lines, json_number
 from quotaform.model.records.record import (
     Address,
-    Double,
     QuotaKeyName,
     Record,
     SourceName,
+    Value,
     about,
     builtins,
     derived,
@@ -36,7 +36,7 @@ _SCOPES: Final = dict.fromkeys(key.per for key in QUOTA_KEYS.values())
 class EntryRecord(Record):
     """An entry with the key."""
 
-    value: Annotated[Double | None, about("The limit; null if there is none.")]
+    value: Annotated[Value | None, about("The limit; null if there is none.")]
     source: Annotated[str | None, about("The address of the entry that it comes from.", "user=<default>")] = derived(
         lambda entry: entry.entity and entry.entity.address
     )
@@ -54,7 +54,7 @@ class EntryRecord(Record):
         """Return the record of a limit, with what a kind of records has besides."""
         value, source, level = limit
         source_name, number = (level.source, level.number) if level else (None, None)
-        return cls(value=value, entity=source, source_name=source_name, level=number, **more)
+        return cls(value=json_number(value), entity=source, source_name=source_name, level=number, **more)
 
 
 class LimitRecord(EntryRecord):
@@ -153,7 +153,7 @@ def dump_resolved(run: ResolveRun) -> Iterator[str]:
 
     def fields() -> Iterator[tuple[str, Any]]:
         yield from builtins(run.header).items()
-        yield "requests", map(builtins, map(RequestRecord.of, run))
+        yield "requests", map(RequestRecord.of, run)  # With numbers as JSON has them, for there may be very many
         yield "findings", list(map(builtins, run.findings()))
 
     return document_lines(fields(), {"requests"})

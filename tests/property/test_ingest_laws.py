@@ -101,9 +101,8 @@ def test_columns_of_numbers_are_read_as_rows_of_text_are(rows: list[tuple[object
         }
         batch = pyarrow.record_batch(dict(zip(COLUMNS, arrays, strict=True)) | place)
         items = Counter[object]()
-        for row in (
-            row for each in TableReader("t", mapping, Origin(), "row").parsed(iter([batch])) for row in each.to_pylist()
-        ):
+        read = TableReader("t", mapping, Origin(), "row").items([batch])
+        for row in (row for each in parsed_batches(read) for row in each.to_pylist()):
             ts, value, dropped = row.pop("ts"), row.pop("value"), row["dropped"]
             if ts is not None:
                 items.update((*row.values(), *sample) for sample in zip(ts, value, strict=True))

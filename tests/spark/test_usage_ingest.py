@@ -275,6 +275,17 @@ def test_tables_of_other_programs_need_no_mapping(spark: SparkSession, repositor
     assert '    semi.csv: in the block at byte 0: "1,5" is not a number' in done.out.splitlines()
 
 
+def test_a_time_may_be_a_day_or_have_no_zone(spark: SparkSession, repository: Repository) -> None:
+    """A day after 2038-01-19 was refused by Spark: its seconds had 32 bits."""
+    for name, ts in (("day", "date'2040-01-02'"), ("local", "timestamp_ntz'2040-01-02 00:00:00.5'")):
+        bucket = f"'Produce' AS key, 'prod' AS cluster, '{name}' AS user, 1.0D AS rate"
+        spark.sql(f"SELECT {ts} AS ts, {bucket}").write.parquet(str(repository.path / name))
+    assert repository("usage", "ingest", "day", "local", "--usage", "usage").code == 0
+    rows = read_usage(spark, str(repository.path / "usage")).select("user", f.unix_micros("ts") / 1e6)
+    midnight = 2209075200.0
+    assert sorted(map(tuple, rows.collect())) == [("day", midnight), ("local", midnight + 0.5)]
+
+
 def test_labels_of_other_names_are_given_by_options(spark: SparkSession, repository: Repository) -> None:
     other = {"__name__": "kafka_server_quota_byte_rate", "what": "Produce", "label_user": "a", "env": "lab"}
     text = answer({"metric": other, "values": minutes("1")})

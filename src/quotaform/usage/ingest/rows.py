@@ -280,11 +280,9 @@ def parsed_table(table: DataFrame, name: str, kind: str | None, mapping: TableMa
     at, unit = mapping.columns[TS], mapping.time_unit
     if isinstance(types[at], TimestampType):
         time, unit = f.unix_micros(column(at)), TimeUnit.US
-    elif isinstance(types[at], TimestampNTZType):
+    elif isinstance(types[at], TimestampNTZType | DateType):
         epoch = f.lit("1970-01-01").cast("timestamp_ntz")
-        time, unit = f.timestamp_diff("MICROSECOND", epoch, column(at)), TimeUnit.US
-    elif isinstance(types[at], DateType):
-        time, unit = f.unix_date(column(at)) * 86400, TimeUnit.S
+        time, unit = f.timestamp_diff("MICROSECOND", epoch, column(at).cast("timestamp_ntz")), TimeUnit.US
     else:
         time = cell(at)
     counted, position = "row", "_metadata.row_index"
@@ -298,7 +296,7 @@ def parsed_table(table: DataFrame, name: str, kind: str | None, mapping: TableMa
         (f.lit(None) if kind is None else f.col(position)).cast("long").alias(_POSITION),
     )
     reader = TableReader(name, replace(mapping, time_unit=unit), origin, counted)
-    return rows.mapInArrow(reader.parsed, PARSED)
+    return rows.mapInArrow(lambda batches: parsed_batches(reader.items(batches)), PARSED)
 
 
 class TableReader(Struct, frozen=True):
@@ -309,11 +307,8 @@ class TableReader(Struct, frozen=True):
     origin: Origin
     counted: str  # What the position of a row counts
 
-    def parsed(self, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-        """Yield `PARSED` of rows."""
-        return parsed_batches(self._items(batches))
-
-    def _items(self, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[tuple[Place, Item | SeriesSamples]]:
+    def items(self, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[tuple[Place, Item | SeriesSamples]]:
+        """Yield what is in rows, for `parsed_batches`."""
         known: dict[tuple[str | None, ...], Measures | DropReason | str] = {}
         for batch in batches:
             others = yield from self._plain(batch, known)

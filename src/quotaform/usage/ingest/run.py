@@ -80,7 +80,6 @@ def read_usage_mapping(source: SourceFile) -> TableMapping:
     if isinstance(text, Finding):
         raise InvalidFilesError([text])
     document = read_document(source.name, text)
-    mapping = None
     with suppress(StopReadingError):
         if not document.errors:
             check_shape(usage_mapping, document)
@@ -88,10 +87,9 @@ def read_usage_mapping(source: SourceFile) -> TableMapping:
             mapping = convert(document.root, TableMapping)
             if problem := mapping_problem(mapping):
                 document.add_at(rule.BAD_MAPPING, problem[1], document.locate(problem[0]).key)
-    findings = document.findings.all()
-    if mapping is None or findings:
-        raise InvalidFilesError(findings)
-    return mapping
+            elif not document.findings.all():
+                return mapping
+    raise InvalidFilesError(document.findings.all())
 
 
 CSV: Final = "csv"

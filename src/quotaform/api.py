@@ -566,11 +566,10 @@ def top(
     from quotaform.usage.top_reader import read_all, top_readers
 
     chosen = choose_clusters(repository, clusters)
-    opened = top_readers(
+    readers, failed = top_readers(
         chosen, source, prometheus=prometheus, labels=labels, once=True, progress=progress, clock=clock
     )
-    with opened as (readers, failed):
-        outcomes = {outcome.cluster: outcome for outcome in (*read_all(readers), *failed)}
+    outcomes = {outcome.cluster: outcome for outcome in (*read_all(readers), *failed)}
     return tuple(outcomes[cluster.label] for cluster in chosen)
 
 

@@ -40,7 +40,7 @@ from quotaform.model.records.schema import Node, document_of
 from quotaform.plan.plan import Plan
 from quotaform.plan.receipt import Receipt, Result, Run, counted_results
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
-from quotaform.system.files import require_no_way_out
+from quotaform.system.files import require_no_way_out, writing
 from quotaform.system.process import signal_name
 
 _LONGEST_VARIABLE: Final = 500
@@ -163,12 +163,10 @@ class AuditFile:
         self._breaks_line = False  # The last line of a process that was killed may have no end.
         if path is None:
             return
-        try:
+        with writing(path, "; nothing was done: name another file"):
             require_no_way_out(path)
             self._descriptor = os.open(path, _FLAGS, 0o666)
             os.set_blocking(self._descriptor, True)
-        except OSError as error:
-            raise QuotaformError(f"{self._problem(error)}; nothing was done: name another file") from error
         with suppress(OSError):
             if path.is_file() and path.stat().st_size:
                 with path.open("rb") as file:
@@ -197,11 +195,9 @@ class AuditFile:
             return
         plan = loaded(given)
         allowances = list(map(str, plan.allowances))
-        try:
+        with writing(self._path, "; nothing was written to the cluster"):
             time = timestamp(self._clock)
             self._write([self._record(plan, "start", time, changes=len(plan.rows), allowances=allowances)])
-        except OSError as error:
-            raise QuotaformError(f"{self._problem(error)}; nothing was written to the cluster") from error
 
     def finish(self, receipt: Receipt) -> QuotaformError | None:
         """Note what was done to each key, and the outcome; return why that could not be written: it stays done."""
@@ -250,9 +246,10 @@ class AuditFile:
     def _end(self, plan: Plan, records: Iterable[AuditRecord]) -> QuotaformError | None:
         self._ended.add(plan.header.cluster_name)
         try:
-            self._write(records)
-        except OSError as error:
-            return QuotaformError(f"{self._problem(error)}; what was done is in the receipt")
+            with writing(self._path, "; what was done is in the receipt"):
+                self._write(records)
+        except QuotaformError as error:
+            return error
         return None
 
     def _write(self, records: Iterable[AuditRecord]) -> None:
@@ -273,9 +270,6 @@ class AuditFile:
                 data = data[os.write(self._descriptor, data) :]
         with suppress(OSError):  # A pipe and a terminal cannot.
             os.fsync(self._descriptor)
-
-    def _problem(self, error: OSError) -> str:
-        return f"{self._path} cannot be written: {error.strerror or error}"
 
 
 def _cut(text: str) -> str | None:

@@ -31,7 +31,7 @@ from quotaform.plan.plan import PlanOptions
 from quotaform.plan.receipt import HEAD, Receipt, Result, is_started_head
 from quotaform.plan.receipt_file import MOST_READ, committed_names, load_receipt_file, receipt_path, write_receipt
 from quotaform.repository.repository import Repository
-from quotaform.system.files import read_bytes, require_no_way_out, require_writable, take_lock
+from quotaform.system.files import read_bytes, require_no_way_out, require_writable, take_lock, writing
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
@@ -258,12 +258,8 @@ class ReceiptKeeper:
         path = self.path
         if path is None or (path.exists() and not path.is_file()):
             return
-        try:
+        with writing(path, "; nothing was written to the cluster"):
             self.started = write_receipt(path, receipt)
-        except OSError as error:
-            raise QuotaformError(
-                f"{path} cannot be written: {error.strerror or error}; nothing was written to the cluster"
-            ) from error
         if self.repository is not None and self.started != path:
             note_start(self.lock, self.repository, receipt.plan.header.cluster_id, self.started)
 
@@ -276,9 +272,8 @@ class ReceiptKeeper:
         path, unsaved = self.started or self.path, None
         if path is not None and saved is None and receipt.results:
             try:
-                saved = write_receipt(path, receipt, is_started=self.started is not None)
-            except OSError as error:
-                unsaved = QuotaformError(f"{path} cannot be written: {error.strerror or error}")
+                with writing(path):
+                    saved = write_receipt(path, receipt, is_started=self.started is not None)
             except QuotaformError as error:
                 unsaved = error
         header = receipt.plan.header

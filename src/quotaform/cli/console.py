@@ -23,7 +23,7 @@ from re import split
 from select import select
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TextIO
 
-from quotaform.model.errors import NotApprovedError, QuotaformError
+from quotaform.model.errors import NotApprovedError
 from quotaform.model.text import break_lines, escape, is_annotation, json_escape, line_end, printable
 from quotaform.system.process import ignore_signals, interrupt_code, rare_collections
 
@@ -299,12 +299,10 @@ def step_console() -> Console:
 
 def write_file(path: Path, text: str | Iterable[str]) -> None:
     """Write a file whole or not at all."""
-    from quotaform.system.files import write_text_atomically
+    from quotaform.system.files import write_text_atomically, writing
 
-    try:
+    with writing(path):
         write_text_atomically(path, text)
-    except OSError as error:
-        raise QuotaformError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def require_confirmed(console: Console, chosen: Cluster, *, auto_approve: bool) -> None:

@@ -25,10 +25,10 @@ from prometheus_client.registry import Collector
 
 from quotaform import __version__
 from quotaform.drift.drift import Drift
-from quotaform.model.errors import FileReadError, QuotaformError
+from quotaform.model.errors import FileReadError
 from quotaform.model.quotas import Action
 from quotaform.model.text import MIB
-from quotaform.system.files import read_text, update_lock, write_text_atomically
+from quotaform.system.files import read_text, update_lock, write_text_atomically, writing
 
 COMMAND: Final = "drift"
 """What runs are called in labels."""
@@ -263,10 +263,8 @@ class MetricStore(Struct):
                 samples = merge_run(samples, run)
             if self.only is not None:
                 samples = keep_clusters(samples, self.only)
-            try:
+            with writing(path):
                 write_text_atomically(path, render_metrics(samples))
-            except OSError as error:
-                raise QuotaformError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 # `/metrics` and `/healthz` over HTTP, for a process that goes on.

@@ -35,6 +35,15 @@ from quotaform.model.errors import FileReadError, QuotaformError, UsageError
 from quotaform.model.text import MIB, size_text
 
 
+@contextmanager
+def writing(path: object, ends: str = "") -> Iterator[None]:
+    """Raise `QuotaformError`, with what follows at its end, where a block cannot write a file."""
+    try:
+        yield
+    except OSError as error:
+        raise QuotaformError(f"{path} cannot be written: {error.strerror or error}{ends}") from error
+
+
 def write_new_files(files: Mapping[str, str]) -> None:
     """Write files and make folders, or nothing at all. Raises `QuotaformError` if one cannot be written, or exists."""
     undo: list[Callable[[], None]] = []
@@ -284,7 +293,7 @@ def require_writable(path: Path, *, makes_folder: bool = True) -> None:
 
     Unless its folder is made, the nearest one that exists must be one to write to.
     """
-    try:
+    with writing(path, "; nothing was done"):
         require_no_way_out(path)
         folder = path.parent
         if makes_folder:
@@ -292,8 +301,6 @@ def require_writable(path: Path, *, makes_folder: bool = True) -> None:
         while not makes_folder and not folder.exists() and folder != folder.parent:
             folder = folder.parent
         is_folder = path.is_dir()  # Raises for a name that is too long, which must not show after an apply.
-    except OSError as error:
-        raise QuotaformError(f"{path} cannot be written: {error.strerror or error}; nothing was done") from error
     if is_folder or not folder.is_dir() or not os.access(folder, os.W_OK):
         raise QuotaformError(f"{path} cannot be written; nothing was done: name another file")
 

@@ -31,7 +31,7 @@ from quotaform.model.text import option_of, quote
 from quotaform.model.units import is_decimal, render_value, spell_value
 from quotaform.repository.repository import Repository, read_claims
 from quotaform.resolve.effect import value_text
-from quotaform.system.files import write_text_atomically
+from quotaform.system.files import write_text_atomically, writing
 from quotaform.usage.recommend.recommendation import (
     Advice,
     Recommendation,
@@ -134,11 +134,9 @@ def write_quotas(edited: EditedFiles) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    try:
+    with writing(path, "; no file was changed"):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text_atomically(path, text)
-    except OSError as error:
-        raise QuotaformError(f"{path} cannot be written: {error.strerror or error}; no file was changed") from error
 
 
 def _unwritten(proposal: Recommendation, reason: str) -> UnwrittenProposal:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib.util import find_spec
@@ -25,7 +25,7 @@ from quotaform.model.errors import ArgumentError, EngineError, QuotaformError, f
 from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
 from quotaform.model.text import inert
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
-from quotaform.system.files import require_no_way_out, write_bytes_atomically
+from quotaform.system.files import require_no_way_out, write_bytes_atomically, writing
 from quotaform.system.process import held_signals
 from quotaform.usage.record.reader import Reader, broker_readers, problem_of
 from quotaform.usage.record.recording import Gap, Reading, RecordedSource, Recording, explain_no_rows, first_problem
@@ -362,7 +362,7 @@ class UsageDirectory:
         from pyarrow import ArrowException, parquet
 
         self._path, problem = path, None
-        with self._writing():
+        with writing(inert(str(self._path)), "; files written before stay"):
             require_no_way_out(path)
             path.mkdir(parents=True, exist_ok=True)
             others = [each for each in path.iterdir() if not each.name.startswith((".", "_", "date="))]
@@ -397,21 +397,11 @@ class UsageDirectory:
         for folder, own in by_folder.items():
             path, content = folder / f"part-{uuid4()}.parquet", BytesIO()
             parquet.write_table(usage_table(own).drop_columns(["cluster"]), content)
-            with self._writing():
+            with writing(inert(str(self._path)), "; files written before stay"):
                 folder.mkdir(parents=True, exist_ok=True)
                 write_bytes_atomically(path, [content.getvalue()])
             paths.append(path)
         return paths
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            problem = (
-                f"{inert(str(self._path))} cannot be written: {error.strerror or error}; files written before stay"
-            )
-            raise QuotaformError(problem) from error
 
 
 _SIGNS: Final = regex(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")

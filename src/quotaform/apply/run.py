@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from re import compile as regex
 from typing import TYPE_CHECKING, Any, Final
@@ -240,13 +241,10 @@ def apply_plans(
         if is_interrupted:
             yield ClusterOutcome(name, error=NotReadError("not applied: the run was interrupted"))
             continue
-        try:
-            done = apply_cluster(each, keepers[name], clock=clock, progress=progress, connect=connect)
-        except QuotaformError as error:
-            yield ClusterOutcome(name, error=error)
-            continue
-        yield ClusterOutcome(name, done)
-        is_interrupted = done.receipt.interrupted_by is not None
+        make = partial(apply_cluster, each, keepers[name], clock=clock, progress=progress, connect=connect)
+        outcome = ClusterOutcome.of(name, make)
+        yield outcome
+        is_interrupted = outcome.value is not None and outcome.value.receipt.interrupted_by is not None
 
 
 def apply_cluster(

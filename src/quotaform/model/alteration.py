@@ -82,7 +82,7 @@ UNKNOWN_CODES: Final = frozenset(code for code, kind in ERRORS_BY_CODE.items() i
 
 
 RowT = TypeVar("RowT", bound=Any)
-"""The result of one alteration, with what `AlterRow` has besides the entity."""
+"""The result of one alteration of anything: it has the `outcome`, `code`, `subject` and `reason` of an `AlterRow`."""
 
 
 class AlterationResults(Struct, Generic[RowT], frozen=True):

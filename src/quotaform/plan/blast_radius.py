@@ -56,7 +56,7 @@ _RANK: Final = {direction: rank for rank, direction in enumerate(LimitDirection)
 
 @lru_cache(maxsize=4096)
 def _direction(key: str, before: float | None, after: float | None, is_same_bucket: bool) -> LimitDirection | None:
-    """Return what becomes of a limit, by `docs/blast-radius.md`."""
+    """Return what becomes of a limit, by `docs/blast-radius.md`; `None` when nothing changes for the client."""
     known = QUOTA_KEYS.get(key)
     was_unlimited, is_now_unlimited = is_unlimited(known, before), is_unlimited(known, after)
     if before is None or was_unlimited:
@@ -321,7 +321,7 @@ class BlastRadius(RadiusCounts):
 def make_blast_radius(
     principals: Principals, actual: Quotas, changes: Iterable[EntityChange], *, file: str | None = None
 ) -> tuple[BlastRadius, Callable[[], Iterable[LimitChange]]]:
-    """Return the blast radius of a plan on one cluster, and what computes all changes if they are wanted.
+    """Return the blast radius of a plan on one cluster, and a function that computes all changes, if they are wanted.
 
     `actual` holds all quotas of the cluster, as the plan read them. `file` is the file in which all changes are wanted;
     for it, they are kept together with the quotas.
@@ -339,7 +339,7 @@ def _limit_changes(principals: Iterable[Entity], changed: ChangedLimits) -> Iter
 
 
 def count_changes(source: str, found: Iterable[Iterable[LimitChange]]) -> BlastRadius:
-    """Return the blast radius of principals of a list, of which `found` has the changes of each, if any."""
+    """Return the blast radius of a list of principals; `found` has the changes of each, which may be none."""
     number = affected = 0
     principals: Counter[LimitDirection | None] = Counter()
     limits: Counter[LimitDirection | None] = Counter()
@@ -360,7 +360,7 @@ def count_changes(source: str, found: Iterable[Iterable[LimitChange]]) -> BlastR
 
 
 def joined(radii: Sequence[BlastRadius]) -> BlastRadius:
-    """Return the blast radius of all principals of several parts of a list together."""
+    """Return the blast radius of a list of principals from those of its parts, of which there is at least one."""
     largest = _largest(large.limits for each in radii for large in each.largest)
     counts = RadiusCounts.sum(radii)
     return BlastRadius(**structs.asdict(counts), largest=tuple(map(LimitChangeRecord.of, largest)))

@@ -79,7 +79,7 @@ def radius_section(radius: BlastRadius | None) -> Iterator[Section]:
 
 
 def affected_text(radius: RadiusCounts) -> str:
-    """Return how many principals get another limit, in a sentence behind a heading."""
+    """Return how many principals get another limit, in a sentence with its heading."""
     source = "users with SCRAM credentials" if radius.source == "scram" else radius.source
     principals = f"{counted(radius.principals, 'principal')} ({inert(source)})"
     if not radius.affected:

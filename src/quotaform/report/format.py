@@ -146,7 +146,7 @@ _PIECE: Final = 65_536
 
 
 def render(subject: str, format_name: str, value: object, **options: Any) -> Iterator[str]:
-    """Yield a result in one of its formats, in pieces of a size that is worth a write.
+    """Yield a result in one of its formats (see `FORMATS`), in pieces of a size that is worth a write.
 
     `options`: what the functions of the subject need besides, such as `style`; each is given those that it takes.
     """

@@ -81,7 +81,8 @@ def derived(make: Callable[[Any], object], *, name: str | None = None, init: Lit
 def written(*, default: Any, name: str | None = None) -> Any:
     """Return the default of a field that is written although it has it, in a record with `omit_defaults`.
 
-    msgspec leaves out what *is* the default of a field; of a function that returns it, it knows nothing.
+    msgspec leaves out what *is* the default of a field; of a function that returns it, it knows nothing. `name` is what
+    JSON calls the field.
 
     >>> class Rate(Record, omit_defaults=True):
     ...     value: Double

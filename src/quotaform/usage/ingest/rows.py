@@ -184,7 +184,7 @@ Place: TypeAlias = tuple[str, int | None]
 
 
 def parsed_batches(found: Iterable[tuple[Place, Item | SeriesSamples]]) -> Iterator[pyarrow.RecordBatch]:
-    """Yield `PARSED` of what parsers found; runs on an executor."""
+    """Yield `PARSED` of what parsers found, place by place; runs on an executor."""
     samples: dict[tuple[Series, float], tuple[array[int], array[float]]] = {}
     dropped: Counter[DropReason] = Counter()
     rows: list[dict[str, object]] = []

@@ -566,10 +566,11 @@ def top(
     from quotaform.usage.top_reader import read_all, top_readers
 
     chosen = choose_clusters(repository, clusters)
-    readers, failed = top_readers(
+    opened = top_readers(
         chosen, source, prometheus=prometheus, labels=labels, once=True, progress=progress, clock=clock
     )
-    outcomes = {outcome.cluster: outcome for outcome in (*read_all(readers), *failed)}
+    with opened as (readers, failed):
+        outcomes = {outcome.cluster: outcome for outcome in (*read_all(readers), *failed)}
     return tuple(outcomes[cluster.label] for cluster in chosen)
 
 

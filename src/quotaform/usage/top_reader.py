@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
-from quotaform.model.errors import ArgumentError
+from quotaform.model.errors import ArgumentError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
 from quotaform.model.quotas import Quotas
 from quotaform.model.settings import MetricsSource
 from quotaform.repository.gateway import open_pinned_gateway
+from quotaform.resolve.quota_admin import QuotaAdmin
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.system.process import in_thread
 from quotaform.usage.record.reader import Reader, problem_of, readers_of
@@ -82,6 +84,7 @@ def read_all(readers: Sequence[TopReader]) -> list[ClusterOutcome[Top]]:
     return [ClusterOutcome(reader.cluster, each.result()) for reader, each in zip(readers, asked, strict=True)]
 
 
+@contextmanager
 def top_readers(
     clusters: Sequence[Cluster],
     source: Sequence[MetricsSource] = (),
@@ -91,8 +94,8 @@ def top_readers(
     once: bool = False,
     progress: Progress = no_progress,
     clock: Clock = SYSTEM_CLOCK,
-) -> tuple[list[TopReader], list[ClusterOutcome[Top]]]:
-    """Return what reads clusters, and the outcomes of those that cannot be read; see `quotaform.usage.record.reader`.
+) -> Iterator[tuple[list[TopReader], list[ClusterOutcome[Top]]]]:
+    """Yield what reads clusters, and the outcomes of those that cannot be read; see `quotaform.usage.record.reader`.
 
     `once` says that there is one reading: no later one can use an answer that comes late.
     """
@@ -100,16 +103,32 @@ def top_readers(
         raise ArgumentError("{source} and {prometheus} are of one cluster; choose it with {cluster}")
     open_one = partial(readers_of, sources=source, prometheus=prometheus, labels=labels or {}, progress=progress)
     opened = [ClusterOutcome.of(each.label, partial(open_one, each)) for each in clusters]
-    # As long as a client tries to read them, by default.
-    patience = 60.0 if once else 0.0
-    found = [
-        TopReader(cluster.label, outcome.require(), partial(_live_quotas, cluster), clock, quota_patience=patience)
-        for cluster, outcome in zip(clusters, opened, strict=True)
-        if outcome.error is None
-    ]
-    return found, [ClusterOutcome(each.cluster, error=each.error) for each in opened if each.error is not None]
+    found: list[TopReader] = []
+    with ExitStack() as stack:
+        for cluster, outcome in zip(clusters, opened, strict=True):
+            if outcome.error is None:
+                quotas = stack.enter_context(_live_quotas(cluster))
+                # As long as a client tries to read them, by default.
+                patience = 60.0 if once else 0.0
+                found.append(TopReader(cluster.label, outcome.require(), quotas, clock, quota_patience=patience))
+        yield found, [ClusterOutcome(each.cluster, error=each.error) for each in opened if each.error is not None]
 
 
-def _live_quotas(cluster: Cluster) -> Quotas:
-    with open_pinned_gateway(cluster) as gateway:
-        return gateway.describe()
+@contextmanager
+def _live_quotas(cluster: Cluster) -> Iterator[Callable[[], Quotas]]:
+    """Give what reads all quotas of a cluster, on one connection as long as that works."""
+    admin: QuotaAdmin | None = None
+    with ExitStack() as connection:
+
+        def read() -> Quotas:
+            nonlocal admin
+            if admin is None:
+                admin = connection.enter_context(closing(QuotaAdmin(open_pinned_gateway(cluster))))
+            try:
+                return admin.describe()
+            except QuotaformError:
+                admin = None
+                connection.close()
+                raise
+
+        yield read

@@ -16,17 +16,19 @@ import pytest
 import quotaform
 from quotaform.cli.main import run
 from quotaform.cluster.gateway import dump_snapshot
+from quotaform.desired.config import Cluster
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ConnectError, MetricsError, UsageError
 from quotaform.model.quotas import Quotas, Snapshot
 from quotaform.model.records.schema import gate
+from quotaform.model.settings import MetricsSource
 from quotaform.report.format import schema_builder
 from quotaform.system.clock import SYSTEM_CLOCK
 from quotaform.usage.prometheus import Prometheus
 from quotaform.usage.record.reader import prometheus_reader
 from quotaform.usage.record.recording import Reading
 from quotaform.usage.top import BucketState, render_top
-from quotaform.usage.top_reader import TopReader
+from quotaform.usage.top_reader import TopReader, top_readers
 from tests.golden.usage_example import QUOTAS, row, top
 from tests.http_server import HttpServer, Received, answer
 
@@ -84,6 +86,22 @@ def reader(
         patience=0.3,
         quota_patience=quota_patience,
     )
+
+
+def test_readings_share_a_connection_until_one_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reading logged in again, every five seconds, with a new token where a server issues tokens."""
+    first, second = (Mock(**{"describe.return_value": QUOTAS}) for _ in range(2))
+    monkeypatch.setattr("quotaform.usage.top_reader.open_pinned_gateway", Mock(side_effect=[first, second]))
+    source = MetricsSource("1", is_jmx=False, address="http://127.0.0.1:1/metrics")
+    with top_readers([Cluster(name="lab")], [source]) as ([found], _):
+        assert [found.read_quotas() for _ in range(3)] == [QUOTAS] * 3
+        first.close.assert_not_called()
+        first.describe.side_effect = ConnectError("gone")
+        with pytest.raises(ConnectError):
+            found.read_quotas()
+        first.close.assert_called_once()
+        assert found.read_quotas() == QUOTAS
+    second.close.assert_called_once()
 
 
 @pytest.mark.slow

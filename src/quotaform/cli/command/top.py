@@ -79,31 +79,30 @@ def top(
     from quotaform.usage.top_reader import read_all, top_readers
 
     results = Results(output, limit=limit, shows_all=everything)
-    found, failed = top_readers(
-        chosen, given, prometheus=prometheus, labels=labels, once=once, progress=console.progress
-    )
-    if not found:
-        failed[0].require()
-    if once:
-        outcomes = [*read_all(found), *failed]
-        results.present(outcomes)
-        return exit_code(outcomes)
-    report_failures(console, failed)
-    try:
-        if sys.stdout.isatty():
-            _show(found, interval, console, {"limit": limit, "shows_all": everything})
-        else:
-            # One table follows another until the output is closed, or a signal comes.
-            while True:
-                begun = monotonic()
-                results.present(read_all(found))
-                console.echo("\n")
-                if console.is_lost:
-                    break
-                sleep(max(0.0, interval - (monotonic() - begun)))
-    except KeyboardInterrupt as interrupt:
-        if signal_name(interrupt) != "SIGINT":
-            raise
+    opened = top_readers(chosen, given, prometheus=prometheus, labels=labels, once=once, progress=console.progress)
+    with opened as (found, failed):
+        if not found:
+            failed[0].require()
+        if once:
+            outcomes = [*read_all(found), *failed]
+            results.present(outcomes)
+            return exit_code(outcomes)
+        report_failures(console, failed)
+        try:
+            if sys.stdout.isatty():
+                _show(found, interval, console, {"limit": limit, "shows_all": everything})
+            else:
+                # One table follows another until the output is closed, or a signal comes.
+                while True:
+                    begun = monotonic()
+                    results.present(read_all(found))
+                    console.echo("\n")
+                    if console.is_lost:
+                        break
+                    sleep(max(0.0, interval - (monotonic() - begun)))
+        except KeyboardInterrupt as interrupt:
+            if signal_name(interrupt) != "SIGINT":
+                raise
     return ExitCode.DONE
 
 

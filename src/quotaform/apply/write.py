@@ -13,7 +13,7 @@ from quotaform.cluster.broker import with_alter_remedy
 from quotaform.cluster.gateway import SETTLE_SECONDS, Gateway
 from quotaform.model.alteration import Alteration, Altered, AlterRow, Ops, Outcome, apply_ops
 from quotaform.model.entity import Entity
-from quotaform.model.errors import ArgumentError, AuthorizationError, ClusterError, PartialError, UsageError
+from quotaform.model.errors import ArgumentError, AuthorizationError, ClusterError, PartialError, as_usage_error
 from quotaform.model.filter import EntityFilter
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -313,7 +313,7 @@ def alter_entity(
     `PartialError` if it is not known whether it was changed, or the change does not show; `UsageError` if the entity
     cannot be sent; also if a key is to be removed that is unknown and the entity does not hold.
     """
-    try:
+    with as_usage_error():
         try:
             before = _read(admin, entity)
         except AuthorizationError as error:
@@ -324,8 +324,6 @@ def alter_entity(
                 raise ArgumentError("{delete}: {} does not have {}{}", entity.address, quote(name), hint)
         progress("Validating on the broker" if validate_only else "Applying", 0, 0)
         result = admin.alter([Alteration(entity, ops)], validate_only=validate_only)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     is_certain = not any(row.outcome is Outcome.UNKNOWN for row in result)
     if is_certain or validate_only:
         try:

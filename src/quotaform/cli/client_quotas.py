@@ -26,7 +26,7 @@ from quotaform.model.entity import (
     sanitize,
     sanitized_entity,
 )
-from quotaform.model.errors import ClusterError, QuotaformError, UsageError
+from quotaform.model.errors import ClusterError, QuotaformError, UsageError, as_usage_error
 from quotaform.model.text import printable, quote
 from quotaform.model.units import parse_number, plain
 from quotaform.system.process import interrupt_code, signals_raised
@@ -244,10 +244,8 @@ def read_ops(added: Iterable[str], deleted: Iterable[str]) -> dict[str, float | 
     """
     ops: dict[str, float | None] = {}
     for key, text in _items("--add", added, ops, "is not key=value", is_pair=True):
-        try:
+        with as_usage_error("--add: ", " (quotaform alter takes units, too)"):
             ops[key] = parse_number(text)
-        except ValueError as error:
-            raise UsageError(f"--add: {error} (quotaform alter takes units, too)") from error
     for key, _ in _items("--delete", deleted, ops, "is not the name of a quota key; leave the value out"):
         ops[key] = None
     return ops

@@ -25,7 +25,7 @@ from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.cluster.wire.message import BrokerRequest, ResponseT
 from quotaform.model.alteration import Alteration, AlterRow, Outcome, RowT
 from quotaform.model.entity import Entity
-from quotaform.model.errors import ClusterError, UnsupportedError, UsageError
+from quotaform.model.errors import ClusterError, UnsupportedError, as_usage_error
 from quotaform.model.filter import EVERYTHING, EntityFilter, select
 from quotaform.model.quotas import Quotas, Values
 from quotaform.model.server import Server, parse_servers
@@ -109,10 +109,8 @@ class BrokerGateway(Connected):
         (no other was tried then), and `UsageError` if there is none, or one is not `host:port`.
         """
         config = client_config or ClientConfig()
-        try:
+        with as_usage_error():
             servers = parse_servers(bootstrap_servers or config.bootstrap_servers)
-        except ValueError as error:
-            raise UsageError(str(error)) from None
         label = name or ",".join(map(str, servers))
         connection = ClusterConnection(servers, config, name=label, timeout=timeout)
         return cls(connection, name=label, config=config)

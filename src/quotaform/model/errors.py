@@ -6,7 +6,8 @@ An error carries what it is about as attributes and builds its message from them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from copyreg import __newobj__  # type: ignore[attr-defined]
 from enum import IntEnum
@@ -106,6 +107,15 @@ class UsageError(QuotaformError):
     """Something that does not exist is named, or arguments exclude each other."""
 
     exit_code = ExitCode.USAGE
+
+
+@contextmanager
+def as_usage_error(before: str = "", after: str = "") -> Iterator[None]:
+    """Raise a `UsageError` with the words of a `ValueError` of a block."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(f"{before}{error}{after}") from None
 
 
 class ArgumentError(UsageError):

@@ -34,7 +34,7 @@ from quotaform.desired.loader import Claim, LoadedFiles
 from quotaform.desired.tree import Layout, Root, SourceFile, Tree, is_read, shown_path
 from quotaform.git import find_work_tree
 from quotaform.model import rule
-from quotaform.model.errors import ArgumentError, FileReadError, InvalidFilesError, UsageError
+from quotaform.model.errors import ArgumentError, FileReadError, InvalidFilesError, UsageError, as_usage_error
 from quotaform.model.finding import APPROVALS_NAME, Approval, Finding, Location
 from quotaform.model.rule import FindingRule
 from quotaform.model.server import parse_servers
@@ -229,11 +229,9 @@ class Repository(Struct, frozen=True, kw_only=True):
             return replace(
                 known, bootstrap_servers=(), command_config=None, snapshot=target.snapshot, folder=None, taken=taken
             )
-        try:
+        with as_usage_error():
             # First of all: what is no address may hold a password, and must not become a name.
             parse_servers(target.bootstrap_servers or "")
-        except ValueError as error:
-            raise UsageError(str(error)) from None
         servers = tuple(server.strip() for server in (target.bootstrap_servers or "").split(",") if server.strip())
         if name is None and (not config.clusters or (len(config.clusters) > 1 and not target.needs_name)):
             return Cluster(name=",".join(servers), bootstrap_servers=servers, command_config=target.command_config)

@@ -20,7 +20,14 @@ from quotaform.cluster.wire.failure import Failure, Stage
 from quotaform.desired.config import Cluster
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
-from quotaform.model.errors import BlockedError, ClusterError, ClusterIdError, InvalidFilesError, UsageError
+from quotaform.model.errors import (
+    BlockedError,
+    ClusterError,
+    ClusterIdError,
+    InvalidFilesError,
+    UsageError,
+    as_usage_error,
+)
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.precedence import CALLBACK
 from quotaform.model.quotas import Snapshot
@@ -52,10 +59,8 @@ def check_cluster(cluster: Cluster, *, clock: Clock = SYSTEM_CLOCK, progress: Pr
         steps = [CheckedStep(step=Step.PROPERTIES, status=StepStatus.FAILED, problem=problem)]
         steps += [CheckedStep(step=step, status=StepStatus.NOT_REACHED) for step in _RIGHTS]
         return Checkup(cluster=reached, checked_at=timestamp(clock), steps=tuple(steps))
-    try:
+    with as_usage_error():
         servers = parse_servers(given or config.bootstrap_servers)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
     facts = {"file": cluster.shown_config or "none", "security_protocol": config.security_protocol}
     if config.credentials is not None:
         facts["mechanism"] = config.credentials.mechanism

@@ -21,7 +21,7 @@ from quotaform.desired.tree import SourceFile
 from quotaform.desired.writer import SCHEMA, check_live, render_quotas, spell_scalar, writable_values
 from quotaform.git import find_work_tree
 from quotaform.model.entity import Entity
-from quotaform.model.errors import ClusterError, QuotaformError, UsageError
+from quotaform.model.errors import ClusterError, QuotaformError, UsageError, as_usage_error
 from quotaform.model.finding import by_severity
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quotas import Values
@@ -267,10 +267,8 @@ def require_cluster(request: InitRequest) -> Cluster:
 
     Raises `UsageError` if it does not.
     """
-    try:
+    with as_usage_error():
         servers = tuple(map(str, parse_servers(request.servers)))
-    except ValueError as error:
-        raise UsageError(str(error)) from None
     cluster = Cluster(name=request.cluster, bootstrap_servers=servers, command_config=request.command_config)
     _, problems = read_config(SourceFile(CONFIG_NAME, _config_text(request, cluster, None)), request.directory)
     if problems:

@@ -45,6 +45,7 @@ from quotaform.model.errors import (
     QuotaformError,
     StreamError,
     UsageError,
+    as_usage_error,
 )
 from quotaform.model.server import Server, parse_servers
 from quotaform.model.text import MIB, inert, option_of, quote
@@ -87,11 +88,9 @@ class TopicGateway(BrokerGateway):
         """
         _require_listed(self.connection.brokers.values())
         subject = f"the topic {quote(name)} of {self.name}"
-        try:
+        with as_usage_error(f"{quote(name)} is not the name of a topic: "):
             # For so many seconds with all retries: a topic that was made just now may take a moment.
             code, topic_id, _ = self._read(Metadata([name]), 15.0, subject=subject).topics[0]
-        except ValueError as error:
-            raise UsageError(f"{quote(name)} is not the name of a topic: {error}") from None
         if code == 3:  # UNKNOWN_TOPIC_OR_PARTITION
             return None
         if code == 17:  # INVALID_TOPIC_EXCEPTION

@@ -18,7 +18,7 @@ from quotaform.cli.option.engine import SPARK, Engine
 from quotaform.cli.option.output import REPORT_OUT, Output, out_option, printed
 from quotaform.cli.option.value import cut_lines, read_moment, read_seconds
 from quotaform.cli.present import PLACEHOLDER, Results, cluster_path, cluster_paths
-from quotaform.model.errors import QuotaformError, UsageError
+from quotaform.model.errors import QuotaformError, UsageError, as_usage_error
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.server import Server, parse_server
 from quotaform.model.text import Secret, inert
@@ -137,11 +137,9 @@ class Alerting:
 
         receivers = {}
         for source, text in given:
-            try:
+            # Not shown: it may hold a token.
+            with as_usage_error(f"{source} is not the URL of a webhook: "):
                 receiver = Receiver.parse(text)
-            except ValueError as error:
-                # Not shown: it may hold a token.
-                raise UsageError(f"{source} is not the URL of a webhook: {error}") from None
             receivers[receiver.id] = receiver
         return tuple(receivers.values())
 

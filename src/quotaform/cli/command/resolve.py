@@ -15,7 +15,7 @@ from quotaform.cli.option.output import PARQUET, Output, printed, read_output
 from quotaform.cli.option.value import complete_quota_key
 from quotaform.cli.present import Results, report_failures
 from quotaform.model.entity import Entity
-from quotaform.model.errors import ExitCode, UsageError
+from quotaform.model.errors import ExitCode, UsageError, as_usage_error
 from quotaform.model.quota_key import key_order
 from quotaform.model.text import inert
 from quotaform.resolve.request import request_of
@@ -152,10 +152,8 @@ def _read_entities(
             "no request is given; write who makes it, as in user=U,client-id=C or ip=A, or give --from FILE"
         )
     entity = read_entity(names, entity=entity)
-    try:
+    with as_usage_error():
         request_of(entity)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
     require_address(entity)
     return (entity,)
 

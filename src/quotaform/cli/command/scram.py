@@ -16,7 +16,7 @@ from quotaform.cli.option.common import AUTO_APPROVE, REQUIRED, argument, option
 from quotaform.cli.option.output import Output, printed
 from quotaform.cli.option.value import NO_ARGV, complete_from
 from quotaform.model.entity import USER, parse_address, spell_name
-from quotaform.model.errors import ExitCode, FileReadError, UsageError
+from quotaform.model.errors import ExitCode, FileReadError, UsageError, as_usage_error
 from quotaform.model.text import Secret, quote
 from quotaform.system.files import read_bytes, read_stdin
 
@@ -185,10 +185,8 @@ def read_users(addresses: Sequence[str], names: Sequence[str] = (), *, takes_all
     if not users and not takes_all:
         raise UsageError("no user is given; write the address, as in user=NAME")
     for name in _require_once("user", users):
-        try:
+        with as_usage_error("user: "):
             encode_text(name)
-        except ValueError as error:
-            raise UsageError(f"user: {error}") from None
     return users
 
 

@@ -18,7 +18,7 @@ from quotaform.cli.option.engine import ON_SPARK, Engine, spark_job
 from quotaform.cli.option.output import DRAWN_OUT, Output, printed
 from quotaform.cli.option.value import read_seconds
 from quotaform.cli.present import Results, TableOutput, report_failures, selection_text
-from quotaform.model.errors import ExitCode, InvalidFilesError, UsageError
+from quotaform.model.errors import ExitCode, InvalidFilesError, UsageError, as_usage_error
 from quotaform.model.moment import duration_text, parse_duration
 from quotaform.model.outcome import ClusterOutcome, exit_code
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -348,10 +348,8 @@ def _read_values(option: str, texts: Sequence[str] | None) -> Values:
             raise UsageError(f"{option} {inert(text)}: unknown quota key{guess}")
         if name in values:
             raise UsageError(f"{option} {name} is given twice; give it once")
-        try:
+        with as_usage_error(f"{option} {name}: "):
             values[name] = parse_value(key, value)
-        except ValueError as error:
-            raise UsageError(f"{option} {name}: {error}") from None
     return values
 
 

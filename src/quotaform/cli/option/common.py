@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 import typer
 
 from quotaform.cli.option.value import complete_from, read_moment, require_choice, require_order
-from quotaform.model.errors import UsageError
+from quotaform.model.errors import UsageError, as_usage_error
 
 if TYPE_CHECKING:
     from quotaform.model.settings import MetricsSource
@@ -219,9 +219,7 @@ def read_sources(texts: Sequence[str]) -> tuple[MetricsSource, ...]:
     """Read the values of `--source`. Raises `UsageError` if one is none, or two are of one broker."""
     from quotaform.model.settings import parse_source, require_distinct
 
-    try:
+    with as_usage_error("--source: "):
         sources = tuple(parse_source(text) for text in texts)
         require_distinct(sources)
-    except ValueError as error:
-        raise UsageError(f"--source: {error}") from None
     return sources

@@ -18,7 +18,7 @@ from quotaform.model.entity import (
     parse_address,
     read_name,
 )
-from quotaform.model.errors import UsageError
+from quotaform.model.errors import UsageError, as_usage_error
 from quotaform.model.filter import EntityFilter, FilterComponent, Rule
 from quotaform.model.text import did_you_mean, inert, quote
 
@@ -143,7 +143,7 @@ class Filters:
     strict: bool = flag("--strict", "Only entities without other entity types.")
 
     def read(self) -> EntityFilter:
-        try:
+        with as_usage_error():
             components = [
                 FilterComponent(entity_type, Rule.DEFAULT if name is None else Rule.EXACT, name)
                 for entity_type, name in read_entity(self.name, self.default, entity=self.entity).parts
@@ -152,6 +152,4 @@ class Filters:
             for option_name, rule, texts in (("--prefix", Rule.PREFIX, self.prefix), ("--not", Rule.NOT, self.other)):
                 for entity_type, name in (read_pair(option_name, text) for text in texts or ()):
                     components.append(FilterComponent(entity_type, rule, name))
-        except ValueError as error:
-            raise UsageError(str(error)) from error
         return EntityFilter(tuple(components), self.strict or self.entity is not None)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from quotaform.http.client import Transport
 from quotaform.http.message import HttpRequest, Url
 from quotaform.model.entity import IP
-from quotaform.model.errors import ArgumentError, HttpError, MetricsError, QuotaformError, UsageError
+from quotaform.model.errors import ArgumentError, HttpError, MetricsError, QuotaformError, as_usage_error
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.server import parse_server
@@ -90,10 +90,8 @@ def open_reader(source: MetricsSource, cluster: str, jmx_command: Sequence[str] 
     origin = Origin(cluster, source.broker, {**LABELS, "cluster": (), "broker": ()})
     if source.is_jmx:
         return JmxReader(source.address, jmx_command, origin)
-    try:
+    with as_usage_error(f"the source of broker {quote(source.broker)} is an invalid URL: "):
         url = Url.parse(source.address)
-    except ValueError as error:
-        raise UsageError(f"the source of broker {quote(source.broker)} is an invalid URL: {error}") from None
     return Reader(url.origin, partial(_ask_exporter, url, origin))
 
 

@@ -38,7 +38,7 @@ from quotaform.model.text import require_items, require_type, spell_type
 from quotaform.repository.gateway import Connect, open_gateway, open_pinned_gateway, work_on
 from quotaform.repository.repository import Repository, Target
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
-from quotaform.system.files import write_new_files
+from quotaform.system.files import write_files
 
 # What a use case needs is imported when it is called: a command loads only itself.
 if TYPE_CHECKING:
@@ -461,7 +461,7 @@ def import_quotas(
         name = outcome.cluster
         gateway = SnapshotGateway(outcome.require(), name=name, path=name)
         made = import_cluster(repository, config, name, gateway, is_split=is_split, clock=clock)
-        write_new_files(made.files)
+        write_files(made.files)
         return made
 
     taken = snapshot(repository, clusters, engine=engine, progress=progress, clock=clock, connect=connect)

@@ -26,7 +26,7 @@ from quotaform.system.files import (
     is_folder,
     read_text,
     remove_regular_file,
-    write_new_files,
+    write_files,
     write_new_text,
     write_text_atomically,
 )
@@ -117,7 +117,7 @@ def of_written(text: Text) -> Iterator[str]:
                     code = getattr(errno, rest[0])
                     patch.setattr(Path, first, Mock(side_effect=OSError(code, os.strerror(code))))
                 elif word == "all":
-                    write_new_files(dict(each.split("=") for each in line.split()[1:]))
+                    write_files(dict(each.split("=") for each in line.split()[1:]))
                     yield f"{line}: done"
                 else:
                     WRITERS[word](first, *map(literal_eval, rest))

@@ -26,9 +26,11 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from re import compile as regex
 from stat import S_IMODE, S_ISBLK, S_ISCHR, S_ISFIFO, S_ISREG, S_ISSOCK
+from types import MappingProxyType
 from typing import Final
 
 from quotaform.model.errors import FileReadError, QuotaformError, UsageError
@@ -44,25 +46,29 @@ def writing(path: object, ends: str = "") -> Iterator[None]:
         raise QuotaformError(f"{path} cannot be written: {error.strerror or error}{ends}") from error
 
 
-def write_new_files(files: Mapping[str, str]) -> None:
-    """Write files and make folders, or nothing at all. Raises `QuotaformError` if one cannot be written, or exists."""
-    undo: list[Callable[[], None]] = []
+def write_files(files: Mapping[str, str], before: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Write files and make folders, or nothing at all; `before` is what those files hold that are there already.
+
+    Raises `QuotaformError` if one cannot be written, or is there and not in `before`.
+    """
+    undo: list[Callable[[], object]] = []
     try:
         for name, text in files.items():
-            place = path = Path(name)
-            for place in reversed([folder for folder in path.parents if not folder.exists()]):
-                place.mkdir(exist_ok=True)
-                undo.append(place.rmdir)
-            place = path
-            write_new_text(path, text)
-            undo.append(path.unlink)
-    except BaseException as error:
-        with suppress(OSError):
+            path = Path(name)
+            with writing(path, "; no file was changed"):
+                for folder in reversed([folder for folder in path.parents if not folder.exists()]):
+                    folder.mkdir(exist_ok=True)
+                    undo.append(folder.rmdir)
+                if name in before:
+                    write_text_atomically(path, text)
+                    undo.append(partial(write_text_atomically, path, before[name]))
+                else:
+                    write_new_text(path, text)
+                    undo.append(path.unlink)
+    except BaseException:
+        with suppress(OSError, QuotaformError):
             for step in reversed(undo):
                 step()
-        if isinstance(error, OSError):
-            what = "written" if place == path else "created"
-            raise QuotaformError(f"{place} cannot be {what}: {error.strerror or error}") from error
         raise
 
 

@@ -22,7 +22,7 @@ from quotaform.model.outcome import ClusterOutcome, exit_code
 from quotaform.model.text import inert
 from quotaform.repository.revision import CONFIG_NAME
 from quotaform.review.comment import CommentMode, comment_warnings, render_comment
-from quotaform.system.files import write_new_files
+from quotaform.system.files import write_files
 
 CI_SYSTEMS: Final = ("github", "gitlab", "none")
 """The keys of `CI_FILES`, whose module imports much."""
@@ -100,7 +100,7 @@ def init(
     made = make_repository(request, progress=console.progress)
     console.keep_code()
     if not dry_run:
-        write_new_files(made.files)
+        write_files(made.files)
     console.echo("".join(f"{line}\n" for line in init_lines(made, console.style(), is_dry_run=dry_run)))
     return 0
 

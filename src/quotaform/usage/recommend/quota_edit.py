@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import date
+from os.path import lexists
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -31,7 +31,7 @@ from quotaform.model.text import option_of, quote
 from quotaform.model.units import is_decimal, render_value, spell_value
 from quotaform.repository.repository import Repository, read_claims
 from quotaform.resolve.effect import value_text
-from quotaform.system.files import write_text_atomically, writing
+from quotaform.system.files import write_files
 from quotaform.usage.recommend.recommendation import (
     Advice,
     Recommendation,
@@ -121,22 +121,8 @@ def edit_quotas(
 
 def write_quotas(edited: EditedFiles) -> None:
     """Write all files, or none. Raises `QuotaformError` if one cannot be written; the others are as they were."""
-    written: list[EditedFile] = []
-    try:
-        for file in edited.files:
-            _write(file.path, file.after)
-            written.append(file)
-    except BaseException:
-        with suppress(OSError, QuotaformError):
-            for file in reversed(written):
-                _write(file.path, file.before) if file.before else file.path.unlink()
-        raise
-
-
-def _write(path: Path, text: str) -> None:
-    with writing(path, "; no file was changed"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_text_atomically(path, text)
+    before = {str(file.path): file.before for file in edited.files if lexists(file.path)}
+    write_files({str(file.path): file.after for file in edited.files}, before)
 
 
 def _unwritten(proposal: Recommendation, reason: str) -> UnwrittenProposal:

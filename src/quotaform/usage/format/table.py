@@ -12,13 +12,7 @@ from msgspec import Struct, field
 from quotaform.model.entity import desanitize
 from quotaform.model.records.schema import Node, choice, closed, mapping, text, titled
 from quotaform.model.text import listed, option_of, quote
-from quotaform.usage.format.text import (
-    Parsed,
-    TimeUnit,
-    make_sample,
-    read_number,
-    read_time,
-)
+from quotaform.usage.format.text import Parsed, TimeUnit, make_sample, read_number, read_time
 from quotaform.usage.metric import OTHER_LABELS, Measure, check_series, may_name, names_of, read_metric
 from quotaform.usage.metric_name import LABELS, Origin, fold, key_of_type
 from quotaform.usage.sample import Attribute, DropReason, Series, broker_window_s

@@ -40,14 +40,7 @@ from quotaform.model.text import option_of
 from quotaform.resolve.spark import arrow_schema, struct
 from quotaform.usage.bucket.bucket import moment_of
 from quotaform.usage.format import FORMATS
-from quotaform.usage.format.table import (
-    TS,
-    VALUE_FIELDS,
-    Measures,
-    TableMapping,
-    read_names,
-    read_row,
-)
+from quotaform.usage.format.table import TS, VALUE_FIELDS, Measures, TableMapping, read_names, read_row
 from quotaform.usage.format.text import HEAD_BYTES, LARGEST, LATEST, PER_SECOND, TIME_SIZES, TimeUnit, detect_format
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Rejected, Sample, Series, reject

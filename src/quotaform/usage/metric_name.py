@@ -115,22 +115,23 @@ class _Measured(NamedTuple):
     """By what a value in a unit is multiplied; a value in another unit cannot be converted."""
 
 
-_METRICS: Final[dict[str, KeyMetrics]] = {
+METRICS: Final[dict[str, KeyMetrics]] = {
     name: key.metrics for name, key in QUOTA_KEYS.items() if key.metrics is not None
 }
-_RATES: Final = {name: metrics.rate.replace("-", "_") for name, metrics in _METRICS.items()}
+"""The metrics of each quota key that brokers measure."""
+_RATES: Final = {name: metrics.rate.replace("-", "_") for name, metrics in METRICS.items()}
 _MEASURED: Final = {
     **{
         rate: _Measured(
             Attribute.RATE,
             tuple(other for other in _RATES if _RATES[other] == rate),
-            _SIZE_UNITS if QUOTA_KEYS[name].unit == "B/s" else dict.fromkeys(_METRICS[name].units, 1.0),
+            _SIZE_UNITS if QUOTA_KEYS[name].unit == "B/s" else dict.fromkeys(METRICS[name].units, 1.0),
         )
         for name, rate in _RATES.items()
     },
     "throttle_time": _Measured(
         Attribute.THROTTLE_TIME,
-        tuple(name for name, metrics in _METRICS.items() if metrics.has_throttle_time),
+        tuple(name for name, metrics in METRICS.items() if metrics.has_throttle_time),
         TIME_UNITS,
     ),
 }
@@ -144,7 +145,7 @@ _OTHERS: Final = (
 )
 """Attributes of the quota managers that say neither what was used nor how long requests waited."""
 
-_CLIENTS: Final = {name: metrics.client for name, metrics in _METRICS.items() if metrics.client is not None}
+_CLIENTS: Final = {name: metrics.client for name, metrics in METRICS.items() if metrics.client is not None}
 _CLIENT_METRICS: Final = {
     (client.kind, metric): _Measured(attribute, (name,), units)
     for name, client in _CLIENTS.items()
@@ -159,14 +160,14 @@ _KIND_OF_WORD: Final = {word: client.kind for client in _CLIENTS.values() for wo
 
 _TYPES: Final = {
     fold(spelling): name
-    for name, metrics in _METRICS.items()
+    for name, metrics in METRICS.items()
     for spelling in (metrics.mbean, *metrics.types, *metrics.label_types)
 } | {fold(name): name for name in QUOTA_KEYS}
 """The quota key by the folded type: that of the MBean, other spellings, and the key itself."""
 
 _ALL_UNITS: Final = "|".join(sorted({"ratio", *(unit for each in _MEASURED.values() for unit in each.units)})[::-1])
 _TYPE: Final = "|".join(
-    type_pattern(spelling) for metrics in _METRICS.values() for spelling in (metrics.mbean, *metrics.types)
+    type_pattern(spelling) for metrics in METRICS.values() for spelling in (metrics.mbean, *metrics.types)
 )
 _SCOPE: Final = "quotas?|users?|client_ids?|clients?|ips?"
 """What rules add to a name which say for whom a bucket is; the names themselves are in labels."""

@@ -18,21 +18,19 @@ from msgspec import Struct
 from quotaform.http.client import Transport
 from quotaform.http.message import HttpRequest, Response, Url
 from quotaform.model.errors import ArgumentError, HttpError, MetricsError, UsageError
-from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import Secret, option_of, quote
 from quotaform.model.variable import OwnSecret
-from quotaform.usage.metric_name import type_pattern
+from quotaform.usage.metric_name import METRICS, type_pattern
 
 BODY_LIMIT: Final = 64 << 20
 """The most bytes of an answer: 10,000 buckets have some 5 MB."""
 
-_MEASURED: Final = [key.metrics for key in QUOTA_KEYS.values() if key.metrics is not None]
-ATTRIBUTES: Final = (*dict.fromkeys(metrics.rate for metrics in _MEASURED), "throttle-time")
+ATTRIBUTES: Final = (*dict.fromkeys(metrics.rate for metrics in METRICS.values()), "throttle-time")
 """The attributes of the MBeans of client quotas that are recorded."""
 
 QUERY: Final = (
     f"(?i:kafka_(server|broker|clients?|users?|quotas?)_.*({'|'.join(ATTRIBUTES).replace('-', '_?')}).*|"
-    f"kafka_server_(quotas?|{'|'.join(type_pattern(metrics.mbean) for metrics in _MEASURED)})|kafka_server)"
+    f"kafka_server_(quotas?|{'|'.join(type_pattern(metrics.mbean) for metrics in METRICS.values())})|kafka_server)"
 )
 """The names of metrics of client quotas, whatever the rules of an exporter make of them, as a regular expression."""
 

@@ -23,7 +23,7 @@ from quotaform.model.text import inert, option_of, quote
 from quotaform.repository.gateway import require_allowed_metrics
 from quotaform.usage.format.jmxtool import parse_jmxtool
 from quotaform.usage.format.prometheus import parse_exposition, parse_prometheus
-from quotaform.usage.metric_name import LABELS, Origin
+from quotaform.usage.metric_name import LABELS, METRICS, Origin
 from quotaform.usage.prometheus import ATTRIBUTES, BODY_LIMIT, QUERY, Prometheus
 from quotaform.usage.record.recording import Reading, read_rows
 from quotaform.usage.sample import Item, Sample
@@ -172,10 +172,9 @@ class JmxReader(Reader):
         super().__init__(f"JMX at {address}", self._ask, self._kill)
         self._address = address
         names: list[str] = []
-        for key in QUOTA_KEYS.values():
-            if key.metrics is not None:
-                pattern = f"{key.metrics.mbean},{'ip=*' if IP in key.entity_types else '*'}"
-                names += ["--object-name", f"kafka.server:type={pattern}"]
+        for key, metrics in METRICS.items():
+            others = "ip=*" if IP in QUOTA_KEYS[key].entity_types else "*"
+            names += ["--object-name", f"kafka.server:type={metrics.mbean},{others}"]
         url = f"service:jmx:rmi:///jndi/rmi://{address}/jmxrmi"
         times = ("--date-format", "yyyy-MM-dd'T'HH:mm:ss.SSSX", "--one-time")
         self._command = [*command, "--jmx-url", url, *names, "--attributes", ",".join(ATTRIBUTES), *times]

@@ -36,7 +36,7 @@ from quotaform.model.records.document import json_line
 from quotaform.model.scope import matches_glob
 from quotaform.model.text import MIB, Secret
 from quotaform.system.clock import Clock
-from quotaform.system.files import read_text, update_lock, write_text_atomically, writing
+from quotaform.system.files import read_text, update_lock, write_text_atomically
 
 # Notifications posted to webhooks, signed, and sent again for a bounded time.
 #
@@ -254,10 +254,10 @@ class DriftReporter(Struct, kw_only=True):
                 return
             problem = None
             try:
-                with writing(path, "; notifications may be repeated"):
-                    write_text_atomically(path, dump_notify_state(states))
-            except QuotaformError as error:
-                problem = str(error)
+                write_text_atomically(path, dump_notify_state(states))
+            except (OSError, QuotaformError) as error:  # A folder is wrong usage.
+                reason = str(error.strerror or error) if isinstance(error, OSError) else str(error)
+                problem = f"{path} cannot be written: {reason}; notifications may be repeated"
             self._say("write", problem)
 
     def _without_others(self, states: Mapping[str, ClusterState]) -> dict[str, ClusterState]:

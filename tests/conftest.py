@@ -20,6 +20,7 @@ from quotaform.sandbox import Sandbox
 from quotaform.sandbox.configuration import Certificates, make_certificates
 from tests.broker import SHORT_SESSIONS
 from tests.doctest_modules import DoctestModules
+from tests.faulty_sandbox import FaultySandbox
 from tests.worker import scope_of
 
 # CI must say the same twice of one commit; everywhere else each run looks at examples that no run saw before, so that
@@ -108,9 +109,9 @@ def secured_sandbox() -> Iterator[Sandbox]:
 
 
 @pytest.fixture(scope="session")
-def three_brokers() -> Iterator[Sandbox]:
+def three_brokers() -> Iterator[FaultySandbox]:
     """A quorum of three; a test that kills or pauses one brings it back."""
-    with Sandbox(brokers=3, properties=SHORT_SESSIONS) as kafka:
+    with FaultySandbox(brokers=3, properties=SHORT_SESSIONS) as kafka:
         yield kafka
 
 

@@ -8,10 +8,10 @@ import warnings
 from collections import Counter
 from secrets import randbelow
 
-from quotaform.sandbox import Sandbox
 from tests.broker import SHORT_SESSIONS
 from tests.faults.cluster_round import Arena
 from tests.faults.scenario import KINDS, make_scenario
+from tests.faulty_sandbox import FaultySandbox
 
 
 def main() -> int:
@@ -27,7 +27,7 @@ def main() -> int:
     codes: Counter[tuple[str, int]] = Counter()
     failed: list[int] = []
     slowest = 0.0
-    with Sandbox(brokers=3, properties=SHORT_SESSIONS) as kafka:
+    with FaultySandbox(brokers=3, properties=SHORT_SESSIONS) as kafka:
         arena = Arena(kafka)
         for scenario in (make_scenario(seed + number, options.kind, options.size) for number in range(options.rounds)):
             print(scenario, end=": ", flush=True)

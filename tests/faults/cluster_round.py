@@ -14,11 +14,11 @@ from threading import Event, Thread
 from time import monotonic
 from typing import Any, Final
 
-from quotaform.sandbox import Sandbox
 from tests.faults.judge import TIME_LIMIT, Apply, judge
 from tests.faults.proxy import Proxy
 from tests.faults.raw import find_controller, read_settled, write_state
 from tests.faults.scenario import Scenario, Victim
+from tests.faulty_sandbox import FaultySandbox
 from tests.workflow.command import Repository, Result, Running
 
 _ALLOWED: Final = (
@@ -45,7 +45,7 @@ class Verdict:
 class Arena:
     """A cluster of three brokers behind a proxy, for one round after the other."""
 
-    def __init__(self, kafka: Sandbox) -> None:
+    def __init__(self, kafka: FaultySandbox) -> None:
         self._kafka = kafka
         self._servers = kafka.bootstrap_servers.split(",")
         self._proxy = Proxy(self._servers)

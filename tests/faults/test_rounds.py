@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from quotaform.sandbox import Sandbox
 from tests.faults.cluster_round import Arena
 from tests.faults.scenario import make_scenario
+from tests.faulty_sandbox import FaultySandbox
 
 pytestmark = pytest.mark.workflow
 
@@ -18,7 +18,7 @@ REVERTED = {("SIGKILL", 8)}
 
 
 @pytest.fixture(scope="module")
-def arena(three_brokers: Sandbox) -> Iterator[Arena]:
+def arena(three_brokers: FaultySandbox) -> Iterator[Arena]:
     made = Arena(three_brokers)
     yield made
     made.close()

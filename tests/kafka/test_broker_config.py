@@ -14,6 +14,7 @@ from quotaform.cluster.gateway import BrokerConfig
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.model.errors import AuthorizationError, ConnectError
 from quotaform.sandbox import Sandbox
+from tests.faulty_sandbox import FaultySandbox
 
 pytestmark = pytest.mark.kafka
 
@@ -26,7 +27,7 @@ def config_of(sandbox: Sandbox, user: str) -> ClientConfig:
 
 
 def test_every_broker_tells_its_own_value_and_one_that_is_down_takes_nothing_from_the_others(
-    three_brokers: Sandbox,
+    three_brokers: FaultySandbox,
 ) -> None:
     with KafkaGateway.connect(three_brokers.bootstrap_servers) as gateway:
         assert gateway.broker_count == 3

@@ -24,6 +24,7 @@ from quotaform.model.errors import ConnectError, InvalidRequestError, Unsupporte
 from quotaform.model.quotas import Quotas, Values, same_values
 from quotaform.sandbox import Sandbox
 from tests.broker import broker_release, holds
+from tests.faulty_sandbox import FaultySandbox
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
@@ -190,7 +191,7 @@ class TestConnection:
             KafkaGateway.connect(controller)
 
 
-def test_work_goes_on_at_another_broker_and_no_acked_change_is_lost(three_brokers: Sandbox) -> None:
+def test_work_goes_on_at_another_broker_and_no_acked_change_is_lost(three_brokers: FaultySandbox) -> None:
     quotas: dict[Entity, Values] = {}
     with KafkaGateway.connect(three_brokers.bootstrap_servers, name="three") as gateway:
         assert isinstance(gateway.connection, ClusterConnection)

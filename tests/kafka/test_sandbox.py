@@ -20,6 +20,7 @@ from quotaform.sandbox import sandbox as sandbox_module
 from quotaform.sandbox.configuration import accepts, brokers_seen, free_ports
 from quotaform.sandbox.release import cache_directory
 from tests.broker import SHORT_SESSIONS
+from tests.faulty_sandbox import FaultySandbox
 from tests.waiting import is_alive, wait_until
 from tests.workflow import command
 
@@ -146,7 +147,7 @@ def test_a_killed_supervisor_takes_its_broker_along_and_the_next_one_removes_its
 
 @pytest.mark.prove
 def test_a_killed_broker_comes_back_with_its_data_and_says_so_if_it_lost_its_port() -> None:
-    with Sandbox(properties=SHORT_SESSIONS) as kafka, socket.socket() as thief:
+    with FaultySandbox(properties=SHORT_SESSIONS) as kafka, socket.socket() as thief:
         where = ("--bootstrap-server", kafka.bootstrap_servers, "--entity-type", "users", "--entity-name", "u")
         kafka.run_tool(CONFIG_COMMAND, *where, "--alter", "--add-config", "consumer_byte_rate=7")
         first = kafka.pids[1]
@@ -166,7 +167,7 @@ def test_a_killed_broker_comes_back_with_its_data_and_says_so_if_it_lost_its_por
 
 @pytest.mark.prove
 def test_a_paused_broker_is_silent_until_it_is_resumed_restarted_or_stopped() -> None:
-    with Sandbox(properties=SHORT_SESSIONS) as kafka:
+    with FaultySandbox(properties=SHORT_SESSIONS) as kafka:
         kafka.pause(1)
         assert not ask(kafka, 1)
         kafka.resume(1)
@@ -209,8 +210,6 @@ def test_a_port_that_somebody_took_meanwhile_is_replaced(monkeypatch: pytest.Mon
 
 def test_what_a_plain_sandbox_does_not_have_is_named(sandbox: Sandbox) -> None:
     assert list(sandbox.listeners) == ["PLAINTEXT"]
-    with pytest.raises(UsageError, match="no node 7, only 1"):
-        sandbox.kill(7)
     with pytest.raises(UsageError, match="start it secured"):
         _ = sandbox.certificates
 

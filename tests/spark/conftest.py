@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quotaform.sandbox import Sandbox
+from tests.faulty_sandbox import FaultySandbox
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,9 +88,9 @@ def connect(connect_url: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture(scope="session")
-def third_sandbox() -> Iterator[Sandbox]:
+def third_sandbox() -> Iterator[FaultySandbox]:
     """A broker that a test may pause."""
-    with Sandbox() as kafka:
+    with FaultySandbox() as kafka:
         yield kafka
 
 

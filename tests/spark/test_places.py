@@ -21,8 +21,8 @@ from pyarrow import parquet
 
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
-from quotaform.sandbox import Sandbox
 from tests.builder import PRODUCER, REQUEST
+from tests.faulty_sandbox import FaultySandbox
 from tests.spark.cluster import CONF
 from tests.spark.files import write_receipt, write_snapshot
 from tests.spark.log import without_progress
@@ -176,7 +176,7 @@ def test_commands_end_and_write_as_in_a_local_session(
 
 
 @pytest.fixture
-def paused(tmp_path: Path, third_sandbox: Sandbox) -> Repository:
+def paused(tmp_path: Path, third_sandbox: FaultySandbox) -> Repository:
     """A broker that may be paused, and a snapshot; the local engine has planned both."""
     repository = Repository(tmp_path)
     write_snapshot(tmp_path / "lab.json", {ALICE: {PRODUCER: 5.0}})
@@ -200,7 +200,7 @@ def require_same_files(repository: Repository, folder: str) -> None:
 @pytest.mark.kafka
 @pytest.mark.prove
 def test_an_executor_that_is_killed_changes_nothing_of_a_plan(
-    standalone_cluster: Standalone, standalone: CommandProcess, paused: Repository, third_sandbox: Sandbox
+    standalone_cluster: Standalone, standalone: CommandProcess, paused: Repository, third_sandbox: FaultySandbox
 ) -> None:
     # It sends a file that is gone before any executor has fetched it.
     assert standalone.ask().code == 0

@@ -22,6 +22,7 @@ from quotaform.sandbox import Sandbox
 from tests.broker import SHORT_SESSIONS
 from tests.faults.proxy import Action, FrameFault, Moment, Proxy, Side
 from tests.faults.raw import ALTER
+from tests.faulty_sandbox import FaultySandbox
 from tests.waiting import PATIENCE, wait_until
 from tests.workflow.command import Cluster, Repository, Running
 
@@ -211,7 +212,7 @@ def test_many_entities_are_applied_held_and_removed(repository: Repository, clus
 
 @pytest.mark.prove
 def test_a_broker_that_dies_between_two_requests_leaves_an_honest_account(tmp_path: Path) -> None:
-    with Sandbox(properties=SHORT_SESSIONS) as kafka, KafkaGateway.connect(kafka.bootstrap_servers) as gateway:
+    with FaultySandbox(properties=SHORT_SESSIONS) as kafka, KafkaGateway.connect(kafka.bootstrap_servers) as gateway:
         proxy = Proxy([kafka.bootstrap_servers])
         repository = Repository(tmp_path, proxy.bootstrap_servers)
         plan_many(repository)
@@ -239,7 +240,7 @@ def test_a_broker_that_dies_between_two_requests_leaves_an_honest_account(tmp_pa
 
 
 @pytest.mark.prove
-def test_one_of_three_brokers_that_dies_does_not_stop_an_apply(three_brokers: Sandbox, tmp_path: Path) -> None:
+def test_one_of_three_brokers_that_dies_does_not_stop_an_apply(three_brokers: FaultySandbox, tmp_path: Path) -> None:
     repository = Repository(tmp_path, three_brokers.bootstrap_servers)
     with KafkaGateway.connect(three_brokers.bootstrap_servers) as gateway:
         cluster = Cluster(gateway)

@@ -17,9 +17,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from quotaform.cluster.kafka import KafkaGateway
-from quotaform.sandbox import Sandbox
 from tests.broker import SHORT_SESSIONS
 from tests.builder import PRODUCER
+from tests.faulty_sandbox import FaultySandbox
 from tests.http_server import HttpServer, answer
 from tests.waiting import wait_until
 from tests.workflow.command import Cluster, Repository
@@ -70,7 +70,7 @@ def await_metric(port: int, name: str, value: float) -> None:
 def test_a_process_watches_through_edits_invalid_files_and_a_broker_that_is_gone(
     tmp_path: Path,
 ) -> None:
-    with HttpServer(lambda _: answer(200)) as receiver, Sandbox(properties=SHORT_SESSIONS) as sandbox:
+    with HttpServer(lambda _: answer(200)) as receiver, FaultySandbox(properties=SHORT_SESSIONS) as sandbox:
         repository = Repository(tmp_path / "repository", sandbox.bootstrap_servers)
         declare(repository, 1)
         assert repository("apply", "--auto-approve").code == 0

@@ -31,7 +31,6 @@ from quotaform.sandbox.configuration import (
     SCRAM,
     SUPER_CERTIFICATE,
     USERS,
-    ZOOKEEPER_SESSION_SECONDS,
     Certificates,
     Node,
     accepts,
@@ -72,7 +71,7 @@ _END_SECONDS = 40.0
 
 
 class SupervisorClient:
-    """Starts processes, signals them and ends them all, through a supervisor that outlives its owner."""
+    """Starts processes and ends them all, through a supervisor that outlives its owner."""
 
     def __init__(self, *, inherited: Sequence[int] = ()) -> None:
         """Start the supervisor. The data directory, `directory`, goes with the supervisor."""
@@ -147,7 +146,7 @@ class SupervisorClient:
             raise SandboxError("The sandbox's supervisor process ended unexpectedly; start the sandbox again.")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
-            raise SandboxError(f"The sandbox could not start or signal a process: {answer['error']}.")
+            raise SandboxError(f"The sandbox could not start a process: {answer['error']}.")
         return answer
 
 
@@ -391,47 +390,6 @@ class Sandbox:
             time.sleep(0.02)
         return code
 
-    # Faults
-
-    def kill(self, node: int) -> None:
-        """Kill a broker with SIGKILL and wait until it is gone; its data stays."""
-        self._signal(node, signal.SIGKILL)
-        self._wait_for_exit(self._node(node).name)
-
-    def pause(self, node: int) -> None:
-        """Freeze a broker: its connections stay open and nothing answers (SIGSTOP)."""
-        self._signal(node, signal.SIGSTOP)
-
-    def resume(self, node: int) -> None:
-        """Resume a frozen broker (SIGCONT)."""
-        self._signal(node, signal.SIGCONT)
-
-    def restart(self, node: int) -> None:
-        """Start a broker again with its data and ports, stopping it first if it runs, and wait until it answers.
-
-        After a `kill` Kafka lets it register again only when its old session is over; that takes up to
-        `broker.session.timeout.ms`, 9 seconds by default.
-        """
-        found = self._node(node)
-        code = self._supervisor.exit_code(found.name)
-        if code is None:
-            self._signal(node, signal.SIGTERM)
-            # A paused process sees the SIGTERM only when it goes on.
-            self._signal(node, signal.SIGCONT)
-            code = self._wait_for_exit(found.name)
-        if self.release.has_zookeeper and code == -signal.SIGKILL:
-            time.sleep(ZOOKEEPER_SESSION_SECONDS + 1)
-        self._spawn(found)
-        try:
-            self._wait_until_ready([found], see=1)
-        except PortTakenError as error:
-            raise SandboxError(
-                f"Another process took a port of broker {node} while it was down; start a new sandbox."
-            ) from error
-
-    def _signal(self, node: int, number: signal.Signals) -> None:
-        self._supervisor.ask(do="signal", name=self._node(node).name, signal=int(number))
-
     # Properties
 
     @property
@@ -443,7 +401,7 @@ class Sandbox:
     @property
     def listeners(self) -> dict[str, str]:
         """The address of each listener of the first broker, by name."""
-        node = self._node(1)
+        node = self._started[1]
         return {name: node.address(name) for name in node.ports if name != CONTROLLER}
 
     @property
@@ -524,11 +482,6 @@ class Sandbox:
         """The nodes. Raises `SandboxError` if the sandbox is not running."""
         _ = self._supervisor
         return self._nodes
-
-    def _node(self, number: int) -> Node:
-        if number not in self._started:
-            raise UsageError(f"The sandbox has no node {number}, only {', '.join(map(str, self._started))}.")
-        return self._started[number]
 
 
 def _require_without(character: str, directory: Path, variable: str) -> None:

@@ -9,9 +9,7 @@ processes that it has started, removes the data directory and exits.
 | (started)                              | `{"directory": ...}`, the data directory |
 | `{"do": "spawn", name, argv, log}`     | `{"pid": ...}`                           |
 | `{"do": "poll", name}`                 | `{"code": null or exit code}`            |
-| `{"do": "signal", name, signal}`       | `{}`                                     |
 | `{"do": "detach"}`                     | `{}`: keeps running until SIGTERM        |
-| `{"do": "stop"}`                       | none: ends                               |
 
 If this process itself is killed, the kernel ends the brokers (Linux), and the next supervisor removes the
 directory: its lock is free.
@@ -42,7 +40,6 @@ GRACE = 1.0
 longer for itself, for the sake of data that is removed anyway."""
 
 _TICK = 0.5
-_STOP_PATIENCE = 5.0  # seconds that a process has to stand still after SIGSTOP
 _PREFIX = "quotaform-sandbox-"
 _LOCK = "supervisor.lock"
 
@@ -70,8 +67,7 @@ class Supervisor:
                     return
                 *lines, pending = (pending + piece).split(b"\n")
                 for line in lines:
-                    if not self._carry_out(json.loads(line)):
-                        return
+                    self._carry_out(json.loads(line))
             elif self._is_orphaned():
                 return
 
@@ -105,26 +101,19 @@ class Supervisor:
         # A child that the owner forked may hold the pipe open after the owner's end.
         return os.getppid() != self._owner
 
-    def _carry_out(self, request: dict[str, Any]) -> bool:
+    def _carry_out(self, request: dict[str, Any]) -> None:
         answer: dict[str, Any] = {}
         try:
             match request["do"]:
-                case "stop":
-                    return False
                 case "spawn":
                     answer["pid"] = self._spawn(request["name"], request["argv"], request["log"])
                 case "poll":
                     answer["code"] = self._processes[request["name"]].poll()
-                case "signal":
-                    self._processes[request["name"]].send_signal(request["signal"])
-                    if request["signal"] == signal.SIGSTOP:
-                        _wait_until_stopped(self._processes[request["name"]].pid)
                 case "detach":
                     self._detached = True
         except (OSError, KeyError) as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         _answer(answer)
-        return True
 
     def _spawn(self, name: str, argv: list[str], log: str) -> int:
         with Path(log).open("ab") as output:
@@ -155,15 +144,6 @@ def _parent_death_signal() -> Callable[[], None] | None:
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     pr_set_pdeathsig = 1
     return lambda: prctl(pr_set_pdeathsig, signal.SIGKILL)
-
-
-def _wait_until_stopped(child: int) -> None:
-    """Wait until a child stands still: on a busy machine its threads run on after `kill` has returned, and answer."""
-    if sys.platform == "darwin":
-        return
-    deadline = time.monotonic() + _STOP_PATIENCE
-    while os.waitid(os.P_PID, child, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is None and time.monotonic() < deadline:
-        time.sleep(0.001)
 
 
 def _own_parent() -> Path | None:

@@ -32,12 +32,7 @@ from quotaform.model.units import is_decimal, render_value, spell_value
 from quotaform.repository.repository import Repository, read_claims
 from quotaform.resolve.effect import value_text
 from quotaform.system.files import write_files
-from quotaform.usage.recommend.recommendation import (
-    Advice,
-    Recommendation,
-    UnwrittenProposal,
-    entry_reason,
-)
+from quotaform.usage.recommend.recommendation import Advice, Recommendation, UnwrittenProposal, entry_reason
 
 NEW_FILE: Final = "recommended.yaml"
 """The file of new entries, in the quotas directory or in the folder of a cluster."""

@@ -86,12 +86,8 @@ def effect_words(receipt: Receipt) -> str:
 
 def resources_line(receipts: Sequence[ClusterDigest], *, is_complete: bool) -> str:
     """Return how many entities were created, updated and deleted, in Terraform's words, and how many were not."""
-    added, changed, destroyed = (
-        sum(receipt.counts[action] for receipt in receipts) for action in (Action.CREATE, Action.UPDATE, Action.DELETE)
-    )
-    tally: Counter[str] = Counter()
-    for receipt in receipts:
-        tally.update(receipt.tally)
+    added, changed, destroyed = (sum(receipt.counts[action] for receipt in receipts) for action in Action)
+    tally = sum((Counter(receipt.tally) for receipt in receipts), Counter[Result]())
     already = f" ({tally[Result.ALREADY_APPLIED]} already applied)" if tally[Result.ALREADY_APPLIED] else ""
     left = [f"{tally[each]} {each.value.replace('-', ' ')}" for each in _RESULT_WORDS if tally[each]]
     parts = ", ".join(left).replace("refused", "failed")

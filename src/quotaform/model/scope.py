@@ -177,8 +177,7 @@ class Scope:
             yield "scope includes everything"
         elif base.include:
             yield from (f"scope also includes {inert(str(each))}" for each in not_covered(self.include, base.include))
-        for pattern in not_covered(base.exclude, self.exclude):
-            yield f"scope no longer excludes {inert(str(pattern))}"
+        yield from (f"scope no longer excludes {inert(str(each))}" for each in not_covered(base.exclude, self.exclude))
 
 
 def _grouped(patterns: Iterable[Pattern]) -> _Groups:

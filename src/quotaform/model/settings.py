@@ -73,8 +73,7 @@ class GuardLimits(Struct, frozen=True, kw_only=True):
                     yield f"guards.{name}.{side} is {here} instead of {there}"
         if self.change_factor > base.change_factor:
             yield f"guards.change_factor is {self.change_factor} instead of {base.change_factor}"
-        for pattern in not_covered(base.protect, self.protect):
-            yield f"protect has no {inert(str(pattern))}"
+        yield from (f"protect has no {inert(str(each))}" for each in not_covered(base.protect, self.protect))
 
 
 DEFAULT_GUARD_LIMITS: Final = GuardLimits()

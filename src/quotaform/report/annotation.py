@@ -62,9 +62,8 @@ def render_github(problems: Problems, *, place: Place = unchanged_place) -> str:
     for name, some in by_type.items():
         shown = some if len(some) <= MOST_OF_A_TYPE else some[: MOST_OF_A_TYPE - 1]
         for finding in shown:
-            file, line, column = _placed(finding, place)
-            where = {"file": file or "", "line": str(line or ""), "col": str(column or "")}
-            properties = {key: value for key, value in where.items() if value}
+            where = zip(("file", "line", "col"), _placed(finding, place), strict=True)
+            properties = {key: str(value) for key, value in where if value}
             commands.append(_command(name, properties | {"title": f"quotaform: {finding.rule}"}, about(finding)))
         if len(some) > len(shown):
             more = f"and {len(some) - len(shown):,} more {_PLURALS[name]}, see the output of this step"

@@ -182,19 +182,11 @@ def render_failure(cluster: str, error: QuotaformError, style: Style = PLAIN) ->
 
 def clusters_line(outcomes: Sequence[ClusterOutcome[Any]], what: str, others: int = 0, word: str = "blocked") -> str:
     """Return how many clusters there are, and what became of them; those that failed are named."""
-    unread = [spell_name(outcome.cluster) for outcome in outcomes if isinstance(outcome.error, NotReadError)]
-    failed = [
-        spell_name(outcome.cluster)
-        for outcome in outcomes
-        if outcome.error is not None and not isinstance(outcome.error, NotReadError)
-    ]
-    parts = [what]
-    if others:
-        parts.append(f"{others} {word}")
-    if failed:
-        parts.append(f"{len(failed):,} failed: {listed(failed)}")
-    if unread:
-        parts.append(f"{len(unread):,} not read: {listed(unread)}")
+    parts = [what, f"{others} {word}"] if others else [what]
+    for became, is_unread in (("failed", False), ("not read", True)):
+        found = [each for each in outcomes if each.error and isinstance(each.error, NotReadError) is is_unread]
+        if found:
+            parts.append(f"{len(found):,} {became}: {listed(spell_name(each.cluster) for each in found)}")
     return f"{counted(len(outcomes), 'cluster')}: {', '.join(parts)}."
 
 

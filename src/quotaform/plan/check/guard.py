@@ -70,9 +70,7 @@ class Safeguards(Struct, frozen=True):
         here, there = self.config, base.config
         yield from here.guard_limits.looser_than(there.guard_limits)
         policies, roots = {path.text for path in here.policies}, {normpath(path.text) for path in here.roots}
-        for path in there.policies:
-            if path.text not in policies:
-                yield f"policies has no {inert(path.text)}"
+        yield from (f"policies has no {inert(path.text)}" for path in there.policies if path.text not in policies)
         for path in there.roots:
             if normpath(path.text) not in roots:
                 yield f"roots has no {inert(path.text)} (what it declares counts as undeclared here)"

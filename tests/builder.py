@@ -11,6 +11,7 @@ from typing import Any
 from quotaform.model import rule
 from quotaform.model.alteration import Alteration, apply_ops
 from quotaform.model.entity import Entity
+from quotaform.model.filter import EVERYTHING, Described
 from quotaform.model.finding import Finding, by_severity, pack_position
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Cause, Desired, Entry, LayerFile, Quotas, Values
@@ -92,6 +93,19 @@ def altered(quotas: Quotas, alterations: Iterable[Alteration]) -> Quotas:
     for alteration in alterations:
         result[alteration.entity] = apply_ops(result.get(alteration.entity, {}), alteration.ops)
     return {entity: values for entity, values in result.items() if values}
+
+
+def described(quotas: Quotas) -> Described:
+    return Described(
+        cluster_name="lab",
+        cluster_id="id",
+        read_at="2026-11-20T09:12:44Z",
+        quotas=quotas,
+        heading=None,
+        snapshot=None,
+        entity_filter=EVERYTHING,
+        keys=(),
+    )
 
 
 def resolve_entities(quotas: Quotas, entities: Iterable[Entity]) -> dict[Entity, Mapping[str, Resolved]]:

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
     from quotaform.model.entity import Entity
     from quotaform.model.errors import QuotaformError
-    from quotaform.model.filter import ANY, EntityFilter, FilterComponent, Rule
+    from quotaform.model.filter import ANY, Described, EntityFilter, FilterComponent, Rule
     from quotaform.model.outcome import ClusterOutcome
     from quotaform.repository.repository import Repository, Target, format_files
     from quotaform.repository.run import check_cluster
-    from quotaform.resolve.quota_admin import Described, QuotaAdmin
+    from quotaform.resolve.quota_admin import QuotaAdmin
     from quotaform.resolve.request import Effective, Resolved
 
 __version__ = "0.1.0"
@@ -82,11 +82,11 @@ _HOMES = {
     "model.alteration": ("AlterResult", "AlterRow", "Alteration", "Outcome"),
     "model.entity": ("Entity",),
     "model.errors": ("QuotaformError",),
-    "model.filter": ("ANY", "EntityFilter", "FilterComponent", "Rule"),
+    "model.filter": ("ANY", "Described", "EntityFilter", "FilterComponent", "Rule"),
     "model.outcome": ("ClusterOutcome",),
     "repository.repository": ("Repository", "Target", "format_files"),
     "repository.run": ("check_cluster",),
-    "resolve.quota_admin": ("Described", "QuotaAdmin"),
+    "resolve.quota_admin": ("QuotaAdmin",),
     "resolve.request": ("Effective", "Resolved"),
 }
 """The modules of public names; the other names are those of `api`."""

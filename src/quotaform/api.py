@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from quotaform.desired.config import Cluster, Config
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ArgumentError, InvalidFilesError, QuotaformError, UsageError
-from quotaform.model.filter import EVERYTHING, EntityFilter
+from quotaform.model.filter import EVERYTHING, Described, EntityFilter
 from quotaform.model.outcome import ClusterOutcome, Progress, loaded, no_progress
 from quotaform.model.quota_key import key_order
 from quotaform.model.rule import read_allowances
@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from quotaform.plan.run import PlanRequest
     from quotaform.plan.validate import Validation
     from quotaform.resolve.explain import Explained
-    from quotaform.resolve.quota_admin import Described
     from quotaform.resolve.request_file import RequestFile
     from quotaform.resolve.resolve import AssumedPlan, ResolveOptions
     from quotaform.resolve.run import ResolveRun

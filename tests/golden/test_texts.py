@@ -61,7 +61,7 @@ from quotaform.repository.revision import WORK_TREE
 from quotaform.resolve.report import render_explained
 from quotaform.resolve.run import explain_entity
 from quotaform.sandbox.configuration import render_properties
-from tests.builder import PRODUCER, REQUEST, plan_of, receipt_of, result_of
+from tests.builder import PRODUCER, REQUEST, described, plan_of, receipt_of, result_of
 from tests.command_line import COMMANDS
 from tests.golden.conftest import Golden
 from tests.golden.table import Lines, Text, check_told, tables_of
@@ -370,7 +370,7 @@ def of_choice(text: str) -> Lines:
 def of_cell(text: str) -> Lines:
     """Return how a name is written in a table of comma-separated values, in which it stays on one line."""
     name = text
-    table = render_quotas_csv({Entity(user=name): {PRODUCER: 1.0}})
+    table = render_quotas_csv(described({Entity(user=name): {PRODUCER: 1.0}}))
     [_, row] = csv_rows(StringIO(table))
     assert row[1] == csv_cell(name)
     assert table.count("\n") == 2

@@ -15,9 +15,9 @@ from quotaform.cluster.gateway import dump_snapshot
 from quotaform.cluster.records import dump_described
 from quotaform.cluster.report import render_quotas_csv, render_quotas_text
 from quotaform.model.entity import Entity
-from quotaform.model.filter import EVERYTHING, EntityFilter
 from quotaform.model.quotas import Quotas, Snapshot
 from quotaform.report.text import Style
+from tests.builder import described
 from tests.loading import load_schema
 
 pytestmark = pytest.mark.exhaustive
@@ -33,27 +33,25 @@ ANYTHING = st.dictionaries(
 """Whatever a broker may answer, and more."""
 
 
-def as_json(quotas: Quotas, asked: EntityFilter = EVERYTHING) -> str:
-    return dump_described(
-        quotas, cluster_name="lab", cluster_id="id", read_at="2026-11-20T09:12:44Z", entity_filter=asked
-    )
+def views(quotas: Quotas) -> list[str]:
+    of_cluster = (render_quotas_text, render_quotas_csv, dump_described)
+    return [render_described(quotas), *(view(described(quotas)) for view in of_cluster)]
 
 
 @given(ANYTHING)
 def test_every_view_is_inert_and_does_not_depend_on_the_order(quotas: Quotas) -> None:
     again = dict(reversed(list(quotas.items())))
-    for view in (render_quotas_text, render_quotas_csv, render_described, as_json):
-        text = view(quotas)
-        assert text == view(again)
-        assert all(line.isprintable() for line in text.split("\n"))
+    found = views(quotas)
+    assert found == views(again)
+    assert all(line.isprintable() for text in found for line in text.split("\n"))
     values = sum(map(len, quotas.values()))
-    assert render_quotas_csv(quotas).count("\n") == 1 + values
+    assert render_quotas_csv(described(quotas)).count("\n") == 1 + values
     assert render_described(quotas).count("\n") == len(quotas)
 
 
 @given(ANYTHING)
 def test_json_is_always_as_its_schema_says_and_holds_what_a_snapshot_holds(quotas: Quotas) -> None:
-    document = loads(as_json(quotas))
+    document = loads(dump_described(described(quotas)))
     Draft7Validator(load_schema("describe")).validate(document)
     snapshot = Snapshot(cluster_name="lab", cluster_id="id", captured_at="", quotas=quotas)
     kept = [{"entity": item["entity"], "values": item["values"]} for item in document["quotas"]]
@@ -70,7 +68,7 @@ def test_the_schemas_are_valid_and_describe_every_field() -> None:
 
 def test_odd_values_and_unknown_keys_are_shown_as_they_are() -> None:
     quotas = {Entity(user="a"): {"future_rate": 0.5, "producer_byte_rate": nan, "request_percentage": inf}}
-    assert render_quotas_text(quotas, Style(True)) == (
+    assert render_quotas_text(described(quotas), Style(True)) == (
         "\x1b[1muser=a\x1b[0m\n"
         "  producer_byte_rate        NaN\n"
         "  request_percentage        Infinity\n"
@@ -84,9 +82,9 @@ def test_the_scope_is_told_of_the_keys_that_are_there() -> None:
     mutation = {Entity(user="a"): {"controller_mutation_rate": 1.0}}
     both = {**mutation, Entity(user="b"): {"producer_byte_rate": 1.0}}
     unknown = {Entity(user="a"): {"future_rate": 1.0}}
-    assert render_quotas_text(mutation).endswith("1 entity, 1 value. Limits are per cluster.\n")
-    assert render_quotas_text(both).endswith(
+    assert render_quotas_text(described(mutation)).endswith("1 entity, 1 value. Limits are per cluster.\n")
+    assert render_quotas_text(described(both)).endswith(
         "2 entities, 2 values. Limits are per broker, controller_mutation_rate per cluster.\n"
     )
-    assert render_quotas_text(unknown).endswith("1 entity, 1 value.\n")
-    assert render_quotas_text({}) == "There are no quotas.\n"
+    assert render_quotas_text(described(unknown)).endswith("1 entity, 1 value.\n")
+    assert render_quotas_text(described({})) == "There are no quotas.\n"

@@ -78,8 +78,8 @@ def test_it_is_resolved_and_described() -> None:
     request = Entity(user="alice", client_id="x")
     found = builder.resolve_entities(quotas, [request])[request][NAME]
     assert (found.value, found.source) == (1048576.0, Entity(user=None))
-    assert f"{NAME}" in render_quotas_text(quotas)
-    assert "1 MiB/s" in render_quotas_text(quotas)
+    assert f"{NAME}" in render_quotas_text(builder.described(quotas))
+    assert "1 MiB/s" in render_quotas_text(builder.described(quotas))
 
 
 @pytest.mark.parametrize("name", ["quotas", "config"])

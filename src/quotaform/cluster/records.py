@@ -11,9 +11,9 @@ from msgspec import convert, field
 from quotaform.model.alteration import AlterationResults, Altered, Outcome, reason_of
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.errors import ExitCode
-from quotaform.model.filter import EntityFilter, Rule
+from quotaform.model.filter import Described, Rule
 from quotaform.model.quota_key import key_order
-from quotaform.model.quotas import Quotas, SnapshotFile
+from quotaform.model.quotas import SnapshotFile
 from quotaform.model.records.document import OUTCOMES, indented
 from quotaform.model.records.record import (
     Address,
@@ -68,31 +68,21 @@ class DescribedRecord(Record, document="describe"):
     quotas: Annotated[list[EntityQuotas], about("One item per entity, sorted by address.")]
 
 
-def dump_described(
-    quotas: Quotas,
-    *,
-    cluster_name: str,
-    cluster_id: str,
-    read_at: str,
-    snapshot: SnapshotFile | None = None,
-    entity_filter: EntityFilter,
-    quota_types: tuple[str, ...] = (),
-) -> str:
-    """Return quotas as JSON, sorted by address; without `quota_types` all keys were asked for."""
-    components = convert(entity_filter.components, list[FilterComponentRecord], from_attributes=True)
-    described = DescribedRecord(
-        cluster=ClusterRecord(name=cluster_name, id=cluster_id),
-        read_at=read_at,
-        snapshot=snapshot,
-        filter=FilterRecord(
-            strict=entity_filter.is_strict, components=components, quota_types=list(quota_types) or None
-        ),
+def dump_described(described: Described) -> str:
+    """Return quotas as JSON, sorted by address."""
+    asked = described.entity_filter
+    components = convert(asked.components, list[FilterComponentRecord], from_attributes=True)
+    record = DescribedRecord(
+        cluster=ClusterRecord(name=described.cluster_name, id=described.cluster_id),
+        read_at=described.read_at,
+        snapshot=described.snapshot,
+        filter=FilterRecord(strict=asked.is_strict, components=components, quota_types=list(described.keys) or None),
         quotas=[
             EntityQuotas(entity=entity, values=in_order(values))
-            for entity, values in sorted(quotas.items(), key=lambda item: item[0].address)
+            for entity, values in sorted(described.quotas.items(), key=lambda item: item[0].address)
         ],
     )
-    return indented(builtins(described))
+    return indented(builtins(record))
 
 
 class AlteredKey(Record):

@@ -24,24 +24,18 @@ from typing import Final
 from quotaform.cluster.records import RESOURCE_NOT_FOUND, Checkup, ScramResult, ScramUser, StepStatus
 from quotaform.model.alteration import Altered, Outcome
 from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, KNOWN_TYPES, spell_name
+from quotaform.model.filter import Described
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
-from quotaform.model.quotas import Quotas, SnapshotFile
 from quotaform.model.text import inert
 from quotaform.model.units import plain, render_value
 from quotaform.report.text import PLAIN, Style, aligned, cluster_line, counted, csv_cell, reading_text
 
 
-def render_quotas_text(
-    quotas: Quotas,
-    style: Style = PLAIN,
-    *,
-    is_filtered: bool = False,
-    heading: str | None = None,
-    read_at: str = "",
-    snapshot: SnapshotFile | None = None,
-) -> str:
-    """Return quotas, sorted by address; `is_filtered`: there may be more than these; `heading`: of which cluster."""
-    lines = [f"{cluster_line(heading, style)}   {reading_text(read_at, snapshot)}", ""] if heading else []
+def render_quotas_text(described: Described, style: Style = PLAIN) -> str:
+    """Return quotas, sorted by address."""
+    quotas, heading = described.quotas, described.heading
+    reading = reading_text(described.read_at, described.snapshot)
+    lines = [f"{cluster_line(heading, style)}   {reading}", ""] if heading else []
     for address, values in sorted((entity.address, values) for entity, values in quotas.items()):
         lines += [style.paint(address, "bold"), *value_lines(values)]
     if quotas:
@@ -54,6 +48,7 @@ def render_quotas_text(
         total = sum(map(len, quotas.values()))
         lines += ["", f"{counted(len(quotas), 'entity', 'entities')}, {counted(total, 'value')}.{scope}"]
     else:
+        is_filtered = described.keys or described.entity_filter.components
         lines.append("No entity matches." if is_filtered else "There are no quotas.")
     return "".join(f"{line}\n" for line in lines)
 
@@ -103,12 +98,12 @@ COLUMNS: Final = (
 )
 
 
-def render_quotas_csv(quotas: Quotas) -> str:
+def render_quotas_csv(described: Described) -> str:
     """Return quotas as CSV with a header line, sorted by address and key."""
     text = StringIO()
     table = writer(text, lineterminator="\n")
     table.writerow(COLUMNS)
-    for entity, values in sorted(quotas.items(), key=lambda item: item[0].address):
+    for entity, values in sorted(described.quotas.items(), key=lambda item: item[0].address):
         cells = [csv_cell(entity.address)]
         for entity_type in ENTITY_TYPES:
             named = entity.names.get(entity_type, "")

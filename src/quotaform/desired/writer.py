@@ -27,6 +27,7 @@ from quotaform.model.entity import (
     is_sendable,
     spell_name,
 )
+from quotaform.model.filter import Described
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Desired, Quotas, Values
@@ -63,9 +64,9 @@ def render_quotas(quotas: Quotas, *, schema: str | None = SCHEMA) -> tuple[str, 
     return "\n".join(lines) + "\n", findings
 
 
-def render_quotas_yaml(quotas: Quotas) -> str:
+def render_quotas_yaml(described: Described) -> str:
     """Return quotas as the text of a quotas.d file, without what files cannot say."""
-    return render_quotas(quotas)[0]
+    return render_quotas(described.quotas)[0]
 
 
 def match_lines(entity: Entity) -> list[str]:

@@ -15,14 +15,16 @@ not sanitized, not normalised.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import NoneType
 from typing import Any, Final
 
+from msgspec import Struct
+
 from quotaform.model.entity import ABSENT, MAX_NAME_BYTES, Entity, given_names, is_sendable, spell_name
-from quotaform.model.quotas import Quotas
+from quotaform.model.quotas import Quotas, SnapshotFile
 from quotaform.model.text import quote, require_type
 
 
@@ -184,6 +186,19 @@ class EntityFilter:
 
 
 EVERYTHING: Final = EntityFilter()
+
+
+class Described(Struct, frozen=True, kw_only=True):
+    """The live quotas of a cluster that a filter and quota keys select."""
+
+    cluster_name: str
+    cluster_id: str
+    read_at: str  # ISO 8601 in UTC
+    quotas: Quotas
+    heading: str | None  # what people call the cluster; `None` for one that has an address and no name
+    snapshot: SnapshotFile | None  # the file that was read instead of a running cluster
+    entity_filter: EntityFilter
+    keys: Sequence[str]  # without any, all of them
 
 
 def select(quotas: Quotas, entity_filter: EntityFilter) -> Quotas:

@@ -19,13 +19,11 @@ from threading import Lock
 from types import NoneType
 from typing import TYPE_CHECKING, Self
 
-from msgspec import Struct
-
 from quotaform.cluster.gateway import Connected, Gateway
 from quotaform.model.alteration import Alteration, AlterResult
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
 from quotaform.model.errors import ClusterError
-from quotaform.model.filter import EVERYTHING, EntityFilter
+from quotaform.model.filter import EVERYTHING, Described, EntityFilter
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas, SnapshotFile
 from quotaform.model.text import require_items, require_type, spell_type
@@ -199,17 +197,6 @@ class QuotaAdmin(Connected):
             yield self._gateway
 
 
-class Described(Struct, frozen=True, kw_only=True):
-    """The live quotas of a cluster that a filter and quota keys select."""
-
-    cluster_name: str
-    cluster_id: str
-    read_at: str  # ISO 8601 in UTC
-    quotas: Quotas
-    heading: str | None  # what people call the cluster; `None` for one that has an address and no name
-    snapshot: SnapshotFile | None  # the file that was read instead of a running cluster
-
-
 def describe_cluster(
     cluster: Cluster,
     gateway: Gateway,
@@ -238,4 +225,6 @@ def describe_cluster(
         read_at=timestamp(clock),
         heading=cluster.label if cluster.has_name else None,
         snapshot=admin.snapshot,
+        entity_filter=entity_filter,
+        keys=keys,
     )

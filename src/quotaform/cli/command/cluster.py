@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from shlex import quote as quote_for_shell
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from quotaform.cli.console import require_confirmed, write_file
 from quotaform.cli.option.cluster import ONE_CLUSTER, OR_SNAPSHOT, Clusters
@@ -19,7 +19,7 @@ from quotaform.cluster.gateway import dump_snapshot
 from quotaform.desired.writer import render_quotas
 from quotaform.model.entity import ENTITY_TYPES, Entity, spell_name
 from quotaform.model.errors import UsageError
-from quotaform.model.filter import Rule
+from quotaform.model.filter import Described, Rule
 from quotaform.model.outcome import ClusterOutcome, exit_code
 from quotaform.model.quota_key import QUOTA_KEYS, keys_for
 from quotaform.model.text import did_you_mean, inert, nearest, quote
@@ -29,9 +29,6 @@ from quotaform.report.format import render
 from quotaform.report.text import counted
 from quotaform.system.clock import timestamp
 from quotaform.system.files import require_writable
-
-if TYPE_CHECKING:
-    from quotaform.resolve.quota_admin import Described
 
 
 def describe(
@@ -94,20 +91,7 @@ def describe(
                     "Some keys are omitted: a file with these entries would remove them, because a declaration covers "
                     "all keys."
                 )
-        return render(
-            "describe",
-            output.format_name,
-            described.quotas,
-            style=console.style(),
-            is_filtered=bool(keys or entity_filter.components),
-            cluster_name=described.cluster_name,
-            cluster_id=described.cluster_id,
-            read_at=described.read_at,
-            snapshot=described.snapshot,
-            heading=described.heading,
-            entity_filter=entity_filter,
-            quota_types=keys,
-        )
+        return render("describe", output.format_name, described, style=console.style())
 
     results.present(outcomes, rendered=rendered)
     return results.exit_code(outcomes)

@@ -33,7 +33,7 @@ from quotaform.model.outcome import ClusterOutcome, Progress, loaded, no_progres
 from quotaform.model.quota_key import key_order
 from quotaform.model.rule import read_allowances
 from quotaform.model.scope import Selection, count_problem, pattern_problem
-from quotaform.model.settings import MetricsSource, PruneMode
+from quotaform.model.settings import PruneMode, read_sources
 from quotaform.model.text import require_items, require_type, spell_type
 from quotaform.repository.gateway import Connect, open_gateway, open_pinned_gateway, work_on
 from quotaform.repository.repository import Repository, Target
@@ -551,7 +551,7 @@ def top(
     repository: Repository,
     clusters: Clusters = None,
     *,
-    source: Sequence[MetricsSource] = (),
+    source: Sequence[str] = (),
     prometheus: str | None = None,
     labels: Mapping[str, str] | None = None,
     progress: Progress = no_progress,
@@ -559,14 +559,14 @@ def top(
 ) -> tuple[ClusterOutcome[Top], ...]:
     """Return who is throttled on clusters now, and by which quota; measured once.
 
-    `source` and `prometheus`, with `labels`, say where one cluster is measured; else quotaform.yaml does. What of it
-    cannot be read is in `Top.unread`.
+    `source` (such as `1=http://broker-1:7071/metrics`) and `prometheus`, with `labels`, say where one cluster is
+    measured; else quotaform.yaml does. What of it cannot be read is in `Top.unread`.
     """
     from quotaform.usage.top_reader import read_all, top_readers
 
     chosen = choose_clusters(repository, clusters)
     opened = top_readers(
-        chosen, source, prometheus=prometheus, labels=labels, once=True, progress=progress, clock=clock
+        chosen, read_sources(source), prometheus=prometheus, labels=labels, once=True, progress=progress, clock=clock
     )
     with opened as (readers, failed):
         outcomes = {outcome.cluster: outcome for outcome in (*read_all(readers), *failed)}
@@ -575,31 +575,30 @@ def top(
 
 def record_usage(
     repository: Repository,
-    usage: Path,
+    usage: str | PathLike[str],
     clusters: Clusters = None,
     *,
     duration: timedelta | None = None,
     interval: timedelta = timedelta(seconds=10),
-    source: Sequence[MetricsSource] = (),
+    source: Sequence[str] = (),
     warn: Callable[[str], None] = lambda _: None,
 ) -> tuple[ClusterOutcome[Recording], ...]:
     """Record what the brokers of clusters measure into a usage table, the directory `usage`, and return what was read.
 
     It ends after `duration`, or with an interrupt (Ctrl-C). `interval` is the time between two measurements of a
-    broker, and `source` says where the brokers of one cluster are measured; else quotaform.yaml does. `warn` is called
-    with what cannot be read or written in the meantime.
+    broker. `source` (such as `1=http://broker-1:7071/metrics`) says where the brokers of one cluster are measured; else
+    quotaform.yaml does. `warn` is called with what cannot be read or written in the meantime.
     """
     from quotaform.usage.record.run import open_recorder
 
-    require_type(usage, Path, "usage", "a pathlib.Path")
     for argument, time in (("duration", duration), ("interval", interval)):
         require_type(time, (timedelta, NoneType) if time is duration else timedelta, argument, "a timedelta")
         if time is not None and time <= timedelta(0):
             raise ArgumentError(f"{{{argument}}} must be longer than nothing")
     recorder = open_recorder(
         choose_clusters(repository, clusters),
-        source,
-        usage,
+        read_sources(source),
+        Path(usage),
         interval=interval.total_seconds(),
         seconds=None if duration is None else duration.total_seconds(),
         warn=warn,

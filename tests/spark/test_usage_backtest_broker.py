@@ -134,7 +134,7 @@ def send(traffic: Traffic, after: float = 0.0) -> Mapping[str, float]:
 
 def record_traffic(traffic: Traffic, cluster: str, usage: Path) -> None:
     """Record the traffic, with one measurement per second and those that follow until it is forgotten."""
-    from quotaform.cli.option.common import read_sources
+    from quotaform.model.settings import read_sources
     from quotaform.usage.record.run import UsageDirectory
 
     [source] = read_sources([f"1={traffic.sandbox.metrics_urls[1]}"])

@@ -29,7 +29,6 @@ from quotaform.desired.tree import SourceFile
 from quotaform.model.errors import ClusterError, InvalidFilesError, UsageError
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Quotas, Snapshot
-from quotaform.model.settings import parse_source
 from tests.http_server import HttpServer, answer
 from tests.loading import load_schema
 from tests.markdown import ROOT, blocks
@@ -272,6 +271,9 @@ def test_wrong_arguments_are_refused_by_the_call_itself(repository: Path) -> Non
         quotaform.plan(here, revert="receipt.json", prune="scope")
     with pytest.raises(UsageError, match="duration must be longer than nothing"):
         quotaform.record_usage(here, repository / "usage", duration=timedelta(0))
+    for call in (quotaform.top, lambda here, **more: quotaform.record_usage(here, "usage", **more)):
+        with pytest.raises(UsageError, match=r"^source: the URL must begin with http"):
+            call(here, source=["1=b1:7071/metrics"])
     with pytest.raises(UsageError, match='unknown cluster "prod"'):
         quotaform.drift(here, ["prod"])
     with pytest.raises(TypeError, match="a list of names"):
@@ -314,7 +316,7 @@ def test_usage_is_recorded_for_a_while(repository: Path, tmp_path: Path) -> None
             tmp_path / "usage",
             duration=timedelta(seconds=0.2),
             interval=timedelta(seconds=0.1),
-            source=[parse_source(f"1={server.url}/metrics")],
+            source=[f"1={server.url}/metrics"],
             warn=warnings.append,
         )
     recording = outcome.require()

@@ -21,12 +21,13 @@ from msgspec import Struct
 
 from quotaform.model import rule
 from quotaform.model.entity import Entity
+from quotaform.model.errors import ArgumentError
 from quotaform.model.finding import Finding, Location
 from quotaform.model.quotas import Values
 from quotaform.model.records.record import Count, Record, about
 from quotaform.model.scope import FULL_SCOPE, Pattern, Scope, not_covered
 from quotaform.model.server import parse_server
-from quotaform.model.text import inert, quote
+from quotaform.model.text import inert, quote, require_items
 
 LEAST_MANAGED: Final = 10
 """From how many managed entities on a share of them counts: 2 of 9 are not a mass change."""
@@ -218,6 +219,16 @@ def require_distinct(sources: Iterable[MetricsSource]) -> None:
         if source.broker in seen:
             raise ValueError(f"there are two sources of broker {quote(source.broker)}; give one of each broker")
         seen.add(source.broker)
+
+
+def read_sources(texts: Iterable[str]) -> tuple[MetricsSource, ...]:
+    """Read sources that were given as arguments. Raises `UsageError` if one is none, or two are of one broker."""
+    try:
+        sources = tuple(map(parse_source, require_items(texts, str, "source", "strings")))
+        require_distinct(sources)
+    except ValueError as error:
+        raise ArgumentError("{source}: {}", error) from None
+    return sources
 
 
 MOST_HEADROOM: Final = 100.0

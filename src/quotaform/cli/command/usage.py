@@ -13,7 +13,7 @@ from msgspec import structs
 
 from quotaform.cli.command.ingest import ingest as ingest
 from quotaform.cli.option.cluster import EXCLUDE, OR_SNAPSHOT, SELECT, Clusters, Selecting, make_request
-from quotaform.cli.option.common import DIRECTORY, REQUIRED, SOURCE, USAGE, Period, argument, flag, option, read_sources
+from quotaform.cli.option.common import DIRECTORY, REQUIRED, SOURCE, USAGE, Period, argument, flag, option
 from quotaform.cli.option.engine import ON_SPARK, Engine, spark_job
 from quotaform.cli.option.output import DRAWN_OUT, Output, printed
 from quotaform.cli.option.value import read_seconds
@@ -22,7 +22,7 @@ from quotaform.model.errors import ExitCode, InvalidFilesError, UsageError, as_u
 from quotaform.model.moment import duration_text, parse_duration
 from quotaform.model.outcome import ClusterOutcome, exit_code
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.settings import MOST_HEADROOM, MOST_OUTLIER_DAYS, parse_percentile
+from quotaform.model.settings import MOST_HEADROOM, MOST_OUTLIER_DAYS, parse_percentile, read_sources
 from quotaform.model.text import did_you_mean, inert, listed
 from quotaform.model.units import parse_value
 from quotaform.system.clock import SYSTEM_CLOCK

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from datetime import datetime
 from functools import wraps
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 import typer
 
 from quotaform.cli.option.value import complete_from, read_moment, require_choice, require_order
-from quotaform.model.errors import UsageError, as_usage_error
+from quotaform.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from quotaform.model.settings import MetricsSource
+    pass
 
 
 REQUIRED: Final = MISSING
@@ -213,13 +213,3 @@ class Period:
 
     def __post_init__(self) -> None:
         require_order(self.since, self.until)
-
-
-def read_sources(texts: Sequence[str]) -> tuple[MetricsSource, ...]:
-    """Read the values of `--source`. Raises `UsageError` if one is none, or two are of one broker."""
-    from quotaform.model.settings import parse_source, require_distinct
-
-    with as_usage_error("--source: "):
-        sources = tuple(parse_source(text) for text in texts)
-        require_distinct(sources)
-    return sources

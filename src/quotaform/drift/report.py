@@ -258,9 +258,7 @@ def render_drift_total(outcomes: Sequence[ClusterOutcome[ClusterDigest]], style:
     drifted = sum(drift.row.status is FleetStatus.DRIFT for drift in drifts)
     known = [drift for drift in drifts if drift.row.status is not FleetStatus.UNKNOWN]
     lines = [clusters_line(outcomes, f"{drifted} with drift", len(drifts) - len(known), "unknown")]
-    totals: Counter[str] = Counter()
-    for drift in known:
-        totals.update(drift.row.entities or {})
+    totals = sum((Counter(drift.row.entities or {}) for drift in known), Counter[str]())
     summary = DriftSummary(**{name: totals[name] for name in DriftSummary.__struct_fields__})
     if any(summary.classes.values()) or len(known) == len(outcomes):
         has_entities = any(drift.has_entities for drift in known)

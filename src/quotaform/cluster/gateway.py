@@ -22,10 +22,7 @@ from quotaform.model.filter import EVERYTHING, EntityFilter, select
 from quotaform.model.finding import Location
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quotas import Quotas, Snapshot, SnapshotFile, same_values
-from quotaform.model.records.document import (
-    SNAPSHOT,
-    document_lines,
-)
+from quotaform.model.records.document import SNAPSHOT, document_lines
 from quotaform.model.records.record import (
     ClusterRecord,
     KeyDoubles,

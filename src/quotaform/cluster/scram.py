@@ -37,14 +37,7 @@ from quotaform.cluster.broker import (
     shorten_message,
 )
 from quotaform.cluster.kafka import BrokerGateway, send_in_turn
-from quotaform.cluster.records import (
-    ScramCredential,
-    ScramError,
-    ScramMechanism,
-    ScramResult,
-    ScramRow,
-    ScramUser,
-)
+from quotaform.cluster.records import ScramCredential, ScramError, ScramMechanism, ScramResult, ScramRow, ScramUser
 from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.cluster.wire.message import (
     INT8,

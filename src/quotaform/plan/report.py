@@ -22,13 +22,7 @@ from quotaform.model.quotas import Action, Cause, Change
 from quotaform.model.text import inert, option_of
 from quotaform.model.units import UNLIMITED, is_unlimited
 from quotaform.plan.backtest import backtest_section
-from quotaform.plan.blast_radius import (
-    CHANGE_COLUMNS,
-    BlastRadius,
-    LimitDirection,
-    RadiusCounts,
-    change_row,
-)
+from quotaform.plan.blast_radius import CHANGE_COLUMNS, BlastRadius, LimitDirection, RadiusCounts, change_row
 from quotaform.plan.digest import ClusterDigest, FleetStatus
 from quotaform.plan.plan import ChangeOrigin, EntityChange, Plan, Unmanaged
 from quotaform.report.annotation import Problems

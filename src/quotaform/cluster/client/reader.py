@@ -13,12 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from quotaform.cluster.client.config import ClientConfig, Credentials
-from quotaform.cluster.client.properties import (
-    ClientProperties,
-    Property,
-    parse_properties,
-    provider_folder,
-)
+from quotaform.cluster.client.properties import ClientProperties, Property, parse_properties, provider_folder
 from quotaform.cluster.client.tls import read_tls
 from quotaform.cluster.sasl import kerberos, msk_iam, password
 from quotaform.model import rule

@@ -248,12 +248,12 @@ def of_receipt(text: str) -> Lines:
 
 
 def of_yaml(text: Text) -> Lines:
-    return read_document("f.yaml", str(text)).findings.all()
+    return read_document(SourceFile("f.yaml", str(text))).findings.all()
 
 
 def of_tree(text: Text) -> Lines:
     """Yield the plain values of a file, and what is wrong with it."""
-    document = read_document("f.yaml", str(text))
+    document = read_document(SourceFile("f.yaml", str(text)))
     yield repr(document.root)
     yield from document.findings.all()
 
@@ -285,7 +285,7 @@ def of_respelled(text: str) -> Lines:
 
 def of_scalar(text: str) -> Lines:
     """Yield what YAML reads, what others take it for, and whether it is a text to all of them."""
-    document = read_document("f.yaml", f"- {text}\n")
+    document = read_document(SourceFile("f.yaml", f"- {text}\n"))
     read = document.root[0] if isinstance(document.root, list) else None
     oddity = document.oddity(document.root, 0)
     yield f"{type(read).__name__} {read}{f'; others read {oddity}' if oddity else ''}"

@@ -21,16 +21,16 @@ from quotaform.report.text import render_diff
 
 
 def said(text: str) -> list[str]:
-    return [str(problem) for problem in read_document("f.yaml", text).findings.all()]
+    return [str(problem) for problem in read_document(SourceFile("f.yaml", text)).findings.all()]
 
 
 def test_values_are_those_of_pyyaml_for_a_file_that_both_read_alike() -> None:
     text = 'a: &x [1, b, {c: "d", e: [~, true]}]\nf: *x\ng: {<<: {h: 1, i: 2}, i: 3}\n"j k": |\n  l\n  m\n'
-    assert read_document("f.yaml", text).root == yaml.safe_load(text)
+    assert read_document(SourceFile("f.yaml", text)).root == yaml.safe_load(text)
 
 
 def test_a_place_is_known_for_every_key_and_value() -> None:
-    document = read_document("f.yaml", "# é\na:\n  - b: {c: 007}\n  - [d]\n")
+    document = read_document(SourceFile("f.yaml", "# é\na:\n  - b: {c: 007}\n  - [d]\n"))
     place = document.locate(("a", 0, "b", "c"))
     assert (str(place.key), str(place.value), place.text) == ("f.yaml:3:9", "f.yaml:3:12", "007")
     assert str(document.locate(("a", 1, 0)).value) == "f.yaml:4:6"
@@ -38,13 +38,13 @@ def test_a_place_is_known_for_every_key_and_value() -> None:
 
 
 def test_columns_count_characters_and_not_bytes() -> None:
-    document = read_document("f.yaml", '{"😀é": a}')
+    document = read_document(SourceFile("f.yaml", '{"😀é": a}'))
     assert str(document.locate(("😀é",)).value) == "f.yaml:1:8"
 
 
 def test_a_wide_file_of_aliases_is_no_bomb() -> None:
     text = "a: &a {b: 1, c: 2}\nd:\n" + "  - *a\n" * 50_000
-    root: Any = read_document("f.yaml", text).root
+    root: Any = read_document(SourceFile("f.yaml", text)).root
     assert len(root["d"]) == 50_000
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from quotaform.desired.field import read_expires, read_values
 from quotaform.desired.schema import approvals as approvals_schema
 from quotaform.desired.shape import require_shape
-from quotaform.desired.tree import SourceFile, decode
+from quotaform.desired.tree import SourceFile
 from quotaform.desired.yaml.document import Document, StopReadingError
 from quotaform.desired.yaml.reader import read_document
 from quotaform.model import rule
@@ -26,10 +26,7 @@ def read_approvals(source: SourceFile, today: date) -> tuple[dict[Approval, Loca
 
     `today`: the day (UTC) from which an approval may be valid for `MOST_DAYS` days at most.
     """
-    text = decode(source)
-    if isinstance(text, Finding):
-        return {}, [text]
-    document = read_document(source.name, text)
+    document = read_document(source)
     found: dict[tuple[object, ...], tuple[Approval, Location]] = {}
     with suppress(StopReadingError):
         items = [] if document.root is None else require_shape(approvals_schema, document) or []

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from quotaform.desired.field import bare_keys, key_problem, name_oddness, read_expires, read_pattern, read_values
 from quotaform.desired.schema import config as config_schema
 from quotaform.desired.shape import NodePath, require_shape
-from quotaform.desired.tree import SourceFile, decode
+from quotaform.desired.tree import SourceFile
 from quotaform.desired.yaml.document import Document, StopReadingError, taken_for
 from quotaform.desired.yaml.reader import read_document
 from quotaform.model import rule
@@ -210,10 +210,7 @@ def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Findi
 
     `directory`: the folder that its paths are relative to.
     """
-    text = decode(source)
-    if isinstance(text, Finding):
-        return Config(), [text]
-    document = read_document(source.name, text, most_values=MOST_VALUES)
+    document = read_document(source, most_values=MOST_VALUES)
     config = Config()
     if document.root is not None:
         with suppress(StopReadingError):

@@ -71,7 +71,7 @@ def format_source(source: SourceFile) -> FormattedFile:
     is_marked = raw.startswith(_MARK) if isinstance(raw, str) else raw.startswith(_MARK.encode())
     before = _MARK + decoded if is_marked else decoded
     text, line_end = unix_lines(decoded)
-    content = read_document(source.name, text, most_values=_MOST_VALUES)
+    content = read_document(SourceFile(source.name, text), most_values=_MOST_VALUES)
     problems = content.findings.all()
     formatted = None
     if not problems:
@@ -81,7 +81,7 @@ def format_source(source: SourceFile) -> FormattedFile:
             written = write_nodes(file)
             formatted = written if find_comments(written) == find_comments(text) else None
     if formatted is not None and formatted != text:
-        other = read_document(source.name, formatted, most_values=_MOST_VALUES)
+        other = read_document(SourceFile(source.name, formatted), most_values=_MOST_VALUES)
         if other.errors or not _is_same(content.root, other.root):
             formatted = None
     after = before if formatted is None else formatted.replace("\n", line_end)

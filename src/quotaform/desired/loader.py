@@ -28,7 +28,7 @@ from quotaform.desired.field import (
 )
 from quotaform.desired.schema import quotas as quotas_schema
 from quotaform.desired.shape import check_shape
-from quotaform.desired.tree import Layout, SourceFile, decode
+from quotaform.desired.tree import Layout, SourceFile
 from quotaform.desired.yaml.document import Document, StopReadingError, mark_position, spots_of, taken_for
 from quotaform.desired.yaml.reader import read_document
 from quotaform.model import rule
@@ -58,11 +58,8 @@ class LoadedFile(Struct, frozen=True):
 
 def load_file(source: SourceFile, profiles: Profiles, known: KnownValues | None = None) -> LoadedFile:
     """Read one file; never raises, whatever it contains. `known`: the values that it shares with other files."""
-    text = decode(source)
-    if isinstance(text, Finding):
-        return LoadedFile(source, [], [text])
     reader = _FileReader(LayerFile(source.name, source.layer), profiles, {} if known is None else known)
-    document = read_document(source.name, text, take=reader.take)
+    document = read_document(source, take=reader.take)
     if document.root is not None:
         with suppress(StopReadingError):
             reader.take(document)

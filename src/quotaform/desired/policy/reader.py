@@ -370,7 +370,7 @@ def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | No
     policy, problems, steps = _check(source.name, schema, room)
     if policy is not None:
         return policy, [], steps
-    places = read_document(source.name, text)  # JSON is YAML
+    places = read_document(source)  # JSON is YAML
     shown = [(text, places.locate(path).key) for path, text in problems[: MAX_PROBLEMS + 1]]
     return None, [rule.BAD_POLICY.finding(problem, location=place) for problem, place in shown], 0
 

@@ -17,6 +17,7 @@ import yaml
 from yaml import MarkedYAMLError
 from yaml.reader import ReaderError
 
+from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.yaml.document import (
     NUMERIC_STARTS,
     WORDS,
@@ -29,7 +30,7 @@ from quotaform.desired.yaml.document import (
     syntax_hint,
 )
 from quotaform.model import rule
-from quotaform.model.finding import Location
+from quotaform.model.finding import Finding, Location
 from quotaform.model.text import quote
 
 MAX_DEPTH: Final = 100
@@ -58,14 +59,17 @@ _STREAMED: Final = "quotas"
 Take: TypeAlias = Callable[[Document], None]
 
 
-def read_document(name: str, text: str, *, take: Take | None = None, most_values: int = MAX_VALUES) -> Document:
+def read_document(source: SourceFile, *, take: Take | None = None, most_values: int = MAX_VALUES) -> Document:
     """Read a YAML file; never raises, whatever it contains.
 
     `take` is called with the document whose root holds a part of the list `quotas` and nothing else, as often as
     another part was read; the list is empty in what is returned. It may raise `StopReadingError`. `most_values`: how
     many values an item of that list may hold, and how many there may be outside it.
     """
-    document = Document(name)
+    document, text = Document(source.name), decode(source)
+    if isinstance(text, Finding):
+        document.add_finding(text)
+        return document
     reader = _DocumentReader(document, take, most_values)
     with suppress(StopReadingError):
         try:

@@ -25,7 +25,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
 from quotaform.desired.shape import check_shape
-from quotaform.desired.tree import SourceFile, decode
+from quotaform.desired.tree import SourceFile
 from quotaform.desired.yaml.document import StopReadingError
 from quotaform.desired.yaml.reader import read_document
 from quotaform.fleet.job import kept_rows
@@ -44,7 +44,6 @@ from quotaform.fleet.table import (
 )
 from quotaform.model import rule
 from quotaform.model.errors import FileReadError, InvalidFilesError, UsageError
-from quotaform.model.finding import Finding
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.text import MIB, inert, option_of, quote
 from quotaform.repository.gateway import repeated
@@ -76,10 +75,7 @@ if TYPE_CHECKING:
 
 def read_usage_mapping(source: SourceFile) -> TableMapping:
     """Return the mapping in a text, YAML or JSON. Raises `InvalidFilesError` if it is invalid; all problems at once."""
-    text = decode(source)
-    if isinstance(text, Finding):
-        raise InvalidFilesError([text])
-    document = read_document(source.name, text)
+    document = read_document(source)
     with suppress(StopReadingError):
         if not document.errors:
             check_shape(usage_mapping, document)

@@ -47,7 +47,7 @@ _COLUMNS: Final = (
 
 
 def plan_report(plan: Plan) -> Report:
-    """Return what the checks found, who would notice, a row for each value that changes, and what stays."""
+    """Return the plan as a page: findings, blast radius, a row per changed value, unmanaged entities."""
     header, summary = plan.header, plan.summary
     if plan.changes:
         state, total = counts_text(summary), effect_line(plan)

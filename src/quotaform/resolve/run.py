@@ -125,7 +125,7 @@ def require_known_key(key: str, held: Iterable[Quotas]) -> None:
 
 
 _MOST_COMPARISONS: Final = 50_000
-"""Guessing compares with every declared address; a few seconds of it are enough for anybody."""
+"""Guessing compares with every declared address; so many take a few seconds."""
 
 _NEARNESS: Final = 0.8
 """How alike names must be; the types in addresses would make all of them alike."""

@@ -352,9 +352,9 @@ def made_of(fields: Mapping[str, Any], kind: type[R]) -> R:
 
 @contextmanager
 def readable(path: str = "") -> Iterator[None]:
-    """Make sure that something can be made of a document: a record takes some texts for values that are none.
+    """Raise `ShapeError` if a decoded document has a value that cannot be read.
 
-    `path` is the field; empty for the whole document. Raises `ShapeError` if it cannot.
+    `path` is the field; empty for the whole document.
     """
     try:
         yield

@@ -107,7 +107,7 @@ def next_slot(slot: int, interval: float, ended: float, took: float, failures: i
     | it answered | it is asked again |
     | --- | --- |
     | fast | in the next slot |
-    | after `took` seconds | not before as long again has passed: it works for us half of the time at most |
+    | after `took` seconds | not before as long again has passed: requests take at most half of the source's time |
     | not, several times in a row | after 1, 2, 4, ... slots, but a minute, or one slot, at most |
 
     `slot`: the last one in which it was asked. `interval`: the length of a slot in seconds. `ended`: when that was

@@ -75,7 +75,7 @@ def backtest_report(found: Backtest, replays: Mapping[DrawnBucket, Sequence[Plot
         title="Backtest of quotas",
         about=tuple(about),
         sections=tuple(sections),
-        nothing="Nobody would have been throttled, and nobody was.",
+        nothing="No bucket would have been throttled, and none was.",
         notes=tuple(notes),
     )
 

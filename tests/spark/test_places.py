@@ -119,7 +119,7 @@ OTHERS: Final = (
     ("history", "append", "taken/lab-1.json", "taken/cut.json", *HISTORY, "--receipts", "receipts"),
     ("history", "append", "--cluster", "lab", *HISTORY, "--receipts", "receipts", "--format", "json"),
     ("history", "append", "taken/lab-*.json", *HISTORY, "--receipts", "receipts"),
-    ("history", "show", "--entity", "user=alice", *HISTORY, "--format", "json", "--out", "parquet=shown"),
+    ("history", "show", "user=alice", *HISTORY, "--format", "json", "--out", "parquet=shown"),
     ("history", "diff", "--at", "2026-11-01T12:00:00Z", "--at", "2026-11-03", *HISTORY),
     ("drift", "--cluster", "lab", "--against", "2026-11-01T12:00:00Z", *HISTORY, *SPARK),
     ("usage", "ingest", "in", "--usage", "usage"),

@@ -92,7 +92,7 @@ def test_a_whole_jdk_is_accepted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         "import --engine spark --output new",
         "resolve --from requests.parquet --engine spark",
         "history append --all --history there",
-        "history show --history there --entity user=a",
+        "history show user=a --history there",
         "history diff --history there --at 2026-01-01 --at 2026-02-01",
         "drift --against 2026-01-01 --history there",
     ],

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from quotaform.cli.option.cluster import Clusters
 from quotaform.cli.option.common import REQUIRED, argument, option
 from quotaform.cli.option.engine import ON_SPARK, Engine, spark_job
-from quotaform.cli.option.entity import ENTITIES, read_address
+from quotaform.cli.option.entity import ENTITIES
 from quotaform.cli.option.output import DRAWN_OUT, Output, printed
 from quotaform.cli.option.value import read_moment
 from quotaform.cli.present import TableOutput
@@ -93,7 +93,6 @@ def show(
     *,
     entities: list[Entity] | None = ENTITIES,
     history: str = HISTORY,
-    entity: list[Entity] | None = option("--entity", "", parser=read_address, hidden=True),
     cluster: list[str] | None = CLUSTER,
     out: list[str] | None = DRAWN_OUT,
     usage: str | None = option(
@@ -111,7 +110,6 @@ def show(
       quotaform history show --cluster 'prod-*' --out parquet=rows --history /srv/quota-history
       quotaform history show user=alice --usage usage --out html=limits.html --history /srv/quota-history
     """
-    chosen = [*(entities or ()), *(entity or ())]
     files = TableOutput(output, out)
     if usage is not None and not files.has_page:
         raise UsageError("--usage is drawn on the HTML page only; give --out html=PATH, too")
@@ -127,7 +125,7 @@ def show(
     with spark_job(output.console, "Reading the history", session) as (spark, _):
         table = open_history(spark, history)
         rows = of_clusters(table, cluster or ())
-        found, in_order = entity_history(table, rows, chosen)
+        found, in_order = entity_history(table, rows, entities or ())
         shown: dict[str, Any] = {}
         if usage is not None:
             from quotaform.history.history import drawn_limits

@@ -28,14 +28,12 @@ if TYPE_CHECKING:
 HELP: Final = "Manage the SCRAM credentials of users (KIP-554)."
 
 USERS: Final = argument("[ENTITY]...", "Users by address, e.g. user=alice.", complete=complete_from(["user="]))
-FORMER_USER: Final = option("--user", "", hidden=True)
 MECHANISMS: Final = option("--mechanism NAME", "SCRAM-SHA-512 or SCRAM-SHA-256. Repeatable.", REQUIRED)
 
 
 def describe(
     *,
     entities: list[str] | None = USERS,
-    user: list[str] | None = FORMER_USER,
     target: Clusters = ONE_CLUSTER,
     output: Output = printed("scram"),
 ) -> int:
@@ -51,7 +49,7 @@ def describe(
     from quotaform.repository.run import open_scram
 
     console = output.console
-    names = read_users(entities or (), user or (), takes_all=True)
+    names = read_users(entities or (), takes_all=True)
     with open_scram(target.choose_one()) as gateway:
         console.progress("Reading SCRAM credentials", 0, 0)
         users = gateway.describe(names)
@@ -62,7 +60,6 @@ def describe(
 def upsert(
     *,
     entities: list[str] | None = USERS,
-    user: list[str] | None = FORMER_USER,
     mechanism: list[str] = MECHANISMS,
     iterations: int = option(
         "--iterations N", "Number of hash iterations; brokers accept 4096 to 16384.", 4096, min=1, max=100_000
@@ -96,7 +93,7 @@ def upsert(
     console = output.console
     console.keep_code()
     mechanisms = read_mechanisms(mechanism)
-    users = read_users(entities or (), user or ())
+    users = read_users(entities or ())
     chosen = target.choose_one()
     require_confirmed(console, chosen, auto_approve=auto_approve)
     passwords = read_passwords(users, password_file or (), password_env or (), console)
@@ -111,7 +108,6 @@ def upsert(
 def delete(
     *,
     entities: list[str] | None = USERS,
-    user: list[str] | None = FORMER_USER,
     mechanism: list[str] = MECHANISMS,
     target: Clusters = ONE_CLUSTER,
     auto_approve: bool = AUTO_APPROVE,
@@ -131,7 +127,7 @@ def delete(
     console = output.console
     console.keep_code()
     mechanisms = read_mechanisms(mechanism)
-    users = read_users(entities or (), user or ())
+    users = read_users(entities or ())
     chosen = target.choose_one()
     require_confirmed(console, chosen, auto_approve=auto_approve)
     with open_scram(chosen) as gateway:
@@ -164,14 +160,14 @@ def read_mechanisms(names: Sequence[str]) -> tuple[ScramMechanism, ...]:
     return tuple(known[name] for name in _require_once("--mechanism", [name.upper() for name in names]))
 
 
-def read_users(addresses: Sequence[str], names: Sequence[str] = (), *, takes_all: bool = False) -> Sequence[str]:
-    """Return the names of users from their addresses, or from `--user`; with `takes_all`, none stands for all users.
+def read_users(addresses: Sequence[str], *, takes_all: bool = False) -> Sequence[str]:
+    """Return the names of users from their addresses; with `takes_all`, none stands for all users.
 
     No message shows an argument that is no address: it may be a password.
     """
     from quotaform.cluster.wire.message import encode_text
 
-    users = list(names)
+    users: list[str] = []
     for text in addresses:
         with suppress(ValueError):
             parts = parse_address(text).names

@@ -144,7 +144,7 @@ NEEDED: Final = {
 EXCLUSIVE: Final = {
     "--all": "--cluster --bootstrap-server",
     "--snapshot": "--bootstrap-server --all",
-    "ENTITY": "--name --default --any --prefix --not --user",
+    "ENTITY": "--name --default --any --prefix --not",
     "--base": "--no-base",
     "plan --summary": "--format",
     "plan --backtest": "--engine",

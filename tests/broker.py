@@ -9,6 +9,7 @@ from quotaform import Alteration, QuotaAdmin
 from quotaform.cluster.broker import BrokerRelease
 from quotaform.model.quotas import Quotas
 from quotaform.sandbox import Sandbox
+from quotaform.sandbox.configuration import PROTOCOLS, SCRAM, USERS, User, render_properties
 from tests.waiting import PATIENCE
 from tools.broker_facts import FACTS
 
@@ -41,3 +42,29 @@ def broker_release(sandbox: Sandbox) -> BrokerRelease:
 def holds(sandbox: Sandbox, fact: str) -> bool:
     """Return whether a fact of the table holds for a sandbox's brokers."""
     return FACTS[fact].holds(broker_release(sandbox))
+
+
+def client_properties(
+    sandbox: Sandbox,
+    listener: str,
+    *,
+    user: str = "admin",
+    password: str | None = None,
+    certificate: str = "quota-admin",
+) -> str:
+    """Write a Java client's properties for a listener of a secured sandbox; a certificate is for MTLS."""
+    properties = {"security.protocol": PROTOCOLS[listener]}
+    if listener.startswith("SASL"):
+        known = USERS.get(user) or User(user, "", SCRAM)
+        mechanism = known.mechanisms[0] if sandbox.release.formats_scram else "PLAIN"
+        module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+        login = f'username="{user}" password="{password or known.password}"'
+        properties["sasl.mechanism"] = mechanism
+        properties["sasl.jaas.config"] = f"org.apache.kafka.common.security.{module} required {login};"
+    stores = {"truststore": "ca"} if PROTOCOLS[listener].endswith("SSL") else {}
+    if listener == "MTLS":
+        stores["keystore"] = certificate
+    for kind, name in stores.items():
+        properties[f"ssl.{kind}.type"] = "PEM"
+        properties[f"ssl.{kind}.location"] = f"{sandbox.data_dir}/certificates/{name}.pem"
+    return render_properties(properties)

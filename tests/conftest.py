@@ -6,6 +6,7 @@ import gc
 import os
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from signal import SIG_IGN, SIGINT, default_int_handler, getsignal, signal
 from typing import Any
 
@@ -17,7 +18,7 @@ from typer.main import get_command
 from quotaform.cli import main
 from quotaform.cli.main import GROUPS, build_app
 from quotaform.sandbox import Sandbox
-from quotaform.sandbox.configuration import Certificates, make_certificates
+from quotaform.sandbox.configuration import make_certificates
 from tests.broker import SHORT_SESSIONS
 from tests.doctest_modules import DoctestModules
 from tests.faulty_sandbox import FaultySandbox
@@ -116,7 +117,7 @@ def three_brokers() -> Iterator[FaultySandbox]:
 
 
 @pytest.fixture(scope="session")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_certificates(tmp_path_factory.mktemp("certificates") / "pem")
 
 

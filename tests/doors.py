@@ -63,7 +63,7 @@ class Doors:
         """
         properties = {"security.protocol": PROTOCOLS[listener]}
         if properties["security.protocol"].endswith("SSL"):
-            trusted = str(self.kafka.certificates.authority)
+            trusted = str(self.kafka.data_dir / "certificates" / "ca.pem")
             properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": trusted}
         if way == "mTLS":
             store = str(self.files[f"certificate, {condition}"])
@@ -143,7 +143,7 @@ def open_doors(folder: Path) -> Iterator[Doors]:
 
 def sign(kafka: Sandbox, key: EllipticCurvePrivateKey, *, days: int) -> x509.Certificate:
     """Return a certificate of the super user that ends in so many days."""
-    authority, now = kafka.certificates.authority, datetime.now(UTC)
+    authority, now = kafka.data_dir / "certificates" / "ca.pem", datetime.now(UTC)
     signer = load_pem_private_key(authority.with_suffix(".key").read_bytes(), None)
     assert isinstance(signer, EllipticCurvePrivateKey)
     return (
@@ -159,15 +159,15 @@ def sign(kafka: Sandbox, key: EllipticCurvePrivateKey, *, days: int) -> x509.Cer
 
 
 def _certificates(kafka: Sandbox, folder: Path) -> dict[str, Path]:
-    known = kafka.certificates
+    known = kafka.data_dir / "certificates"
     strangers = make_certificates(folder / "strangers")
     expired, key = folder / "expired.pem", generate_private_key(SECP256R1())
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     expired.write_bytes(pem + sign(kafka, key, days=-1).public_bytes(Encoding.PEM))
     return {
-        "certificate, right": known.client("quota-admin"),
-        "certificate, no rights": known.client("tenant"),
-        "certificate, wrong": strangers.client("quota-admin"),
+        "certificate, right": known / "quota-admin.pem",
+        "certificate, no rights": known / "tenant.pem",
+        "certificate, wrong": strangers / "quota-admin.pem",
         "certificate, expired": expired,
     }
 

@@ -6,6 +6,7 @@ from ast import literal_eval
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from os import getpid, kill
+from pathlib import Path
 from signal import SIGINT
 from ssl import PROTOCOL_TLS_SERVER, SSLContext
 from struct import pack
@@ -32,7 +33,6 @@ from quotaform.model.filter import EVERYTHING
 from quotaform.model.server import parse_servers
 from quotaform.model.text import Secret
 from quotaform.resolve.quota_admin import QuotaAdmin
-from quotaform.sandbox.configuration import Certificates
 from tests.fake_broker import (
     ALTER,
     API_VERSIONS,
@@ -78,9 +78,7 @@ SPOILED: Final[dict[str, Callable[[bytes], Step]]] = {
 class Talk:
     """A broker, and a client of it; `lab` is what the client calls the cluster, `A` and `B` are the brokers."""
 
-    def __init__(
-        self, clock: PatientClock, stack: ExitStack, patch: pytest.MonkeyPatch, certificates: Certificates
-    ) -> None:
+    def __init__(self, clock: PatientClock, stack: ExitStack, patch: pytest.MonkeyPatch, certificates: Path) -> None:
         quotas = [([("user", "a")], [(KEY, 1.0)]), ([("user", None), ("client-id", "c")], [(KEY, 2.0)])]
         self.clock, self.stack, self.patch, self.certificates = clock, stack, patch, certificates
         self.brokers = [stack.enter_context(serving(FakeBroker(quotas=quotas)))]  # type: ignore[arg-type]
@@ -124,8 +122,8 @@ class Talk:
     def tls(self) -> None:
         """`tls`: broker and client speak TLS."""
         self.broker.tls = SSLContext(PROTOCOL_TLS_SERVER)
-        self.broker.tls.load_cert_chain(self.certificates.server)
-        self.config = ClientConfig(security_protocol="SSL", tls=Tls(ca=self.certificates.authority.read_text()))
+        self.broker.tls.load_cert_chain(self.certificates / "server.pem")
+        self.config = ClientConfig(security_protocol="SSL", tls=Tls(ca=(self.certificates / "ca.pem").read_text()))
 
     def login_takes(self, seconds: str) -> None:
         """`login_takes SECONDS`: to get what the broker is sent, as the command for a token may."""
@@ -345,7 +343,7 @@ class Talk:
 
 
 def test_this_becomes_of_requests_to_such_a_broker(
-    golden: Golden, monkeypatch: pytest.MonkeyPatch, certificates: Certificates
+    golden: Golden, monkeypatch: pytest.MonkeyPatch, certificates: Path
 ) -> None:
     clock = PatientClock.of_connections(monkeypatch)
     monkeypatch.setattr("quotaform.cluster.kafka.sleep", lambda seconds: None)

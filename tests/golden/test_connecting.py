@@ -33,7 +33,6 @@ from quotaform.cluster.sasl.password import Password
 from quotaform.cluster.wire.failure import Failure, LoginError, Stage, connect_error
 from quotaform.model.errors import AuthenticationError, ClusterError, ConnectError
 from quotaform.model.text import Secret
-from quotaform.sandbox.configuration import Certificates
 from tests.golden.conftest import Golden
 from tests.golden.table import Lines, check_told
 from tests.waiting import PATIENCE, PatientClock
@@ -121,9 +120,9 @@ TIMES = {"expired": ("190102", "200304"), "early": ("480102", "490304"), "selfsi
 
 
 @pytest.fixture(scope="module")
-def make_certificate(certificates: Certificates, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def make_certificate(certificates: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Return what makes a self-signed certificate for loopback by its name in `TIMES`."""
-    key = certificates.client("tenant").with_suffix(".key")
+    key = certificates / "tenant.key"
 
     @cache
     def make(name: str) -> Path:
@@ -177,7 +176,7 @@ def failure(servers: str, config: ClientConfig | None = None, *, timeout: float 
 def test_this_is_said_when_no_connection_is_made(
     golden: Golden,
     monkeypatch: pytest.MonkeyPatch,
-    certificates: Certificates,
+    certificates: Path,
     make_certificate: Callable[[str], Path],
 ) -> None:
     """A server listens until the client goes (`silent`), hangs up (`closing`), sends bytes, or speaks TLS.
@@ -185,7 +184,7 @@ def test_this_is_said_when_no_connection_is_made(
     `trusting` trusts the authority of `tls`, `trusting:NAME` a certificate of `TIMES`; `presenting:NAME` presents one.
     """
     monkeypatch.setattr("quotaform.cluster.wire.cluster_connection._SHARE", 0.5)
-    authority = certificates.authority.read_text()
+    authority = (certificates / "ca.pem").read_text()
 
     def tls_of(words: list[str]) -> Tls:
         settings: dict[str, Any] = {}
@@ -207,14 +206,14 @@ def test_this_is_said_when_no_connection_is_made(
             return sending(bytes.fromhex(more))
         if kind == "wanting":
             path = make_certificate(more)
-            return speaking_tls(certificates.server, ends=True, verify_mode=CERT_REQUIRED, trusted=path)
+            return speaking_tls(certificates / "server.pem", ends=True, verify_mode=CERT_REQUIRED, trusted=path)
         if kind in TIMES:
             return speaking_tls(make_certificate(kind))
         talks: dict[str, Callable[[], Talk]] = {
             "silent": lambda: silent,
             "closing": lambda: hearing,
-            "tls": lambda: speaking_tls(certificates.server),
-            "tls1.2": lambda: speaking_tls(certificates.server, ends=True, maximum_version=TLSVersion.TLSv1_2),
+            "tls": lambda: speaking_tls(certificates / "server.pem"),
+            "tls1.2": lambda: speaking_tls(certificates / "server.pem", ends=True, maximum_version=TLSVersion.TLSv1_2),
         }
         return talks[kind]()
 

@@ -44,7 +44,6 @@ from quotaform.http.message import HttpRequest, Response
 from quotaform.model.errors import InvalidFilesError, QuotaformError, UsageError
 from quotaform.model.server import parse_servers
 from quotaform.model.text import Secret
-from quotaform.sandbox.configuration import Certificates
 from quotaform.system.clock import Clock
 from quotaform.usage.stream import client_options
 from tests.golden.conftest import FOLDER, Golden
@@ -488,15 +487,15 @@ KEYS = "password=old\npassword : p\\=1\na\\:b=\\u00e9\n# x=\nbad=\\u1\nuser=bob\
 
 
 @pytest.fixture
-def folder(tmp_path: Path, certificates: Certificates) -> Path:
+def folder(tmp_path: Path, certificates: Path) -> Path:
     """Files that properties refer to; the mount is that of a Kubernetes secret."""
-    tenant, other = certificates.client("tenant"), certificates.client("quota-admin")
+    tenant, other = certificates / "tenant.pem", certificates / "quota-admin.pem"
     key, chain = tenant.with_suffix(".key"), tenant.with_suffix(".crt").read_text()
     command = f"openssl pkcs8 -topk8 -in {key} -out {tmp_path}/encrypted.key -passout pass:open-sesame"
     subprocess.run(command.split(), check=True, capture_output=True)
     encrypted = (tmp_path / "encrypted.key").read_text()
     stores = {
-        "ca": certificates.authority.read_text(), "tenant": tenant.read_text(),
+        "ca": (certificates / "ca.pem").read_text(), "tenant": tenant.read_text(),
         "key": key.read_text(), "chain": chain,
         "mixed": key.read_text() + other.with_suffix(".crt").read_text(),
         "encrypted": encrypted + chain,

@@ -22,9 +22,10 @@ from msgspec import structs
 
 from quotaform.model.errors import HttpError, QuotaformError, SandboxError
 from quotaform.sandbox import Sandbox, detached
-from quotaform.sandbox.configuration import Certificates, client_properties, make_certificates
+from quotaform.sandbox.configuration import admin_properties, make_certificates
 from quotaform.sandbox.release import (
     KAFKA,
+    RELEASES,
     Download,
     cache_directory,
     chosen_release,
@@ -194,11 +195,9 @@ class Machine:
     def secured(self) -> None:
         make_certificates(self.folder / "certificates")
 
-    def properties(self, protocol: str, *more: str) -> list[str]:
-        """`properties PROTOCOL`: of a client, with certificates; `plain` has none."""
-        has_certificates = more[:1] != ("plain",)
-        options = dict(each.split("=") for each in more if each != "plain")
-        return client_properties(protocol, Certificates(Path()) if has_certificates else None, **options).splitlines()
+    def properties(self, kafka: str) -> list[str]:
+        """`properties RELEASE`: of the client `admin`."""
+        return admin_properties(next(each for each in RELEASES if each.name == kafka)).splitlines()
 
     def find(self, name: str) -> None:
         detached.find(name.replace("\\n", "\n"))

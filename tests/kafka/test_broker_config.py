@@ -14,13 +14,14 @@ from quotaform.cluster.gateway import BrokerConfig
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.model.errors import AuthorizationError, ConnectError
 from quotaform.sandbox import Sandbox
+from tests.broker import client_properties
 from tests.faulty_sandbox import FaultySandbox
 
 pytestmark = pytest.mark.kafka
 
 
 def config_of(sandbox: Sandbox, user: str) -> ClientConfig:
-    text = sandbox.client_properties("SASL_PLAINTEXT", user=user)
+    text = client_properties(sandbox, "SASL_PLAINTEXT", user=user)
     return from_properties(
         dict(line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#")), environ={}
     )

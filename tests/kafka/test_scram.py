@@ -24,6 +24,7 @@ from quotaform.model.alteration import Outcome
 from quotaform.model.errors import AuthorizationError
 from quotaform.model.text import Secret
 from quotaform.sandbox import Sandbox
+from tests.broker import client_properties
 
 pytestmark = pytest.mark.kafka
 
@@ -108,7 +109,7 @@ def test_kafka_s_own_client_logs_in_with_a_password_that_saslprep_would_change(
     wait_for(secured, "java", SHA_512)
     path = tmp_path / "client.properties"
     for password, code in ((SASLPREPARED, 0), (normalize("NFKC", SASLPREPARED), 1)):
-        path.write_text(secured_sandbox.client_properties(LISTENER, user="java", password=password), encoding="ascii")
+        path.write_text(client_properties(secured_sandbox, LISTENER, user="java", password=password), encoding="ascii")
         done = secured_sandbox.run_tool(
             "kafka.admin.ConfigCommand",
             *("--bootstrap-server", secured_sandbox.listeners[LISTENER], "--command-config", str(path)),

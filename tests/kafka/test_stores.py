@@ -26,7 +26,7 @@ PASSWORD = "store-secret"
 def keystore(kafka: Sandbox, *, days: int = 30) -> bytes:
     """Return a PKCS12 store with the super user's key and a certificate that ends in so many days."""
     key = generate_private_key(SECP256R1())
-    issuer = x509.load_pem_x509_certificate(kafka.certificates.authority.read_bytes())
+    issuer = x509.load_pem_x509_certificate((kafka.data_dir / "certificates" / "ca.pem").read_bytes())
     encryption = BestAvailableEncryption(PASSWORD.encode())
     return pkcs12.serialize_key_and_certificates(b"admin", key, sign(kafka, key, days=days), [issuer], encryption)
 
@@ -34,7 +34,7 @@ def keystore(kafka: Sandbox, *, days: int = 30) -> bytes:
 @pytest.fixture(scope="module")
 def stores(secured_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Truststores and keystores by their type."""
-    folder, authority = tmp_path_factory.mktemp("stores"), secured_sandbox.certificates.authority
+    folder, authority = tmp_path_factory.mktemp("stores"), secured_sandbox.data_dir / "certificates" / "ca.pem"
     (folder / "PKCS12.key").write_bytes(keystore(secured_sandbox))
     trusted = pkcs12.PKCS12Certificate(x509.load_pem_x509_certificate(authority.read_bytes()), b"ca")
     encryption = BestAvailableEncryption(PASSWORD.encode())
@@ -81,7 +81,7 @@ def test_a_truststore_may_hold_the_brokers_certificate_alone(
     secured_sandbox: Sandbox, stores: Path, tmp_path: Path
 ) -> None:
     """OpenSSL asks for the whole chain up to a certificate that signed itself; Java trusts what is in the store."""
-    path = secured_sandbox.certificates.authority.with_name("server.crt")
+    path = secured_sandbox.data_dir / "certificates" / "server.crt"
     given = properties(stores, "JKS") | {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(path)}
     del given["ssl.truststore.password"]
     assert identify(secured_sandbox, given) == secured_sandbox.cluster_id

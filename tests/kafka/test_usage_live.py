@@ -17,7 +17,7 @@ from quotaform.sandbox import Sandbox
 from quotaform.sandbox.tool import jmx_tool_command
 from quotaform.usage.record.reader import open_reader
 from quotaform.usage.sample import Attribute, Sample, Series
-from tests.broker import become
+from tests.broker import become, client_properties
 from tests.traffic import connected, make_batch, open_topic, send
 from tests.waiting import wait_until
 
@@ -48,7 +48,7 @@ def is_at_limit(sandbox: Sandbox) -> bool:
 def throttled(metered_sandbox: Sandbox, tmp_path: Path) -> Iterator[Sandbox]:
     """A cluster on which one user produces over its quota."""
     config = tmp_path / "admin.properties"
-    config.write_text(metered_sandbox.client_properties("SASL_PLAINTEXT"))
+    config.write_text(client_properties(metered_sandbox, "SASL_PLAINTEXT"))
     open_topic(metered_sandbox, TOPIC)
     is_over = Event()
 

@@ -31,6 +31,7 @@ from quotaform.plan.run import PlanRequest
 from quotaform.plan.run import plan as plan_here
 from quotaform.repository.repository import Repository, Target
 from quotaform.sandbox import Sandbox
+from tests.broker import client_properties
 from tests.builder import CONSUMER, PRODUCER, REQUEST, dumped_plan
 from tests.git_repository import GitRepository
 from tests.spark.files import entry, write_entries, write_snapshot
@@ -190,8 +191,8 @@ def test_credentials_are_read_where_the_cluster_is_and_shown_nowhere(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     right, wrong = Path("right.properties"), Path("wrong.properties")
-    right.write_text(secured_sandbox.client_properties("SASL_SSL"), encoding="utf-8")
-    wrong.write_text(secured_sandbox.client_properties("SASL_SSL", password="hunter2"), encoding="utf-8")
+    right.write_text(client_properties(secured_sandbox, "SASL_SSL"), encoding="utf-8")
+    wrong.write_text(client_properties(secured_sandbox, "SASL_SSL", password="hunter2"), encoding="utf-8")
     write_entries(tmp_path / "quotas.d/all.yaml", [entry(Entity(user="u"), {REQUEST: 5})])
     address = secured_sandbox.listeners["SASL_SSL"]
     # Relative paths, as a user gives them: an executor has a directory of its own.

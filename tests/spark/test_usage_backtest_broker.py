@@ -26,6 +26,7 @@ from quotaform.plan.plan import Plan
 from quotaform.sandbox import Sandbox
 from quotaform.usage.record.reader import open_reader
 from quotaform.usage.record.run import Recorder
+from tests.broker import client_properties
 from tests.builder import plan_of
 from tests.traffic import connect, consume, make_batch, mutate, open_topic, produce
 
@@ -98,7 +99,7 @@ def admin(metered_sandbox: Sandbox, tmp_path: Path) -> Iterator[QuotaAdmin]:
     for topic in (PRODUCED, CONSUMED):
         open_topic(metered_sandbox, topic)
     config = tmp_path / "admin.properties"
-    config.write_text(metered_sandbox.client_properties("SASL_PLAINTEXT"), encoding="utf-8")
+    config.write_text(client_properties(metered_sandbox, "SASL_PLAINTEXT"), encoding="utf-8")
     with QuotaAdmin.connect(metered_sandbox.bootstrap_servers, command_config=config) as client:
         clear(client)
         yield client

@@ -18,7 +18,6 @@ from quotaform.cluster.client.reader import from_properties, load_client_config
 from quotaform.cluster.client.tls import CAN_CHOOSE
 from quotaform.cluster.sasl.password import Password
 from quotaform.model.errors import InvalidFilesError, missing_extra
-from quotaform.sandbox.configuration import Certificates
 from quotaform.usage.stream import client_options
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -79,8 +78,8 @@ class TestTls:
 
 
 class TestSecrets:
-    def test_a_secret_shows_nowhere(self, tmp_path: Path, certificates: Certificates) -> None:
-        keystore = certificates.client("tenant")
+    def test_a_secret_shows_nowhere(self, tmp_path: Path, certificates: Path) -> None:
+        keystore = certificates / "tenant.pem"
         config = load(
             tmp_path,
             SASL.replace("SASL_PLAINTEXT", "SASL_SSL")
@@ -185,14 +184,14 @@ def test_reading_takes_time_in_proportion(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.exhaustive
-def test_what_is_around_certificates_may_be_in_any_language(tmp_path: Path, certificates: Certificates) -> None:
+def test_what_is_around_certificates_may_be_in_any_language(tmp_path: Path, certificates: Path) -> None:
     """A comment in Greek in a PEM file ended as an internal error."""
-    pem = certificates.authority.read_text(encoding="utf-8")
+    pem = (certificates / "ca.pem").read_text(encoding="utf-8")
     (tmp_path / "ca.pem").write_text(f"# Αρχή Πιστοποίησης\n{pem}\nτέλος\n", encoding="utf-8")
     config = load_file(tmp_path, f"{STORE}ssl.truststore.location={tmp_path}/ca.pem\n")
     assert config.tls
     config.tls.context()
-    assert load_file(tmp_path, f"{STORE}ssl.truststore.location={certificates.authority}\n") == config
+    assert load_file(tmp_path, f"{STORE}ssl.truststore.location={certificates}/ca.pem\n") == config
 
 
 STORES = Path(__file__).resolve().parents[1] / "data" / "stores"

@@ -14,7 +14,6 @@ from quotaform.http.client import Transport
 from quotaform.http.message import HttpRequest, Url
 from quotaform.model.errors import FileReadError, HttpError, QuotaformError
 from quotaform.model.text import Secret
-from quotaform.sandbox.configuration import Certificates
 from tests.http_server import HttpServer, Received, answer
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_proxy")]
@@ -115,16 +114,16 @@ class TestTls:
     """The certificate is verified, always."""
 
     @staticmethod
-    def server(certificates: Certificates) -> HttpServer:
-        pem = str(certificates.server)
+    def server(certificates: Path) -> HttpServer:
+        pem = str(certificates / "server.pem")
         return HttpServer(lambda _: answer(200, b"secure"), tls=(pem, pem))
 
-    def test_a_certificate_of_a_given_authority_is_trusted(self, certificates: Certificates) -> None:
+    def test_a_certificate_of_a_given_authority_is_trusted(self, certificates: Path) -> None:
         with self.server(certificates) as server:
-            response = Transport(ca_file=certificates.authority).send_once(get(server))
+            response = Transport(ca_file=certificates / "ca.pem").send_once(get(server))
         assert response.body == b"secure"
 
-    def test_another_certificate_is_refused(self, certificates: Certificates) -> None:
+    def test_another_certificate_is_refused(self, certificates: Path) -> None:
         with self.server(certificates) as server:
             error = fail(get(server))
             assert not server.received

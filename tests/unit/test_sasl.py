@@ -35,7 +35,6 @@ from quotaform.cluster.wire.failure import LoginError, UnprovenError
 from quotaform.cluster.wire.message import MalformedError
 from quotaform.model.errors import AuthenticationError
 from quotaform.model.text import Secret
-from quotaform.sandbox.configuration import Certificates
 from quotaform.system.clock import SYSTEM_CLOCK
 from tests.fake_broker import Asked, FakeBroker, serving
 from tests.http_server import answer
@@ -153,16 +152,14 @@ class Msk(FakeBroker):
 
 
 @pytest.mark.parametrize("secret", [SECRET, "another"])
-def test_a_broker_checks_the_signature(
-    certificates: Certificates, monkeypatch: pytest.MonkeyPatch, secret: str
-) -> None:
+def test_a_broker_checks_the_signature(certificates: Path, monkeypatch: pytest.MonkeyPatch, secret: str) -> None:
     key = {"ACCESS_KEY_ID": "AKIDEXAMPLE", "SECRET_ACCESS_KEY": secret, "SESSION_TOKEN": TOKEN, "REGION": "eu-west-1"}
     monkeypatch.delenv("AWS_PROFILE", raising=False)
     for name, value in key.items():
         monkeypatch.setenv(f"AWS_{name}", value)
     context = SSLContext(PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificates.server)
-    tls = Tls(ca=certificates.authority.read_text())
+    context.load_cert_chain(certificates / "server.pem")
+    tls = Tls(ca=(certificates / "ca.pem").read_text())
     config = ClientConfig(security_protocol="SASL_SSL", credentials=MskIam(), tls=tls)
     with serving(Msk(tls=context)) as broker:
         if secret == SECRET:
@@ -248,21 +245,21 @@ def test_a_token_is_asked_for_a_limited_time(
     assert len(provider.requests) == len(waits) + 1
 
 
-def test_the_options_of_the_login_module_say_what_is_trusted(certificates: Certificates) -> None:
-    with IdentityProvider(tls=(str(certificates.server), str(certificates.server))) as provider:
-        trust = f'ssl.truststore.type="PEM" ssl.truststore.location="{certificates.authority}"'
+def test_the_options_of_the_login_module_say_what_is_trusted(certificates: Path) -> None:
+    with IdentityProvider(tls=(str(certificates / "server.pem"), str(certificates / "server.pem"))) as provider:
+        trust = f'ssl.truststore.type="PEM" ssl.truststore.location="{certificates}/ca.pem"'
         assert subject_of(read(provider.client_properties(options=trust))) == "admin"
         # Those outside of them are for the broker, as in Java.
-        outside = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(certificates.authority)}
+        outside = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(certificates / "ca.pem")}
         message = failure(read(provider.client_properties() | outside | QUICK))
         assert "has a certificate that is not trusted" in message
         assert message.endswith("give the CA that issued it with ssl.truststore.location in sasl.jaas.config")
 
 
-def test_an_option_is_expanded_once(tmp_path: Path, certificates: Certificates) -> None:
+def test_an_option_is_expanded_once(tmp_path: Path, certificates: Path) -> None:
     """What a variable held was expanded again, without the allowed.paths of the properties."""
     store = tmp_path / "${dir:x:y}.pem"
-    store.write_bytes(certificates.authority.read_bytes())
+    store.write_bytes((certificates / "ca.pem").read_bytes())
     trust = 'ssl.truststore.type="PEM" ssl.truststore.location="${env:QUOTAFORM_X}"'
     login = f'{MODULE} required clientId="a" clientSecret="b" {trust};'
     given = {URL: "https://idp.example/", JAAS: login}

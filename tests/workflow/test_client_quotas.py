@@ -15,6 +15,7 @@ import pytest
 from quotaform.cli import client_quotas as command
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
+from tests.broker import client_properties
 from tests.workflow.command import SCRIPT, Cluster, Result, call, run_process
 
 pytestmark = pytest.mark.workflow
@@ -150,7 +151,7 @@ class TestCredentials:
         self, secured_sandbox: Sandbox, tmp_path: Path
     ) -> None:
         listener = "SASL_PLAINTEXT"
-        text = secured_sandbox.client_properties(listener)
+        text = client_properties(secured_sandbox, listener)
         file = tmp_path / "client.properties"
         file.write_text(text, encoding="utf-8")
         server = secured_sandbox.listeners[listener]

@@ -20,6 +20,7 @@ from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.sasl.password import Password
 from quotaform.model.text import Secret
 from quotaform.sandbox import Sandbox
+from tests.broker import client_properties
 from tests.fake_broker import ALTER, DESCRIBE, HANG, FakeBroker, serving
 from tests.loading import load_schema
 from tests.markdown import ROOT
@@ -72,7 +73,7 @@ class Doctor:
 def test_a_cluster_that_can_be_used_is_shown_with_all_that_was_negotiated(doctor: Doctor) -> None:
     kafka = doctor.kafka
     server = kafka.listeners["SASL_SSL"]
-    found = doctor.run(kafka.client_properties("SASL_SSL"), server, pin=kafka.cluster_id)
+    found = doctor.run(client_properties(kafka, "SASL_SSL"), server, pin=kafka.cluster_id)
     assert found.code == 0, found
     for part in (
         "file client.properties, security protocol SASL_SSL, mechanism SCRAM-SHA-512\n",
@@ -87,13 +88,13 @@ def test_a_cluster_that_can_be_used_is_shown_with_all_that_was_negotiated(doctor
         assert part in found.out
     assert found.last == "All steps succeeded."
     assert "admin-secret" not in found.said
-    assert doctor.steps(kafka.client_properties("MTLS"), kafka.listeners["MTLS"], code=0) == {}
+    assert doctor.steps(client_properties(kafka, "MTLS"), kafka.listeners["MTLS"], code=0) == {}
 
 
 def test_every_server_is_tried_and_rights_are_asked_at_one_that_can_be_used(doctor: Doctor) -> None:
     kafka = doctor.kafka
     well = kafka.listeners["SASL_PLAINTEXT"]
-    found = doctor.steps(kafka.client_properties("SASL_PLAINTEXT"), "127.0.0.1:1", well, "broker.invalid:9092", code=1)
+    found = doctor.steps(client_properties(kafka, "SASL_PLAINTEXT"), "127.0.0.1:1", well, "broker.invalid:9092", code=1)
     assert {step: problem for step, (status, problem) in found.items() if status == "failed"} == {
         "127.0.0.1:1 connect": "nothing listens at 127.0.0.1:1 (connection refused); check the host and port, and "
         "whether the broker is running.",
@@ -150,7 +151,7 @@ def test_what_variables_hold_is_not_printed(doctor: Doctor) -> None:
         "QUOTAFORM_WHO": "plainuser",
         "QUOTAFORM_PASSWORD": "plain-secret",
     }
-    properties = kafka.client_properties("SASL_SSL", user="plainuser").replace(
+    properties = client_properties(kafka, "SASL_SSL", user="plainuser").replace(
         "plain-secret", "${env:QUOTAFORM_PASSWORD}"
     )
     properties = properties.replace("plainuser", "${env:QUOTAFORM_WHO}")
@@ -168,7 +169,7 @@ def test_the_output_in_the_docs_is_real(doctor: Doctor) -> None:
     shown = page.partition("$ quotaform doctor --cluster prod-eu\n")[2].partition("```")[0]
     kafka = doctor.kafka
     found = doctor.run(
-        kafka.client_properties("SASL_SSL", user="tenant"), kafka.listeners["SASL_SSL"], "127.0.0.1:1"
+        client_properties(kafka, "SASL_SSL", user="tenant"), kafka.listeners["SASL_SSL"], "127.0.0.1:1"
     ).out
     for of_the_test, of_the_page in (
         (kafka.listeners["SASL_SSL"], "10.1.0.4:9093"),
@@ -222,7 +223,7 @@ def plan(repository: Repository, servers: str, properties: str | None = None) ->
 def test_who_may_not_describe_and_who_may_not_alter_is_told(patient: Repository, secured_sandbox: Sandbox) -> None:
     kafka = secured_sandbox
     servers = kafka.bootstrap_servers
-    tenant = kafka.client_properties("SASL_PLAINTEXT", user="tenant")
+    tenant = client_properties(kafka, "SASL_PLAINTEXT", user="tenant")
     one_sentence(plan(patient, servers, tenant), "DESCRIBE_CONFIGS", "Cluster")
 
     with right_to_describe(kafka, "tenant"):
@@ -240,7 +241,7 @@ def test_who_may_not_describe_and_who_may_not_alter_is_told(patient: Repository,
         assert refused.err.count("\n") == 1
         assert patient.receipts == []
 
-    admin = kafka.client_properties("SASL_PLAINTEXT")
+    admin = client_properties(kafka, "SASL_PLAINTEXT")
     patient.write("admin.properties", admin)
     patient.config(f"clusters: {{lab: {{bootstrap_servers: ['{servers}'], command_config: admin.properties}}}}\n")
     assert patient("plan").last == "Plan: 1 to add, 0 to change, 0 to destroy.", "nothing was written"
@@ -271,7 +272,7 @@ def right_to_describe(kafka: Sandbox, user: str) -> Iterator[None]:
 
 def test_nothing_that_a_command_leaves_holds_a_password(patient: Repository, secured_sandbox: Sandbox) -> None:
     listener = "SASL_SSL"
-    patient.write("client.properties", secured_sandbox.client_properties(listener))
+    patient.write("client.properties", client_properties(secured_sandbox, listener))
     server = secured_sandbox.listeners[listener]
     patient.config(f"clusters: {{lab: {{bootstrap_servers: ['{server}'], command_config: client.properties}}}}\n")
     done = patient("apply", "--auto-approve", "-v")

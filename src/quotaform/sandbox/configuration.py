@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from quotaform.model.errors import SandboxError, UsageError
+from quotaform.model.errors import SandboxError
 from quotaform.sandbox.release import NEWEST, Release
 
 HOST = "127.0.0.1"
@@ -220,30 +220,12 @@ _NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-pkeyopt", 
 _OF_AUTHORITY = "basicConstraints = critical, CA:true\nkeyUsage = critical, keyCertSign, cRLSign"
 
 
-class Certificates(Struct, frozen=True):
-    """The PEM files of a secured sandbox: `NAME.pem` has a private key, its certificate and that of the authority."""
+def make_certificates(folder: Path) -> Path:
+    """Make the PEM files of a secured sandbox in a new folder, which is returned.
 
-    folder: Path
-
-    @property
-    def authority(self) -> Path:
-        """The certificate of the authority."""
-        return self.folder / "ca.pem"
-
-    @property
-    def server(self) -> Path:
-        """The key and the certificate of all brokers."""
-        return self.folder / "server.pem"
-
-    def client(self, name: str) -> Path:
-        """Return the key and the certificate of a client, by its name in `CLIENTS`."""
-        if name not in CLIENTS:
-            raise UsageError(f"The sandbox has no client certificate {name}, only {', '.join(CLIENTS)}.")
-        return self.folder / f"{name}.pem"
-
-
-def make_certificates(folder: Path) -> Certificates:
-    """Make an authority, the brokers' certificate and those of the clients in a new folder."""
+    `ca.pem` is the certificate of the authority; `server.pem`, of all brokers, and `NAME.pem` of each client have a
+    private key, its certificate and that of the authority.
+    """
     folder.mkdir()
     _openssl(
         folder, "req", "-x509", "-nodes", *_NEW_KEY, "-days", _DAYS,
@@ -252,7 +234,7 @@ def make_certificates(folder: Path) -> Certificates:
     _issue(folder, "server", "CN = localhost", "subjectAltName = IP:127.0.0.1, DNS:localhost")
     for name, subject in CLIENTS.items():
         _issue(folder, name, subject, "basicConstraints = CA:false")
-    return Certificates(folder)
+    return folder
 
 
 def _issue(folder: Path, name: str, subject: str, extensions: str) -> None:
@@ -312,7 +294,6 @@ PROTOCOLS: Mapping[str, str] = {
 """The security protocol of each listener of a secured sandbox."""
 
 SCRAM = ("SCRAM-SHA-512", "SCRAM-SHA-256")
-SUPER_CERTIFICATE = "quota-admin"
 
 
 class User(Struct, frozen=True):
@@ -343,7 +324,7 @@ def secured_protocols(release: Release) -> dict[str, str]:
     return {name: found for name, found in PROTOCOLS.items() if not (release.has_zookeeper and found.endswith("SSL"))}
 
 
-def security_properties(certificates: Certificates, release: Release) -> dict[str, str]:
+def security_properties(certificates: Path, release: Release) -> dict[str, str]:
     """Return what a secured broker has in its configuration beyond a plain one.
 
     The authorizer is `org.apache.kafka.metadata.authorizer.StandardAuthorizer`. The controllers' listener
@@ -360,14 +341,14 @@ def security_properties(certificates: Certificates, release: Release) -> dict[st
         "sasl.enabled.mechanisms": ",".join((*scram, "PLAIN")),
         "sasl.mechanism.inter.broker.protocol": (*scram, "PLAIN")[0],
         "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
-        "super.users": f"User:admin;User:broker;User:CN={SUPER_CERTIFICATE}",
+        "super.users": "User:admin;User:broker;User:CN=quota-admin",
     }
     if not release.has_zookeeper:
         properties |= {
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(certificates.server),
+            "ssl.keystore.location": str(certificates / "server.pem"),
             "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(certificates.authority),
+            "ssl.truststore.location": str(certificates / "ca.pem"),
             "listener.name.mtls.ssl.client.auth": "required",
             "sasl.mechanism.controller.protocol": "PLAIN",
             "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
@@ -385,33 +366,14 @@ def security_properties(certificates: Certificates, release: Release) -> dict[st
     return properties
 
 
-def client_properties(
-    listener: str,
-    certificates: Certificates | None,
-    *,
-    user: str | None = None,
-    password: str | None = None,
-    mechanism: str | None = None,
-    certificate: str = SUPER_CERTIFICATE,
-) -> str:
-    """Write a Java client's properties for one of the listeners; see `Sandbox.client_properties`."""
-    protocol = PROTOCOLS.get(listener)
-    if protocol is None or (certificates is None and listener != PLAINTEXT):
-        raise UsageError(f"The sandbox has no listener {listener}; start it secured and use one of its listeners.")
-    properties = {"security.protocol": protocol}
-    if protocol.startswith("SASL"):
-        name, known = user or "admin", USERS.get(user or "admin")
-        if known is None and password is None:
-            raise UsageError(f"The sandbox does not know the user {name}: give a password too.")
-        if known is not None:
-            password = known.password if password is None else password
-            mechanism = mechanism or known.mechanisms[0]
-        module = _PLAIN_MODULE if mechanism == "PLAIN" else _SCRAM_MODULE
-        properties["sasl.mechanism"] = mechanism or SCRAM[0]
-        properties["sasl.jaas.config"] = f'{module} required username="{name}" password="{password}";'
-    if certificates is not None and protocol.endswith("SSL"):
-        properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(certificates.authority)}
-    if certificates is not None and listener == "MTLS":
-        keystore = certificates.client(certificate)
-        properties |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(keystore)}
-    return render_properties(properties)
+def admin_properties(release: Release) -> str:
+    """Write a Java client's properties for the super user `admin` and the listener SASL_PLAINTEXT."""
+    admin = USERS["admin"]
+    mechanism, module = (SCRAM[0], _SCRAM_MODULE) if release.formats_scram else ("PLAIN", _PLAIN_MODULE)
+    return render_properties(
+        {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": mechanism,
+            "sasl.jaas.config": f'{module} required username="{admin.name}" password="{admin.password}";',
+        }
+    )

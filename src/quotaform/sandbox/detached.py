@@ -19,6 +19,7 @@ from msgspec import Struct, field, structs
 
 from quotaform.model.errors import ArgumentError, SandboxError, UsageError
 from quotaform.model.outcome import Progress, no_progress
+from quotaform.sandbox.configuration import admin_properties
 from quotaform.sandbox.release import cache_directory, make_directory, open_own_file
 from quotaform.sandbox.sandbox import Sandbox
 from quotaform.system.files import take_lock
@@ -122,7 +123,7 @@ def _start(state: BinaryIO, name: str, sandbox: Sandbox, brokers: int, progress:
         client_config = None
         if sandbox.secured:
             client_config = sandbox.data_dir / "admin.properties"
-            client_config.write_text(sandbox.client_properties("SASL_PLAINTEXT"), encoding="utf-8")
+            client_config.write_text(admin_properties(sandbox.release), encoding="utf-8")
         started = DetachedSandbox(
             name=name,
             bootstrap_servers=sandbox.bootstrap_servers,

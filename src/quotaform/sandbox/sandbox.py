@@ -22,16 +22,14 @@ from typing import Any, Self
 
 from quotaform.model.errors import SandboxError, UsageError
 from quotaform.model.outcome import Progress, no_progress
-from quotaform.sandbox import configuration, supervisor
+from quotaform.sandbox import supervisor
 from quotaform.sandbox.configuration import (
     CONTROLLER,
     EXPORTER_RULES,
     HOST,
     PLAINTEXT,
     SCRAM,
-    SUPER_CERTIFICATE,
     USERS,
-    Certificates,
     Node,
     accepts,
     brokers_seen,
@@ -260,7 +258,7 @@ class Sandbox:
         protocols = secured_protocols(self.release) if self.secured else {PLAINTEXT: "PLAINTEXT"}
         more: dict[str, str] = {}
         if self.secured:
-            more = security_properties(make_certificates(self.certificates.folder), self.release)
+            more = security_properties(make_certificates(directory / "certificates"), self.release)
         zookeeper = ""
         if self.release.has_zookeeper:
             zookeeper = self._start_zookeeper()
@@ -424,37 +422,6 @@ class Sandbox:
     def data_dir(self) -> Path:
         """The directory with everything of this sandbox; it goes when the sandbox stops."""
         return self._supervisor.directory
-
-    @property
-    def certificates(self) -> Certificates:
-        """The PEM files of a secured sandbox."""
-        if not self.secured:
-            raise UsageError("This sandbox has no certificates; start it secured.")
-        return Certificates(self.data_dir / "certificates")
-
-    def client_properties(
-        self,
-        listener: str,
-        *,
-        user: str | None = None,
-        password: str | None = None,
-        mechanism: str | None = None,
-        certificate: str = SUPER_CERTIFICATE,
-    ) -> str:
-        """Return the text of a Java-style client properties file for a listener.
-
-        The user is `admin` if not given (`quotaform.sandbox.configuration.USERS`), its mechanism the first of the
-        user, PLAIN before Kafka 3.5. A certificate, for MTLS, is `quota-admin`, a super user, or `tenant`,
-        without rights.
-        """
-        return configuration.client_properties(
-            listener,
-            self.certificates if self.secured else None,
-            user=user,
-            password=password,
-            mechanism=mechanism or (None if self.release.formats_scram else "PLAIN"),
-            certificate=certificate,
-        )
 
     def run_tool(
         self, main_class: str, *arguments: str, input: str | None = None, timeout: float = 120.0

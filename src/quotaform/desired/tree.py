@@ -57,7 +57,7 @@ class Tree(Struct, frozen=True, kw_only=True):
     def missing(self) -> str | None:
         """Why there are no files; `None` if there are."""
         if self.root is Root.MISSING:
-            return f"the quotas directory {inert(self.name)} does not exist"
+            return f"the quotas directory {inert(self.name)} does not exist; give the path of another one, or create it"
         return None if self.files else f"the quotas directory {inert(self.name)} contains no YAML file"
 
 

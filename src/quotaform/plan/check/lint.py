@@ -258,7 +258,7 @@ def _renamable(entity: Entity, looser: list[tuple[str, float, Effective]]) -> st
     backstop = Entity({**entity.names, CLIENT_ID: None}).address
     return (
         f"a client that changes its client-id has {', '.join(texts)}; limit the user, "
-        f"or set {', '.join(key for key, _, _ in looser)} of {backstop}"
+        f"or give {backstop} a lower {', '.join(key for key, _, _ in looser)}"
     )
 
 

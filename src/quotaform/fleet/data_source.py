@@ -296,7 +296,10 @@ class PlanWriter(DataSourceArrowWriter):
         self._applier = Applier.current()
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
-        """Apply `PLAN_ROWS`, cluster by cluster; runs on an executor, which must see the folder of receipts."""
+        """Apply `PLAN_ROWS`, cluster by cluster; runs on an executor.
+
+        Raises `QuotaformError` if that does not see the folder of receipts, where they would not be found.
+        """
         by_cluster: dict[str | None, list[PlanRow]] = {}
         for batch in iterator:
             for row in batch.to_pylist():

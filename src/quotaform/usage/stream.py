@@ -363,8 +363,9 @@ def run_stream(
     with ExitStack() as stack:
         stack.enter_context(_locked(request))
         topics = stack.enter_context(TopicGateway.connect(request.servers, request.client))
-        if usage.exists() and not usage.is_dir():
-            raise FileReadError(str(usage), "it is not a directory")
+        for folder in (usage, quarantine):
+            if folder.exists() and not folder.is_dir():
+                raise FileReadError(str(folder), "it is not a directory")
         if has_files(usage):
             read_usage(own, str(usage))
         for folder in (usage, quarantine):

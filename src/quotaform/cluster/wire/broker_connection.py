@@ -104,7 +104,10 @@ class BrokerConnection:
         self._authenticate_at: float | None = None
 
     def open(self, deadline: float) -> ClusterMetadata:
-        """Connect, authenticate, and return which cluster this is; at any cause of a failure, `stage` says where."""
+        """Connect, authenticate, and return which cluster this is.
+
+        Raises any cause of `quotaform.cluster.wire.failure`; `stage` says where.
+        """
         self._connect(deadline)
         if self._ssl_context is not None:
             self.stage = Stage.TLS

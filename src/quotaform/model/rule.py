@@ -90,7 +90,8 @@ _liftable: Final = partial(_allowable, is_approvable=True)
 
 # Reading files.
 MISSING_CONFIG: Final = _error(
-    "The given quotaform.yaml does not exist.", f"Create it, or give another path with `{option_of('config')}`."
+    "The given quotaform.yaml does not exist, or the one that is there is called quotaform.yml.",
+    f"Create or rename it, or give another path with `{option_of('config')}`.",
 )
 UNREADABLE: Final = _error("A file or directory cannot be read.", "Check that it exists and is readable.")
 NOT_UTF8: Final = _error("A file is not UTF-8 text.", "Save the file as UTF-8.")

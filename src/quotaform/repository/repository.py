@@ -115,6 +115,10 @@ class Repository(Struct, frozen=True, kw_only=True):
             text = "does not exist; write at least clusters: {local: {bootstrap_servers: [127.0.0.1:9092]}}"
             raise _invalid(rule.MISSING_CONFIG, text, self.config_path)
         if source is None:
+            other = self.config_path.with_suffix(".yml")
+            # One that a commit had is no reason to refuse what has been mended since.
+            if isinstance(self.revision, WorkTree) and self._read(other) is not None:
+                raise _invalid(rule.MISSING_CONFIG, f"is not read; rename it to {self.config_path.name}", other)
             return Config()
         config, problems = read_config(source, self.config_path.parent)
         if problems:

@@ -163,7 +163,6 @@ ALTER_ACL: Final = f"The principal is not authorised to alter client quotas; {gr
 AlteredEntity = tuple[Iterable[EntityPart], int, str | None]
 """A row of a response: the entity's parts in any order, the error code and the broker's message."""
 
-
 ItemT = TypeVar("ItemT")
 
 

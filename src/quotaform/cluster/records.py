@@ -29,8 +29,6 @@ from quotaform.model.records.record import (
     in_order,
 )
 
-ReadAt = Annotated[str, about("When it or its snapshot was read, as ISO 8601 in UTC.")]
-
 
 class EntityQuotas(Record):
     """The quotas of one entity."""
@@ -60,7 +58,7 @@ class DescribedRecord(Record, document="describe"):
     """Live client quotas of a Kafka cluster, as quotaform describe --format json prints them."""
 
     cluster: ClusterRecord
-    read_at: ReadAt
+    read_at: Annotated[str, about("When it or its snapshot was read, as ISO 8601 in UTC.")]
     snapshot: Annotated[
         SnapshotFile | None, about("The snapshot that was read instead of a running cluster; null if there is none.")
     ]

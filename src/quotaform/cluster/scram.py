@@ -16,7 +16,6 @@ Java client do (`org.apache.kafka.common.security.scram.internals.ScramFormatter
 
 from __future__ import annotations
 
-import os
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -263,7 +262,7 @@ def require_password(text: str, where: str) -> Secret:
 
 def is_open_to_all(path: Path) -> bool:
     """Whether others than its owner may read a password file."""
-    if path == STDIN or os.name == "nt":
+    if path == STDIN:
         return False
     status = path.stat()
     return stat.S_ISREG(status.st_mode) and bool(status.st_mode & (stat.S_IROTH | stat.S_IRGRP))

@@ -80,8 +80,6 @@ def find_proxy(url: Url) -> tuple[Server | None, dict[str, str]]:
 
 _REDIRECTS: Final = 3
 _REDIRECT: Final = frozenset({301, 302, 303, 307, 308})
-
-
 _SECONDARY_LIMIT_WAIT: Final = 60.0  # seconds that GitHub asks to wait after a secondary rate limit that says no time
 
 
@@ -237,7 +235,7 @@ def _connection(
     proxy, headers = find_proxy(url)
     for server in filter(None, (url.server, proxy)):
         if (problem := server.problem(environ)) and not request.is_download:
-            what = "" if server.host == url.host else f"cannot be reached: the proxy {server} "
+            what = f"cannot be reached: the proxy {server} " if server is proxy else ""
             raise HttpError(url.origin, f"{what}{problem}", may_have_arrived=False)
     if request.credentials and context is None and (proxy is not None or not url.is_loopback):
         words = "would receive the token unencrypted, so nothing was sent; use https"

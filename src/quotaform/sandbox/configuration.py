@@ -52,9 +52,7 @@ _SMALL = {
     "num.recovery.threads.per.data.dir": "1",
     "log.cleaner.dedupe.buffer.size": "2097152",
     "offsets.topic.num.partitions": "1",
-    "offsets.topic.replication.factor": "1",
     "transaction.state.log.num.partitions": "1",
-    "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
 }

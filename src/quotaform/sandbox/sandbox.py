@@ -59,11 +59,8 @@ from quotaform.sandbox.release import (
 
 _TRIES = 5
 _TIMEOUT_SECONDS = 120.0  # seconds that a start may take; it takes 1 to 3, but a busy machine may be slower by far
-_NOT_RUNNING = "The sandbox is not running; start it first."
 _ZOOKEEPER = "ZooKeeper"
 _ERROR_LINE = re.compile(r"\b(ERROR|FATAL)\b|Exception|Error")
-
-
 _END_SECONDS = 40.0
 """Seconds to wait for the supervisor's end; it takes one or two, but a busy machine may be slower by far."""
 
@@ -93,16 +90,16 @@ class SupervisorClient:
 
     def spawn(self, name: str, argv: Sequence[str], log: Path) -> int:
         """Start a process, its output appended to `log`; return its process id."""
-        return int(self.ask(do="spawn", name=name, argv=list(argv), log=str(log))["pid"])
+        return int(self._ask(do="spawn", name=name, argv=list(argv), log=str(log))["pid"])
 
     def exit_code(self, name: str) -> int | None:
         """Return how a process ended: None while it runs, negative for a signal."""
-        code = self.ask(do="poll", name=name)["code"]
+        code = self._ask(do="poll", name=name)["code"]
         return None if code is None else int(code)
 
     def detach(self) -> None:
         """Keep the supervisor running after this process; SIGTERM then ends it."""
-        self.ask(do="detach")
+        self._ask(do="detach")
         self._close()
         # Not waited for: it is meant to be running still.
         self._process.returncode = 0
@@ -126,8 +123,7 @@ class SupervisorClient:
                     with suppress(BrokenPipeError):
                         pipe.close()
 
-    def ask(self, **request: Any) -> dict[str, Any]:
-        """Send the supervisor a request and return its answer."""
+    def _ask(self, **request: Any) -> dict[str, Any]:
         with self._lock:
             assert self._process.stdin is not None  # noqa: S101 (made with a pipe)
             try:
@@ -441,7 +437,7 @@ class Sandbox:
     @property
     def _supervisor(self) -> SupervisorClient:
         if self._running is None:
-            raise SandboxError(_NOT_RUNNING)
+            raise SandboxError("The sandbox is not running; start it first.")
         return self._running
 
     @property

@@ -66,8 +66,8 @@ def write_files(files: Mapping[str, str], before: Mapping[str, str] = MappingPro
                     write_new_text(path, text)
                     undo.append(path.unlink)
     except BaseException:
-        with suppress(OSError, QuotaformError):
-            for step in reversed(undo):
+        for step in reversed(undo):
+            with suppress(OSError, QuotaformError):
                 step()
         raise
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from quotaform.cluster.client.config import Exchange
 from quotaform.cluster.client.properties import ClientProperties
+from quotaform.cluster.records import ScramMechanism
 from quotaform.cluster.sasl.jaas import read_jaas, render_jaas, shown_option
 from quotaform.cluster.wire.failure import UnprovenError
 from quotaform.cluster.wire.message import MalformedError
@@ -21,7 +22,6 @@ MODULES: Final = {
     "PlainLoginModule": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "ScramLoginModule": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
-_HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _ITERATIONS: Final = range(4096, 1_000_001)
 """Java's client refuses fewer (`ScramMechanism.minIterations`); more take minutes; brokers accept 16,384 at most."""
 _DIGITS: Final = regex(r"[0-9]{1,12}").fullmatch
@@ -100,7 +100,7 @@ def scram(mechanism: str, username: str, password: Secret, *, nonce: str, extens
     The bytes of the password count as they are: Kafka does not normalise them. `extension` are further attributes
     of the first message, each after a comma.
     """
-    name = _HASHES[mechanism]
+    name = ScramMechanism(mechanism).hash_name
     bare = f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}{extension}"
     first = (yield f"n,,{bare}".encode()).decode()
     attributes = _attributes(first)

@@ -64,7 +64,6 @@ T = TypeVar("T")
 SLICE: Final = 0.2
 """The length of a slice in seconds."""
 _READ_SIZE: Final = 1 << 16
-_DNS_THREAD: Final = "quotaform-dns"
 MAX_FRAME: Final = 256 << 20
 """Over three million quotas; and less than what the first bytes of a TLS alert say when read as a length."""
 _SESSION_SHARE: Final = 0.85
@@ -375,7 +374,7 @@ def _look_up(ask: Callable[[], list[T]], deadline: float, closing: Event) -> lis
     Looking up a name can neither be interrupted nor be given a time limit, hence a thread of its own does it, which is
     left alone when it takes too long; nothing waits for it at the end of the process either.
     """
-    answer = in_thread(ask, _DNS_THREAD)
+    answer = in_thread(ask, "quotaform-dns")
     try:
         while not wait([answer], _next_wait(deadline, closing)).done:
             pass

@@ -90,7 +90,7 @@ class TopicGateway(BrokerGateway):
         subject = f"the topic {quote(name)} of {self.name}"
         with as_usage_error(f"{quote(name)} is not the name of a topic: "):
             # For so many seconds with all retries: a topic that was made just now may take a moment.
-            code, topic_id, _ = self._read(Metadata([name]), 15.0, subject=subject).topics[0]
+            code, topic_id = self._read(Metadata([name]), 15.0, subject=subject).topics[0]
         if code == 3:  # UNKNOWN_TOPIC_OR_PARTITION
             return None
         if code == 17:  # INVALID_TOPIC_EXCEPTION

@@ -314,20 +314,12 @@ class ApiVersions(BrokerRequest[tuple[int, Versions]]):
         return error_code, versions
 
 
-class TopicMetadata(NamedTuple):
-    """A topic; without an error, `error_code` is 0."""
-
-    error_code: int
-    topic_id: bytes  # 16 bytes; all 0 before version 10
-    partitions: int
-
-
 class ClusterMetadata(NamedTuple):
     """Which cluster this is."""
 
     cluster_id: str | None
     brokers: Mapping[int, Server]  # where its brokers are, by node id, as they advertise themselves
-    topics: Sequence[TopicMetadata]  # those that were asked for
+    topics: Sequence[tuple[int, bytes]]  # of those asked for: 0 or an error code, and the id, 16 bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,15 +359,15 @@ class Metadata(BrokerRequest[ClusterMetadata]):
             for _ in ("replicas", "in sync", "offline")[: 3 if version >= 5 else 2]:
                 reader.array(reader.int32)
 
-        def topic() -> TopicMetadata:
+        def topic() -> tuple[int, bytes]:
             code = reader.int16()
             reader.nullable_string()
             topic_id = reader.uuid() if version >= 10 else bytes(16)
             reader.int8()  # whether it is internal
-            partitions = reader.structures(partition)
+            reader.structures(partition)
             if version >= 8:
                 reader.int32()
-            return TopicMetadata(code, topic_id, len(partitions))
+            return code, topic_id
 
         brokers = {node_id: server for node_id, server in reader.structures(broker) if server.is_valid}
         if len(brokers) > _MAX_BROKERS:

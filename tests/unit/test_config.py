@@ -24,7 +24,7 @@ from quotaform.model.errors import InvalidFilesError, UsageError
 from quotaform.model.server import Server
 from quotaform.model.text import Secret
 from quotaform.model.variable import OwnSecret, expand
-from quotaform.repository.gateway import bootstrap_servers
+from quotaform.repository.gateway import connection_of
 from tests.loading import load_config
 
 
@@ -176,9 +176,13 @@ def cluster(folder: Path, *servers: str, command_config: str | None = None) -> C
     return load_config(path).clusters["lab"]
 
 
-def test_servers_come_from_variables_and_show_as_they_are_written(tmp_path: Path) -> None:
+def test_servers_come_from_variables_and_show_as_they_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"QUOTAFORM_SERVERS": "a:1,b:2", "QUOTAFORM_HOST": "c", **LISTED}.items():
+        monkeypatch.setenv(name, value)
     lab = cluster(tmp_path, "${env:QUOTAFORM_SERVERS}", "${env:QUOTAFORM_HOST}:9092", "x:1")
-    found = bootstrap_servers(lab, {"QUOTAFORM_SERVERS": "a:1,b:2", "QUOTAFORM_HOST": "c", **LISTED})
+    found, _ = connection_of(lab)
     assert found == (Server("a", 1), Server("b", 2), Server("c", 9092), "x:1")
     assert list(map(str, found)) == [
         "${env:QUOTAFORM_SERVERS}",
@@ -205,5 +209,5 @@ def test_a_hidden_server_stays_hidden_in_another_process() -> None:
 
 
 def test_a_cluster_without_variables_needs_none(tmp_path: Path) -> None:
-    lab = cluster(tmp_path, "b:1")
-    assert bootstrap_servers(lab, {}) == ("b:1",)
+    servers, _ = connection_of(cluster(tmp_path, "b:1"))
+    assert servers == ("b:1",)

@@ -34,21 +34,19 @@ if TYPE_CHECKING:
     from quotaform.cluster.scram import ScramGateway
 
 
-def connection_of(
-    cluster: Cluster, environment: Mapping[str, str] = environ
-) -> tuple[tuple[Server | str, ...], ClientConfig]:
+def connection_of(cluster: Cluster) -> tuple[tuple[Server | str, ...], ClientConfig]:
     """Return the bootstrap servers of a cluster and its client, which are meant for each other.
 
     A pull request may name any host in quotaform.yaml, which would get what the client properties hold. So
     `InvalidFilesError` is raised for one from there that the properties or `QUOTAFORM_ALLOWED_HOSTS` leave out; what
     the command line names is the operator's own choice, and held to that variable where it is connected to.
     """
-    servers, config = bootstrap_servers(cluster, environment), _client_config(cluster, environment)
+    servers, config = _bootstrap_servers(cluster), _client_config(cluster)
     if cluster.servers_location is None:
         return servers, config
     named = parse_servers(servers)
     allowed = {server.key for server in parse_servers(config.bootstrap_servers)} if config.bootstrap_servers else None
-    problems = [f"{server} {problem}" for server in named if (problem := server.problem(environment))]
+    problems = [f"{server} {problem}" for server in named if (problem := server.problem(environ))]
     if not problems and allowed is not None:
         text = f"is not one of the bootstrap.servers in {cluster.shown_config}, so nothing is sent to it; correct it"
         problems = [f"{server} {text}, or add it there" for server in named if server.key not in allowed]
@@ -56,9 +54,7 @@ def connection_of(
     return servers, config
 
 
-def require_allowed_metrics(
-    metrics: ClusterMetrics, environment: Mapping[str, str] = environ, *, has_login: bool = False
-) -> None:
+def require_allowed_metrics(metrics: ClusterMetrics, *, has_login: bool = False) -> None:
     """Raise `InvalidFilesError` unless the hosts of `metrics` may be asked; with a login, unless each is listed."""
     from quotaform.http.message import Url
 
@@ -67,8 +63,8 @@ def require_allowed_metrics(
     if metrics.prometheus is not None:
         urls.append(Url.parse(metrics.prometheus))
     servers += [url.server for url in urls]
-    problems = [f"{server} {problem}" for server in servers if (problem := server.problem(environment))]
-    if not problems and has_login and ALLOWED_HOSTS not in environment:
+    problems = [f"{server} {problem}" for server in servers if (problem := server.problem(environ))]
+    if not problems and has_login and ALLOWED_HOSTS not in environ:
         problems = [
             f"{servers[-1]} would be sent the login for Prometheus that the environment holds; give the URL with "
             f"{option_of('prometheus')}, or list the host in {ALLOWED_HOSTS}"
@@ -81,7 +77,7 @@ def _refuse(problems: Iterable[str], location: Location | None) -> None:
         raise InvalidFilesError(findings)
 
 
-def bootstrap_servers(cluster: Cluster, environment: Mapping[str, str] = environ) -> tuple[Server | str, ...]:
+def _bootstrap_servers(cluster: Cluster) -> tuple[Server | str, ...]:
     """Return the bootstrap servers of a cluster: as they are written, or from variables, whose values are not shown.
 
     Raises `InvalidFilesError` if a variable is not set, may not be read, or does not hold HOST:PORT.
@@ -92,7 +88,7 @@ def bootstrap_servers(cluster: Cluster, environment: Mapping[str, str] = environ
             servers.append(text)
             continue
         try:
-            found = parse_servers(referring.expand(environment))
+            found = parse_servers(referring.expand(environ))
         except ValueError:
             message = f"{text} is not set to HOST:PORT, as in broker-1:9092; correct the environment variable"
             raise InvalidFilesError([rule.BAD_SERVER.finding(message, location=referring.location)]) from None
@@ -100,7 +96,7 @@ def bootstrap_servers(cluster: Cluster, environment: Mapping[str, str] = environ
     return tuple(servers)
 
 
-def _client_config(cluster: Cluster, environment: Mapping[str, str]) -> ClientConfig:
+def _client_config(cluster: Cluster) -> ClientConfig:
     if cluster.command_config is None:
         return ClientConfig()
     from quotaform.cluster.client.reader import load_client_config
@@ -109,12 +105,12 @@ def _client_config(cluster: Cluster, environment: Mapping[str, str]) -> ClientCo
     if written := cluster.written_config:
         named_at = f"cluster {quote(cluster.name)}: command_config", written.location
         if written.has_variable:
-            given = written.expand(environment)
+            given = written.expand(environ)
             if not given.strip():  # It would be the folder of quotaform.yaml.
                 text = f"{written.text} is empty; set the environment variable to the path of a client properties file"
                 raise InvalidFilesError([rule.UNSET_VARIABLE.finding(text, location=written.location)])
             path = (cluster.folder or Path()) / given
-    return load_client_config(path, name=name, environ=environment, repository=cluster.folder, named_at=named_at)
+    return load_client_config(path, name=name, repository=cluster.folder, named_at=named_at)
 
 
 def require_pinned(

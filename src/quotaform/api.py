@@ -116,6 +116,8 @@ def plan(
         revert=receipt,
         clock=clock,
     )
+    if receipt is not None and len(request.clusters) > 1:
+        raise ArgumentError("{revert} is of one cluster; leave {clusters} out, or give that one")
     if principals is not None:
         request = replace(request, principals=choose_principals(fspath(principals), engine))
     # What `quotaform.spark.planned_quotas` needs; a plan that comes back from Spark would carry it all.
@@ -210,7 +212,7 @@ def compare_clusters(
 ) -> Iterator[ClusterOutcome[Any]]:
     """Compare clusters as a request says; see `drift`. On Spark, drifts are `Kept`.
 
-    With `past`, clusters are compared with that and not with the files, on Spark.
+    With `past`, which needs an `engine`, clusters are compared with that and not with the files.
     """
     from quotaform.drift.run import check_drift
 
@@ -591,8 +593,9 @@ def record_usage(
     """
     from quotaform.usage.record.run import open_recorder
 
+    require_type(duration, (timedelta, NoneType), "duration", "a timedelta")
+    require_type(interval, timedelta, "interval", "a timedelta")
     for argument, time in (("duration", duration), ("interval", interval)):
-        require_type(time, (timedelta, NoneType) if time is duration else timedelta, argument, "a timedelta")
         if time is not None and time <= timedelta(0):
             raise ArgumentError(f"{{{argument}}} must be longer than nothing")
     recorder = open_recorder(

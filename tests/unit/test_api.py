@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from datetime import date, timedelta
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
@@ -271,6 +271,9 @@ def test_wrong_arguments_are_refused_by_the_call_itself(repository: Path) -> Non
         quotaform.plan(here, revert="receipt.json", prune="scope")
     with pytest.raises(UsageError, match="duration must be longer than nothing"):
         quotaform.record_usage(here, repository / "usage", duration=timedelta(0))
+    # Without a duration, an interval of None was an AttributeError.
+    with pytest.raises(TypeError, match="interval must be a timedelta, not None"):
+        quotaform.record_usage(here, repository / "usage", interval=cast("Any", None))
     for call in (quotaform.top, lambda here, **more: quotaform.record_usage(here, "usage", **more)):
         with pytest.raises(UsageError, match=r"^source: the URL must begin with http"):
             call(here, source=["1=b1:7071/metrics"])
@@ -369,5 +372,10 @@ def test_what_was_planned_is_applied_and_the_next_plan_is_empty(tmp_path: Path) 
     assert not again.require().changes
     (back,) = quotaform.plan(here, revert=receipt, connect=connect)
     assert [change.after for change in back.require().changes] == [{"producer_byte_rate": 1048576.0}]
-    (drifted,) = quotaform.drift(here, connect=connect)
+    config = "clusters: {eu: {bootstrap_servers: ['b:1']}, lab: {bootstrap_servers: ['a:1']}}\n"
+    (tmp_path / "quotaform.yaml").write_text(config, encoding="utf-8")
+    # Of several clusters, the one of the receipt was compared with the files of the first.
+    with pytest.raises(UsageError, match=r"^revert is of one cluster; leave clusters out"):
+        quotaform.plan(here, ["*"], revert=receipt, connect=connect)
+    (drifted,) = quotaform.drift(here, ["lab"], connect=connect)
     assert not drifted.require().entities

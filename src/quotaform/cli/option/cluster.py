@@ -11,7 +11,7 @@ import typer
 
 from quotaform.cli.option.common import choice, flag, option
 from quotaform.model.errors import QuotaformError, UsageError
-from quotaform.model.text import listed, quote
+from quotaform.model.text import listed
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
@@ -126,11 +126,8 @@ class Clusters:
         """Return the one cluster that is meant; no files of it are read, so that an address is enough."""
         chosen = self.choose(needs_name=False)
         if len(chosen) > 1:
-            names = " ".join(map(quote, self.cluster or ()))
             which = listed(each.name for each in chosen)
-            raise UsageError(
-                f"{names} matches several clusters ({which}), and this command takes one: give its whole name"
-            )
+            raise UsageError(f"this command takes one cluster, and --cluster names several ({which}); give one name")
         return chosen[0]
 
     def choose_for_plan(self, repository: Repository, file: Path, name: str, *, noun: str = "plan") -> Cluster:

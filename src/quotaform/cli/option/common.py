@@ -7,16 +7,12 @@ from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from datetime import datetime
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
+from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
 from quotaform.cli.option.value import complete_from, read_moment, require_choice, require_order
 from quotaform.model.errors import UsageError
-
-if TYPE_CHECKING:
-    pass
-
 
 REQUIRED: Final = MISSING
 """The default of an option that must be given."""

@@ -34,7 +34,7 @@ from quotaform.plan.digest import (
     RuleName,
 )
 from quotaform.plan.report import affected_text
-from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Number, Report, Section, Table
+from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Number, Report, Table, sections_of
 from quotaform.report.text import counted
 
 MOST_LARGEST: Final = 10
@@ -254,7 +254,7 @@ def fleet_report(report: FleetReport) -> Report:
         title=f"Kafka quota {report.command} for {counted(len(report.rows), 'cluster')}",
         state=_statuses(report),
         about=tuple(_about(report)),
-        sections=tuple(Section(table) for table in tables if table.rows),
+        sections=sections_of(*tables),
         nothing="No cluster was reached.",
     )
 

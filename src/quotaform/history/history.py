@@ -35,8 +35,8 @@ from quotaform.report.report import (
     Plot,
     PlotLimit,
     Report,
-    Section,
     Table,
+    sections_of,
 )
 from quotaform.report.text import counted
 from quotaform.resolve.effect import value_text
@@ -208,7 +208,7 @@ def append_report(result: AppendDocument) -> Report:
     return Report(
         title="Appended snapshots",
         about=(f"History {inert(result.table)}",),
-        sections=(Section(table),) if rows else (),
+        sections=sections_of(table),
         nothing="",
         total=f"Snapshots: {counts}.",
     )
@@ -236,7 +236,7 @@ def history_report(found: EntityHistory) -> Report:
     return Report(
         title="Limits over time",
         about=(f"History {inert(found.table)}: {span}",),
-        sections=(Section(table),) if rows else (),
+        sections=sections_of(table),
         nothing=f"No snapshot has {' or '.join(found.entities) or 'any quotas'}.",
     )
 
@@ -298,9 +298,6 @@ def difference_report(found: HistoryDifference) -> Report:
                 _by(each.changed_by) if each.changed_by else seen,
             )
         )
-    sections = []
-    if rows:
-        sections.append(Section(Table("Changes", _CHANGES, tuple(rows), total=found.summary.total, hint=_ALL_ROWS)))
     unknown = [each for each in found.clusters if not each.is_compared]
     snapshots = tuple(
         (
@@ -314,7 +311,6 @@ def difference_report(found: HistoryDifference) -> Report:
     )
     columns = (Column("cluster", ColumnKind.NAME), "before", "after")
     hint = f"All of them: {option_of('format')} json."
-    sections.append(Section(Table("Snapshots at or before each time", columns, snapshots, hint=hint, is_folded=True)))
     total = "No changes between the two"
     if found.summary.total:
         total = (
@@ -324,7 +320,10 @@ def difference_report(found: HistoryDifference) -> Report:
     return Report(
         title="Changes of quotas",
         about=(f"History {inert(found.table)}: {spell_second(found.since)} to {spell_second(found.until)}",),
-        sections=tuple(sections),
+        sections=sections_of(
+            Table("Changes", _CHANGES, tuple(rows), total=found.summary.total, hint=_ALL_ROWS),
+            Table("Snapshots at or before each time", columns, snapshots, hint=hint, is_folded=True),
+        ),
         total=f"{total}; {counted(len(unknown), 'cluster')} not compared." if unknown else f"{total}.",
     )
 

@@ -28,7 +28,7 @@ from quotaform.plan.check.lint import LintFacts, check_lints, unused_ignores
 from quotaform.report.annotation import Problems
 from quotaform.report.comment import Marker
 from quotaform.report.finding import first_of_each_rule
-from quotaform.report.report import Column, ColumnKind, Report, Section, Table
+from quotaform.report.report import Column, ColumnKind, Report, Table, sections_of
 from quotaform.report.text import PLAIN, Style, counted
 from quotaform.repository.gateway import work_on
 from quotaform.repository.policy import load_policies
@@ -116,7 +116,7 @@ def validation_report(validation: Validation, *, shows_warnings: bool = True) ->
     return Report(
         title=f"Kafka quota files in {inert(validation.directory)}",
         state="valid" if validation.is_valid else counted(validation.counts["problems"], "problem"),
-        sections=(Section(table),) if rows else (),
+        sections=sections_of(table),
         nothing="No problem was found.",
         total=f"{counted(validation.files, 'file')}, {declared}." if declared else "",
         marker=Marker("validate", "", validation.directory),

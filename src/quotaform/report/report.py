@@ -158,6 +158,11 @@ class Section(Struct, frozen=True):
     notes: tuple[str, ...] = ()  # Below it
 
 
+def sections_of(*tables: Table) -> tuple[Section, ...]:
+    """Return tables as sections, without those that have no rows."""
+    return tuple(Section(table) for table in tables if table.rows)
+
+
 class Report(Struct, frozen=True, kw_only=True):
     """A result."""
 

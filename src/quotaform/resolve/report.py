@@ -12,7 +12,7 @@ from quotaform.model.quotas import Cause, same_value
 from quotaform.model.text import inert
 from quotaform.model.units import UNLIMITED, is_unlimited, plain
 from quotaform.report.finding import render_findings
-from quotaform.report.report import Cell, Number, Report, Section, Table
+from quotaform.report.report import Cell, Number, Report, Table, sections_of
 from quotaform.report.text import PLAIN, Style, aligned, counted, csv_lines, reading_text
 from quotaform.resolve.effect import differs_text, size_and_direction, value_text
 from quotaform.resolve.explain import Explained, Explanation, Giver, LayerValue
@@ -112,7 +112,7 @@ def resolve_report(run: ResolveRun) -> Report:
         title="Kafka quotas of requests on",
         name=run.header.cluster.name,
         about=tuple(header_text(run.header).splitlines()),
-        sections=(Section(Table("Entries that match, in order of precedence", columns, rows)),) if rows else (),
+        sections=sections_of(Table("Entries that match, in order of precedence", columns, rows)),
         nothing="No key was resolved.",
         notes=tuple(f"{each.severity.value}: {inert(each.message)} [{each.rule}]" for each in run.findings()),
     )
@@ -152,7 +152,7 @@ def resolve_table_report(report: TableReport, style: Style = PLAIN) -> Report:
     return Report(
         title="Resolved principals",
         about=(*header_text(report.header, style).splitlines(), written),
-        sections=(Section(Table("Rows by key", columns, cells)),) if cells else (),
+        sections=sections_of(Table("Rows by key", columns, cells)),
         nothing="Nothing was resolved.",
     )
 

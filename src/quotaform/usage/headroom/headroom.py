@@ -12,7 +12,7 @@ from msgspec import field
 from quotaform.model.entity import spell_name
 from quotaform.model.records.record import Address, Count, Moment, QuotaKeyName, Record, about
 from quotaform.model.text import inert, listed
-from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Columns, Number, Report, Section, Table
+from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Columns, Number, Report, Table, sections_of
 from quotaform.report.text import counted
 from quotaform.usage.cells import ALL_ROWS, BUCKET_COLUMNS, bucket_cells, limit_cell, rate_cell, span_cell
 
@@ -151,27 +151,23 @@ def headroom_report(found: Headroom) -> Report:
     span = f"{first} to {last} UTC, {counted(found.samples, 'sample')}"
     # The share of a limit at the right edge of a bar.
     scale = min(max([1.1, *((each.max or 0.0) / each.limit for each in found.buckets if each.limit)]), 2.5)
-    sections = []
-    if found.buckets:
-        rows = tuple(_row(each, scale) for each in found.buckets)
-        sections.append(
-            Section(Table("Buckets, the closest to their limits first", _COLUMNS, rows, total=total, hint=ALL_ROWS))
+    rows = tuple(_row(each, scale) for each in found.buckets)
+    values = tuple(
+        (
+            *(inert(each.entity_key), spell_name(each.cluster), inert(each.key)),
+            *(limit_cell(each.key, each.value), span_cell(each.recorded_s)),
         )
-    if found.unused:
-        values = tuple(
-            (
-                *(inert(each.entity_key), spell_name(each.cluster), inert(each.key)),
-                *(limit_cell(each.key, each.value), span_cell(each.recorded_s)),
-            )
-            for each in found.unused
-        )
-        title = f"Unused values, which limited no recorded client ({counts.unused:,})"
-        sections.append(Section(Table(title, _UNUSED, values, total=counts.unused, hint=ALL_ROWS, is_folded=True)))
+        for each in found.unused
+    )
+    title = f"Unused values, which limited no recorded client ({counts.unused:,})"
     statuses = ", ".join(f"{getattr(counts, status.value):,} {status.value}" for status in HeadroomStatus)
     return Report(
         title="Headroom of client quotas",
         about=(f"Usage {inert(found.usage)}: {span}",),
-        sections=tuple(sections),
+        sections=sections_of(
+            Table("Buckets, the closest to their limits first", _COLUMNS, rows, total=total, hint=ALL_ROWS),
+            Table(title, _UNUSED, values, total=counts.unused, hint=ALL_ROWS, is_folded=True),
+        ),
         nothing="Nothing that was recorded has a limit.",
         notes=tuple(_notes(found)),
         total=f"Headroom: {statuses}, of {counted(counts.total, 'bucket')}; {counted(counts.unused, 'unused value')}.",

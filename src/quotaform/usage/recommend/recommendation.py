@@ -23,7 +23,7 @@ from quotaform.model.settings import Numbers, SizingSettings
 from quotaform.model.text import inert, option_of
 from quotaform.model.units import is_decimal, is_unlimited, measuring_unit, render_value
 from quotaform.plan.backtest import ClusterBacktest, note_lines, total_text
-from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Columns, Number, Report, Section, Table
+from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Columns, Number, Report, Table, sections_of
 from quotaform.report.text import counted
 from quotaform.usage.cells import ALL_ROWS, rate_cell
 from quotaform.usage.replay.report import backtest_table
@@ -232,33 +232,24 @@ def recommend_report(report: Recommendations) -> Report:
         if each.first is not None and each.last is not None:
             recorded = f"recorded from {spell_second(each.first)} to {spell_second(each.last)}"
         about.append(f"{spell_name(each.cluster)}: {recorded}")
-    sections = []
-    if report.proposals:
-        sections.append(
-            Section(
-                Table("Proposals", _COLUMNS, tuple(map(_row, report.proposals)), total=counts.proposed, hint=ALL_ROWS)
-            )
-        )
-    if report.others:
-        rest = counts.keep + counts.none
-        rows = tuple(
-            (*_names(each), rate_cell(each.key, each.basis, each.before), each.reason) for each in report.others
-        )
-        sections.append(Section(Table("Kept, or undecided", _OTHERS, rows, total=rest, hint=ALL_ROWS, is_folded=True)))
-    sections += [
-        Section(
-            backtest_table(
-                each.cluster, f"Backtest of the proposals for {spell_name(each.cluster)}", each.changed, is_folded=True
-            )
+    rows = tuple(map(_row, report.proposals))
+    rest = counts.keep + counts.none
+    others = tuple((*_names(each), rate_cell(each.key, each.basis, each.before), each.reason) for each in report.others)
+    backtests = (
+        backtest_table(
+            each.cluster, f"Backtest of the proposals for {spell_name(each.cluster)}", each.changed, is_folded=True
         )
         for each in (() if report.backtest is None else report.backtest.clusters)
-        if each.changed.rows
-    ]
+    )
     files = () if edit is None or not edit.is_written else tuple(map(inert, edit.files))
     return Report(
         title="Recommended quotas",
         about=tuple(about),
-        sections=tuple(sections),
+        sections=sections_of(
+            Table("Proposals", _COLUMNS, rows, total=counts.proposed, hint=ALL_ROWS),
+            Table("Kept, or undecided", _OTHERS, others, total=rest, hint=ALL_ROWS, is_folded=True),
+            *backtests,
+        ),
         nothing="No value was sized.",
         notes=(*backtest_lines(report), *unwritten_lines(report), *(f"File changed: {name}" for name in files)),
         total=(

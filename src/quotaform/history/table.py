@@ -26,7 +26,7 @@ from quotaform.model.errors import ArgumentError, HistoryError, QuotaformError
 from quotaform.model.moment import read_moment
 from quotaform.model.text import option_of, quote
 from quotaform.plan.receipt_file import load_receipt_file, receipts_by_name, time_in_name
-from quotaform.resolve.spark import completed, struct
+from quotaform.resolve.spark import columns_of, completed, struct
 from quotaform.system.files import reason_of, staged_folder, sync_folder
 
 if TYPE_CHECKING:
@@ -268,21 +268,19 @@ CLAIMS: Final = struct(
 """What receipts say was changed, and when; null is no value."""
 
 
-STEPS: Final = struct("cluster cluster_id string", "old_at now_at timestamp", "old_is_new now_is_new is_late boolean")
-"""Two snapshots of a cluster that follow each other, of which a history does not know one; `old_at` is null before the
-first one. `cluster_id` is that of the second, which is late if the history knows one after it."""
-
-
 class Step(NamedTuple):
-    """A row of `STEPS`."""
+    """Two snapshots of a cluster that follow each other, of which a history does not know one."""
 
     cluster: str
-    cluster_id: str
-    old_at: datetime | None
+    cluster_id: str  # That of the second one
+    old_at: datetime | None  # `None` before the first one
     now_at: datetime
     old_is_new: bool
     now_is_new: bool
-    is_late: bool
+    is_late: bool  # Whether the history knows a snapshot after the second one
+
+
+STEPS: Final = columns_of(Step)
 
 
 def new_steps(known: DataFrame, given: Iterable[tuple[str, str, datetime]]) -> list[Step]:

@@ -284,7 +284,7 @@ _NEVER_NULL: Final = ("cluster", "cluster_id", "entity_key", "entity", "key")
 
 
 class PlanWriter(DataSourceArrowWriter):
-    """Applies the rows of each task; it is pickled."""
+    """Applies the rows of each task; it is pickled. What was done stays done, also where Spark aborts the write."""
 
     def __init__(self, clusters: Iterable[Cluster], receipts: str | None = None) -> None:
         """Make the folder of receipts, which executors must see; `None` if they are not wanted."""
@@ -330,9 +330,6 @@ class PlanWriter(DataSourceArrowWriter):
         if unsaved:
             shown = "; ".join(unsaved[:_MOST_REASONS])
             raise PartialError(f"all is written, but {len(unsaved):,} receipts are not: {shown}")
-
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Do nothing: what was done stays done. It is called after a `commit` that fails, too."""
 
     def _apply(self, name: str | None, rows: Sequence[PlanRow], written: Written) -> None:
         """Apply the plan that rows are; of the keys without a row the entities keep what they hold now."""

@@ -13,6 +13,7 @@ from quotaform.model.entity import Entity, spell_name
 from quotaform.model.moment import spell_second
 from quotaform.model.records.record import (
     Address,
+    ClusterName,
     Count,
     Digest,
     Double,
@@ -41,7 +42,6 @@ from quotaform.report.report import (
 from quotaform.report.text import counted
 from quotaform.resolve.effect import value_text
 
-ClusterName: TypeAlias = Annotated[str, about("The name of the cluster.")]
 TableName: TypeAlias = Annotated[str, about("The history, as given.")]
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from msgspec import field
 
 from quotaform.model.moment import spell_second
-from quotaform.model.records.record import Count, Moment, QuotaKeyName, Record, about
+from quotaform.model.records.record import ClusterName, Count, Moment, QuotaKeyName, Record, about
 from quotaform.model.text import inert
 from quotaform.report.report import Column, ColumnKind, Section, Table
 from quotaform.report.text import counted, short_limit_text, span_text
@@ -81,7 +81,7 @@ class ClusterBacktest(Record):
     """What a plan would have throttled on a cluster, by recorded usage."""
 
     usage: Annotated[str, about("The usage table, as given.")]
-    cluster: Annotated[str, about("The name of the cluster.")]
+    cluster: ClusterName
     plan_id: Annotated[str, about("The id of the plan.")]
     first: Annotated[Moment | None, about("The time of the first sample; null if nothing is recorded.")]
     last: Annotated[Moment | None, about("The time of the last sample; null if nothing is recorded.")]

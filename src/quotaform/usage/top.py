@@ -29,6 +29,7 @@ from quotaform.model.quotas import Quotas
 from quotaform.model.records.document import indented
 from quotaform.model.records.record import (
     Address,
+    ClusterName,
     Count,
     Moment,
     QuotaKeyName,
@@ -101,7 +102,7 @@ class Unread(Record):
 class Top(Record, document="top"):
     """The result of quotaform top --once."""
 
-    cluster: Annotated[str, about("The name of the cluster.")]
+    cluster: ClusterName
     at: Annotated[Moment, about("When it was measured.")]
     has_limits: Annotated[bool, about("Whether the quotas of the cluster could be read.")] = field(name="limits_known")
     summary: TopSummary

@@ -10,7 +10,7 @@ from typing import Annotated, Final, TypeAlias
 from msgspec import field
 
 from quotaform.model.entity import spell_name
-from quotaform.model.records.record import Address, Count, Moment, QuotaKeyName, Record, about
+from quotaform.model.records.record import Address, ClusterName, Count, Moment, QuotaKeyName, Record, about
 from quotaform.model.text import inert, listed
 from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Columns, Number, Report, Table, sections_of
 from quotaform.report.text import counted
@@ -67,7 +67,7 @@ class BucketUse(Record):
 class UnusedQuota(Record):
     """A value that limited nothing that was recorded."""
 
-    cluster: Annotated[str, about("The name of the cluster.")]
+    cluster: ClusterName
     entity_key: Address = field(name="address")
     key: QuotaKeyName
     value: Annotated[float, about("The value.")]
@@ -79,7 +79,7 @@ class UnusedQuota(Record):
 class UnrecordedKey(Record):
     """A quota key of a cluster that has values, of which nothing was recorded."""
 
-    cluster: Annotated[str, about("The name of the cluster.")]
+    cluster: ClusterName
     key: QuotaKeyName
     values: Annotated[Count, about("How many values it has.")]
 

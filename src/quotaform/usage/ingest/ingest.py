@@ -10,7 +10,7 @@ from msgspec import field
 
 from quotaform.model.entity import spell_name
 from quotaform.model.moment import spell_moment
-from quotaform.model.records.record import Count, Moment, Record, about, derived
+from quotaform.model.records.record import ClusterName, Count, Moment, Record, about, derived
 from quotaform.model.text import inert, listed, option_of
 from quotaform.report.text import PLAIN, Style, counted
 from quotaform.usage.sample import DroppedSamples, DropReason, by_reason, reason_text
@@ -44,7 +44,7 @@ class RejectedRecords(Record):
 class IngestedCluster(Record):
     """A cluster of which there were samples."""
 
-    name: Annotated[str, about("The name of the cluster.")] = field(name="cluster")
+    name: ClusterName = field(name="cluster")
     is_declared: Annotated[bool | None, about("Whether quotaform.yaml declares it; null if there is none.")] = field(
         name="declared"
     )

@@ -10,14 +10,14 @@ from fractions import Fraction
 from math import ceil
 from re import DOTALL
 from re import compile as regex
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final
 
 from msgspec import field
 
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.moment import spell_second
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
-from quotaform.model.records.record import Address, Count, Moment, QuotaKeyName, Record, about, derived
+from quotaform.model.records.record import Address, ClusterName, Count, Moment, QuotaKeyName, Record, about, derived
 from quotaform.model.scope import FULL_SCOPE, Scope, Selection
 from quotaform.model.settings import Numbers, SizingSettings
 from quotaform.model.text import inert, option_of
@@ -57,9 +57,6 @@ class RecommendSettings(Sizing):
     scope: Scope = FULL_SCOPE  # Entities that are managed
     selection: Selection = Selection()
     """Entities that were asked for."""
-
-
-ClusterName: TypeAlias = Annotated[str, about("The name of the cluster.")]
 
 
 class Recommendation(Record):

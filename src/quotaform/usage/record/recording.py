@@ -11,7 +11,7 @@ from msgspec import field
 
 from quotaform.model.errors import ExitCode, QuotaformError
 from quotaform.model.moment import duration_text, spell_moment
-from quotaform.model.records.record import Count, Moment, Record, about
+from quotaform.model.records.record import ClusterName, Count, Moment, Record, about
 from quotaform.model.text import inert, option_of
 from quotaform.report.text import PLAIN, Style, counted
 from quotaform.usage.sample import (
@@ -57,7 +57,7 @@ class RecordedSource(Record):
 class Recording(Record, document="usage-record"):
     """The result of quotaform usage record."""
 
-    cluster: Annotated[str, about("The name of the cluster.")]
+    cluster: ClusterName
     usage: Annotated[str, about("The table, as given.")]
     started: Annotated[Moment, about("When it began.")] = field(name="started_at")
     ended: Annotated[Moment, about("When it ended.")] = field(name="ended_at")

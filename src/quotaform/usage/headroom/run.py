@@ -239,46 +239,33 @@ def measured_headroom(
             remedy = "choose another time or cluster, or record usage first" if time or of else "record usage first"
             raise bad_table(usage, f"has no rows{of}{time}; {remedy}, by quotaform usage ingest or record")
         unused = unused_values(held, keys)
-        report = _report(usage, most, use, held, keys, unused)
+        counts: Counter[str] = Counter()
+        unknown: Counter[str | None] = Counter()
+        for (cluster, _), row in keys.items():
+            counts.update({name: row[name] for name in ("samples", "noisy", "coarse", *HeadroomStatus)})
+            if cluster is None or cluster not in held:
+                unknown[cluster] += row["buckets"]
+        unrecorded = Counter((cluster, key) for cluster, _, key, _ in _values(held) if (cluster, key) not in keys)
+        report = Headroom(
+            usage=usage,
+            first=min(row["first"] for row in keys.values()),
+            last=max(row["last"] for row in keys.values()),
+            samples=counts.pop("samples"),
+            summary=HeadroomSummary(unused=len(unused), **counts),
+            buckets=_first(use.where(f.col("status") != HeadroomStatus.UNLIMITED.value), most),
+            noisy=_first(use.where("is_noisy"), most) if counts["noisy"] else (),
+            unused=tuple(made_of({**row, "value": row["limit"]}, UnusedQuota) for row in unused[:most]),
+            unrecorded=tuple(
+                UnrecordedKey(cluster=cluster, key=key, values=unrecorded[cluster, key])
+                for cluster, key in sorted(unrecorded)
+            ),
+            unknown=tuple(
+                UnknownCluster(cluster=name, buckets=unknown[name])
+                for name in sorted(unknown, key=lambda name: name or "")[:MOST_CLUSTERS]
+            ),
+        )
         rows = headroom_table(use, unused).orderBy("cluster", "key", "bucket", "broker", "entity_key")
         yield report, rows, failed
-
-
-def _report(
-    usage: str,
-    most: int,
-    use: DataFrame,
-    held: HeldQuotas,
-    keys: Mapping[tuple[str | None, str], Mapping[str, Any]],
-    unused: Sequence[Mapping[str, Any]],
-) -> Headroom:
-    """Return what is printed."""
-    counts: Counter[str] = Counter()
-    unknown: Counter[str | None] = Counter()
-    for (cluster, _), row in keys.items():
-        counts.update({name: row[name] for name in ("samples", "noisy", "coarse", *HeadroomStatus)})
-        if cluster is None or cluster not in held:
-            unknown[cluster] += row["buckets"]
-    unrecorded = Counter((cluster, key) for cluster, _, key, _ in _values(held) if (cluster, key) not in keys)
-    is_limited = f.col("status") != HeadroomStatus.UNLIMITED.value
-    return Headroom(
-        usage=usage,
-        first=min(row["first"] for row in keys.values()),
-        last=max(row["last"] for row in keys.values()),
-        samples=counts.pop("samples"),
-        summary=HeadroomSummary(unused=len(unused), **counts),
-        buckets=_first(use.where(is_limited), most),
-        noisy=_first(use.where("is_noisy"), most) if counts["noisy"] else (),
-        unused=tuple(made_of({**row, "value": row["limit"]}, UnusedQuota) for row in unused[:most]),
-        unrecorded=tuple(
-            UnrecordedKey(cluster=cluster, key=key, values=unrecorded[cluster, key])
-            for cluster, key in sorted(unrecorded)
-        ),
-        unknown=tuple(
-            UnknownCluster(cluster=name, buckets=unknown[name])
-            for name in sorted(unknown, key=lambda name: name or "")[:MOST_CLUSTERS]
-        ),
-    )
 
 
 def _first(use: DataFrame, most: int) -> tuple[BucketUse, ...]:

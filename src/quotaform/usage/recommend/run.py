@@ -156,8 +156,7 @@ def recommended(
         used = kept(bucket_use(recording, settings.percentile, settings.outlier_days))
         spans = used.groupBy("cluster").agg(f.min("first").alias("first"), f.max("last").alias("last"))
         known = {row.pop("cluster"): row for row in spans.toArrow().to_pylist()}
-        missing = [name for name in names if name not in known]
-        require_recorded(recorded, usage, names, missing, warn)
+        require_recorded(recorded, usage, names, known, warn)
         rows = kept(recommendations(used, quotas, settings, clock.now()))
         in_order = rows.orderBy("cluster", "entity_key", "key")
         is_proposed = ~f.col("action").isin([Advice.KEEP.value, Advice.NONE.value])

@@ -301,9 +301,8 @@ def backtested(
             row.pop("cluster"): row | {name: moment_of(row[name]) for name in ("first", "last")}
             for row in of_clusters.toArrow().to_pylist()
         }
-        missing = [name for name in names if name not in recordings]
         time = time_text(since, until)
-        require_recorded(recorded, usage, names, missing, warn, time, is_required=is_required)
+        require_recorded(recorded, usage, names, recordings, warn, time, is_required=is_required)
         rows = stack.enter_context(table_rows(backtest(recording)))
         every = recorded.select("cluster").distinct().toArrow().column("cluster").to_pylist()
         others = {clusters.name_of(name) for name in every} - (clusters.names or set())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from pathlib import Path
@@ -262,7 +262,7 @@ def require_recorded(
     usage: DataFrame,
     name: str,
     names: Sequence[str],
-    missing: Sequence[str],
+    recorded: Collection[str | None],
     warn: Callable[[str], None],
     time: str = "",
     *,
@@ -270,9 +270,10 @@ def require_recorded(
 ) -> None:
     """Make sure that something is recorded of one of the clusters, if that is required; warn of those without.
 
-    `missing`: those of them of which nothing is recorded. `time`: what `time_text` returned, if the usage is of some
+    `recorded`: the clusters of which something is recorded. `time`: what `time_text` returned, if the usage is of some
     time only.
     """
+    missing = [each for each in names if each not in recorded]
     if not missing:
         return
     shown = listed([spell_name(each) for each in missing])

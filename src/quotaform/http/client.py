@@ -185,7 +185,7 @@ def _redirected(request: HttpRequest, response: Response) -> Url:
     raise HttpError(request.url.origin, problem, status=response.status)
 
 
-def _exchange(request: HttpRequest, limits: Transport, deadline: float, context: ssl.SSLContext | None) -> Response:
+def _exchange(request: HttpRequest, transport: Transport, deadline: float, context: ssl.SSLContext | None) -> Response:
     """Send a request on a connection of its own, which is cut off at the deadline."""
     connected: socket | None = None
 
@@ -202,7 +202,7 @@ def _exchange(request: HttpRequest, limits: Transport, deadline: float, context:
     try:
         if left <= 0:
             raise TimeoutError
-        connection, target, headers = _connection(request, min(limits.connect, left), context)
+        connection, target, headers = _connection(request, min(transport.connect, left), context)
         timer.start()
         with closing(connection):
             connection.connect()
@@ -220,7 +220,7 @@ def _exchange(request: HttpRequest, limits: Transport, deadline: float, context:
             raise TimeoutError
     except (OSError, HTTPException) as error:
         cause = TimeoutError() if time.monotonic() >= deadline else error
-        words, may_pass = _explain(cause, limits, is_connected=connected is not None)
+        words, may_pass = _explain(cause, transport, is_connected=connected is not None)
         raise HttpError(request.url.origin, words, may_have_arrived=connected is not None, may_pass=may_pass) from None
     finally:
         timer.cancel()
@@ -268,15 +268,15 @@ def _read(request: HttpRequest, answer: HTTPResponse) -> Response:
     return Response(url=request.url, status=answer.status, headers=headers, body=body)
 
 
-def _explain(error: Exception, limits: Transport, *, is_connected: bool) -> tuple[str, bool]:
+def _explain(error: Exception, transport: Transport, *, is_connected: bool) -> tuple[str, bool]:
     """Say why there is no answer, and whether networks and servers recover from that.
 
     The words of an error may hold the request, so none of them is used.
     """
     if isinstance(error, TimeoutError) and is_connected:
-        return f"did not answer within {limits.total:g} s", True
+        return f"did not answer within {transport.total:g} s", True
     if isinstance(error, TimeoutError):
-        seconds = min(limits.connect, limits.total)
+        seconds = min(transport.connect, transport.total)
         return f"cannot be reached within {seconds:g} s; check the URL, the network and the proxy", True
     if isinstance(error, gaierror):
         return "cannot be reached: the host name is unknown; check the URL and the proxy", True

@@ -101,7 +101,6 @@ DEFAULT_QUERY: Final = f'{{__name__=~"{QUERY}"}}'
 _POINTS: Final = 360
 """The points per series of a slice, at first; 10,000 series have some 90 MB then."""
 _FEWEST_POINTS: Final = 2
-_LIMITS: Final = Transport(total=120.0)
 _TOO_MUCH: Final = frozenset({413, 422, 500, 503, 504})
 """The statuses of a query that loads too many samples, or takes too long."""
 
@@ -146,7 +145,7 @@ def _answer(query: RangeQuery, text: str, times: Sequence[float], *, is_divisibl
     start, end, step = map(_spell, (*times, query.step))
     fields = {"query": text, "start": start, "end": end, "step": step}
     try:
-        response = query.server.ask("/api/v1/query_range", fields, _LIMITS)
+        response = query.server.ask("/api/v1/query_range", fields, Transport(total=120.0))
     except HttpError as error:
         if error.status is not None and 200 <= error.status < 300 and is_divisible:
             return None

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from socket import gaierror
+from socket import gaierror, socket
 from threading import Event
 from time import monotonic
 from typing import Any
 
 import pytest
 
+from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.kafka import KafkaGateway
-from quotaform.cluster.wire.broker_connection import canonical_servers
+from quotaform.cluster.wire.broker_connection import BrokerConnection, canonical_servers
+from quotaform.cluster.wire.failure import AttemptError
 from quotaform.model.errors import ConnectError
 from quotaform.model.server import ALLOWED_HOSTS, Server
 
@@ -77,3 +79,20 @@ def test_by_default_servers_are_connected_to_by_the_names_that_were_given() -> N
     assert not from_properties({}).canonical_names
     assert not from_properties({"client.dns.lookup": "use_all_dns_ips"}).canonical_names
     assert from_properties(CANONICAL).canonical_names
+
+
+def test_closing_ends_with_the_address_that_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next addresses of the host were tried all the same, each for its share of the time."""
+    closing, tried = Event(), list[str]()
+
+    class Closed(socket):
+        def connect(self, address: Any) -> None:
+            tried.append(address[0])
+            closing.set()
+            raise OSError
+
+    monkeypatch.setattr("quotaform.cluster.wire.broker_connection.socket", Closed)
+    connection = BrokerConnection(Server("kafka.example", 1), ClientConfig(), ssl_context=None, closing=closing)
+    with pytest.raises(AttemptError, match="it was closed"):
+        connection.open(monotonic() + 60)
+    assert tried == ["192.0.2.1"]

@@ -20,6 +20,7 @@ from quotaform.cluster.broker import (
     split_alterations,
     with_alter_remedy,
 )
+from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.wire.message import DescribeResponse
 from quotaform.model.alteration import Alteration, Outcome
@@ -141,6 +142,15 @@ def test_a_validation_says_so() -> None:
     gateway = KafkaGateway(ScriptedConnection([answer()]), name="lab")
     gateway.alter(many(1), validate_only=True, progress=lambda what, *_: told.append(what))
     assert told == ["Validating on the broker"]
+
+
+@pytest.mark.parametrize(("seconds", "waited"), [(30.0, 65.0), (120.0, 120.0)])
+def test_an_alter_is_waited_for_as_long_as_any_request_and_as_its_way_to_the_controller_may_take(
+    seconds: float, waited: float
+) -> None:
+    connection = ScriptedConnection([answer()])
+    KafkaGateway(connection, name="lab", config=ClientConfig(request_timeout=seconds)).alter(many(1))
+    assert connection.timeouts == [waited]
 
 
 def test_a_consumer_that_stops_early_sends_no_more() -> None:

@@ -18,7 +18,7 @@ from quotaform.drift.metric import MetricStore
 from quotaform.model.errors import FileReadError
 from quotaform.model.text import MIB
 from quotaform.system import files
-from quotaform.system.files import LEADS_OUT, read_bytes, trusted_folder, update_lock, write_text_atomically
+from quotaform.system.files import LEADS_OUT, read_bytes, read_stdin, trusted_folder, update_lock, write_text_atomically
 from tests.golden.example import example_drift
 from tests.golden.usage_example import HEADROOM as FOUND
 from tests.scripted_gateway import Clock
@@ -84,17 +84,6 @@ def test_the_operator_may_give_an_open_pipe_as_a_shell_does(tmp_path: Path) -> N
         os.close(writing)
         assert read_bytes(spelled.format(reading), MIB) == b"through"
         os.close(reading)
-    # What was not there yet was left out of a pipe that does not wait.
-    reading, writing = os.pipe()
-    os.set_blocking(reading, False)
-    os.write(writing, b"thro")
-    late = Timer(0.2, os.write, (writing, b"ugh"))
-    end = Timer(0.3, os.close, (writing,))
-    late.start()
-    end.start()
-    assert read_bytes(f"/dev/fd/{reading}", MIB) == b"through"
-    end.join()
-    os.close(reading)
     reading, writing = os.pipe()
     os.write(writing, b"x" * 2000)
     assert reason(f"/dev/fd/{reading}", 1024) == "it is larger than 1 KiB"
@@ -102,6 +91,22 @@ def test_the_operator_may_give_an_open_pipe_as_a_shell_does(tmp_path: Path) -> N
     os.close(reading)
     os.close(writing)
     assert reason("/dev/fd/999999") == "Bad file descriptor"
+
+
+@pytest.mark.parametrize("is_stdin", [False, True])
+def test_a_pipe_that_does_not_wait_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch, is_stdin: bool) -> None:
+    """What was not there yet was left out."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.write(writing, b"thro")
+    late = Timer(0.2, os.write, (writing, b"ugh"))
+    end = Timer(0.3, os.close, (writing,))
+    late.start()
+    end.start()
+    with open(reading, encoding="utf-8") as stdin:  # noqa: PTH123 (a descriptor)
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert (read_stdin(MIB) if is_stdin else read_bytes(f"/dev/fd/{reading}", MIB)) == b"through"
+    end.join()
 
 
 @pytest.mark.parametrize(

@@ -339,6 +339,15 @@ def test_a_folder_is_read_once_however_many_files_it_has(
         assert objects.bytes_read - before < 3 * size
 
 
+def test_what_has_ended_is_not_killed(origin: GitRepository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its number may be that of other processes by then, and they were killed."""
+    killed: list[int] = []
+    monkeypatch.setattr(os, "killpg", lambda group, _: killed.append(group))
+    with open_objects(origin.path, TimeLeft()) as objects:
+        assert objects.error_message() is None
+    assert killed == []
+
+
 def test_time_may_run_out_at_any_moment(origin: GitRepository, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it did between two processes, what was said was that a file is closed."""
     origin.write("quotas.d/a.yaml", "quotas: []\n")

@@ -245,6 +245,13 @@ def test_a_token_is_asked_for_a_limited_time(
     assert len(provider.requests) == len(waits) + 1
 
 
+def test_an_endpoint_that_limits_requests_and_says_no_time_is_asked_again_soon(provider: IdentityProvider) -> None:
+    """It was waited for as GitHub asks for: longer than a token is asked for at all."""
+    limited = iter([answer(429)])
+    provider.reply = lambda _: next(limited, None)
+    assert subject_of(read(provider.client_properties() | QUICK)) == "admin"
+
+
 def test_the_options_of_the_login_module_say_what_is_trusted(certificates: Path) -> None:
     with IdentityProvider(tls=(str(certificates / "server.pem"), str(certificates / "server.pem"))) as provider:
         trust = f'ssl.truststore.type="PEM" ssl.truststore.location="{certificates}/ca.pem"'

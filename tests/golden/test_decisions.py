@@ -442,7 +442,6 @@ def of_retried(text: str) -> Lines:
     transport = Scripted(
         clock=clock,
         attempts=int(given.get("attempts", 5)),
-        longest_wait=float(given.get("longest_wait", 30)),
         patience=float(given.get("total", 120)),
         jitter=lambda: float(given.get("jitter", 0)),
     )

@@ -94,7 +94,7 @@ def post(receiver: Receiver, body: bytes, *, key: Secret | None, clock: Clock) -
     if key is not None:
         headers[SIGNATURE_HEADER] = sign(body, key, clock.now())
     request = HttpRequest(method="POST", url=receiver.url, headers=headers, body=body, is_repeatable=True)
-    transport = Transport(connect=5.0, total=10.0, attempts=3, longest_wait=5.0, patience=_TOTAL, clock=clock)
+    transport = Transport(connect=5.0, total=10.0, attempts=3, patience=_TOTAL, clock=clock)
     response = transport.send(request)
     if not response.is_success:
         raise HttpError(receiver.url.origin, f"answered with status {response.status}", status=response.status)

@@ -92,7 +92,6 @@ class Transport(Struct, frozen=True, kw_only=True):
     context: ssl.SSLContext | None = None  # what is trusted and shown, instead of `ca_file`
     attempts: int = 5
     first_wait: float = 1.0  # after the first failure; each further wait is twice as long
-    longest_wait: float = 30.0  # the longest such wait
     patience: float = 120.0  # from the beginning, after which nothing is sent again
     jitter: Callable[[], float] = random
     """A random number from 0 to 1, by which a wait is up to a half longer, so that runs that failed together do not
@@ -150,8 +149,7 @@ class Transport(Struct, frozen=True, kw_only=True):
             is_again = asked is not None or (outcome.status >= 500 and request.may_repeat)
         if not is_again:
             return None
-        backoff = min(self.first_wait * 2.0 ** (attempt - 1), self.longest_wait)
-        return max(backoff, asked or 0.0) * (1 + self.jitter() / 2)
+        return max(self.first_wait * 2.0 ** (attempt - 1), asked or 0.0) * (1 + self.jitter() / 2)
 
 
 def _tls(ca_file: Path | None) -> ssl.SSLContext:

@@ -153,7 +153,6 @@ class Endpoint(Struct, frozen=True, kw_only=True):
             context=self.tls.context() if self.url.scheme == "https" else None,
             attempts=100,
             first_wait=self.backoff,
-            longest_wait=self.patience,
             patience=self.patience,
             limited_wait=0.0,
             clock=SYSTEM_CLOCK,

@@ -117,7 +117,7 @@ def plan(
         clock=clock,
     )
     if receipt is not None and len(request.clusters) > 1:
-        raise ArgumentError("{revert} is of one cluster; leave {clusters} out, or give that one")
+        raise ArgumentError("{revert} is of one cluster; choose that one alone, or none")
     if principals is not None:
         request = replace(request, principals=choose_principals(fspath(principals), engine))
     # What `quotaform.spark.planned_quotas` needs; a plan that comes back from Spark would carry it all.

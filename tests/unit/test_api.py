@@ -375,7 +375,7 @@ def test_what_was_planned_is_applied_and_the_next_plan_is_empty(tmp_path: Path) 
     config = "clusters: {eu: {bootstrap_servers: ['b:1']}, lab: {bootstrap_servers: ['a:1']}}\n"
     (tmp_path / "quotaform.yaml").write_text(config, encoding="utf-8")
     # Of several clusters, the one of the receipt was compared with the files of the first.
-    with pytest.raises(UsageError, match=r"^revert is of one cluster; leave clusters out"):
+    with pytest.raises(UsageError, match=r"^revert is of one cluster; choose that one alone, or none"):
         quotaform.plan(here, ["*"], revert=receipt, connect=connect)
     (drifted,) = quotaform.drift(here, ["lab"], connect=connect)
     assert not drifted.require().entities

@@ -183,7 +183,7 @@ class AuditFile:
             for plan in () if self._descriptor is None else map(loaded, plans):
                 if plan.header.cluster_name not in self._ended:
                     fields = {"outcome": "refused", "reason": _cut(reason), "summary": None}
-                    self._end(plan, [self._record(plan, "end", timestamp(self._clock), **fields)])
+                    self._end(plan, [self._line(plan, "end", timestamp(self._clock), **fields)])
             raise
 
     def start(self, given: Plan | Kept[Plan]) -> None:
@@ -197,7 +197,7 @@ class AuditFile:
         allowances = list(map(str, plan.allowances))
         with writing(self._path, "; nothing was written to the cluster"):
             time = timestamp(self._clock)
-            self._write([self._record(plan, "start", time, changes=len(plan.rows), allowances=allowances)])
+            self.append([self._line(plan, "start", time, changes=len(plan.rows), allowances=allowances)])
 
     def finish(self, receipt: Receipt) -> QuotaformError | None:
         """Note what was done to each key, and the outcome; return why that could not be written: it stays done."""
@@ -208,12 +208,12 @@ class AuditFile:
         if self._descriptor is not None:
             os.close(self._descriptor)
 
-    def _done(self, receipt: Receipt) -> Iterator[AuditRecord]:
+    def _done(self, receipt: Receipt) -> Iterator[str]:
         """Yield the lines about what was done: one for each key that the plan changes, and the outcome."""
         plan, time = receipt.plan, receipt.finished_at
         for item in receipt.results:
             for row in item.rows:
-                yield self._record(
+                yield self._line(
                     plan,
                     "change",
                     time,
@@ -228,11 +228,11 @@ class AuditFile:
                 )
         outcome = "complete" if receipt.is_complete else "incomplete"
         reason = _cut(f"interrupted by {receipt.interruption}") if receipt.interruption else None
-        yield self._record(plan, "end", time, outcome=outcome, reason=reason, summary=counted_results(receipt.results))
+        yield self._line(plan, "end", time, outcome=outcome, reason=reason, summary=counted_results(receipt.results))
 
-    def _record(self, plan: Plan, event: Literal["start", "change", "end"], time: str, **fields: Any) -> AuditRecord:
+    def _line(self, plan: Plan, event: Literal["start", "change", "end"], time: str, **fields: Any) -> str:
         header = plan.header
-        return AuditRecord(
+        record = AuditRecord(
             event=event,
             time=time,
             cluster=ClusterRecord(name=header.cluster_name, id=header.cluster_id),
@@ -242,18 +242,16 @@ class AuditFile:
             run=self._applier.run,
             **fields,
         )
+        return f"{json_line(builtins(record))}\n"
 
-    def _end(self, plan: Plan, records: Iterable[AuditRecord]) -> QuotaformError | None:
+    def _end(self, plan: Plan, lines: Iterable[str]) -> QuotaformError | None:
         self._ended.add(plan.header.cluster_name)
         try:
             with writing(self._path, "; what was done is in the receipt"):
-                self._write(records)
+                self.append(lines)
         except QuotaformError as error:
             return error
         return None
-
-    def _write(self, records: Iterable[AuditRecord]) -> None:
-        self.append(f"{json_line(builtins(record))}\n" for record in records)
 
     def append(self, lines: Iterable[str]) -> None:
         """Append lines, each by a write of its own, and make them last through a power cut.

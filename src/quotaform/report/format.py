@@ -27,9 +27,9 @@ def _formats(text: str, json: str = _RECORD, **others: str) -> dict[str, str]:
     return {"text": text, "json": json, **others}
 
 
-def _reported(function: str, json: str = _RECORD) -> dict[str, str]:
-    """Return the formats of a subject that describes itself as one `Report` for all of them."""
-    return _formats(function, json, markdown=function, html=function)
+def _reported(function: str, json: str = _RECORD, text: str = "", **others: str) -> dict[str, str]:
+    """Return the formats of a subject that describes itself as one `Report`; `text` is its own one, if it has one."""
+    return _formats(text or function, json, markdown=function, html=function, **others)
 
 
 FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -42,19 +42,10 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         **ANNOTATIONS,
     ),
     "limit-changes": {"csv": "plan.report:render_limit_changes_csv", "jsonl": "plan.records:limit_change_lines"},
-    "drift": _formats(
-        "drift.report:render_drift",
-        "drift.records:dump_drift",
-        markdown="drift.report:drift_report",
-        html="drift.report:drift_report",
-        **ANNOTATIONS,
+    "drift": _reported(
+        "drift.report:drift_report", "drift.records:dump_drift", "drift.report:render_drift", **ANNOTATIONS
     ),
-    "receipt": _formats(
-        "apply.report:render_receipt",
-        "plan.receipt:receipt_lines",
-        markdown="apply.report:receipt_report",
-        html="apply.report:receipt_report",
-    ),
+    "receipt": _reported("apply.report:receipt_report", "plan.receipt:receipt_lines", "apply.report:render_receipt"),
     "validation": _formats(
         "plan.validate:render_validation",
         markdown="plan.validate:validation_report",

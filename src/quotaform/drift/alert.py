@@ -120,7 +120,6 @@ class DriftReporter(Struct, kw_only=True):
     clock: Clock
     warn: Callable[[str], None]
     _states: dict[str, ClusterState] = field(default_factory=dict)
-    _kept: frozenset[str] | None = None
     _failing: dict[str, float] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
     _said: dict[str, str | None] = field(default_factory=dict)  # What is wrong with the file, by what was done with it
@@ -220,7 +219,7 @@ class DriftReporter(Struct, kw_only=True):
     def keep_only(self, clusters: Collection[str]) -> None:
         """Forget all clusters but some, and receivers that are not notified any more."""
         with self._lock:
-            self._kept = self.metrics.only = frozenset(clusters)
+            self.metrics.only = frozenset(clusters)
             self._states = self._without_others(self._states)
 
     def _deliver(self, receiver: Receiver, notification: Notification) -> bool:
@@ -261,13 +260,13 @@ class DriftReporter(Struct, kw_only=True):
             self._say("write", problem)
 
     def _without_others(self, states: Mapping[str, ClusterState]) -> dict[str, ClusterState]:
-        if self._kept is None:
+        if self.metrics.only is None:
             return dict(states)
         ids = {receiver.id for receiver in self.receivers}
         return {
             name: replace(state, notified={each: last for each, last in state.notified.items() if each in ids})
             for name, state in states.items()
-            if name in self._kept
+            if name in self.metrics.only
         }
 
     def _read(self, path: Path) -> dict[str, ClusterState]:

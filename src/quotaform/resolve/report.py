@@ -13,7 +13,7 @@ from quotaform.model.text import inert
 from quotaform.model.units import UNLIMITED, is_unlimited, plain
 from quotaform.report.finding import render_findings
 from quotaform.report.report import Cell, Number, Report, Table, sections_of
-from quotaform.report.text import PLAIN, Style, aligned, counted, csv_lines, reading_text
+from quotaform.report.text import PLAIN, Style, aligned, cluster_text, counted, csv_lines, reading_text
 from quotaform.resolve.effect import differs_text, size_and_direction, value_text
 from quotaform.resolve.explain import Explained, Explanation, Giver, LayerValue
 from quotaform.resolve.request import NOT_LIMITED, Effective, Resolved, shared_by
@@ -35,14 +35,13 @@ def render_resolve(run: ResolveRun, style: Style = PLAIN) -> Iterator[str]:
 
 def header_text(header: ResolveHeader, style: Style = PLAIN) -> str:
     """Return what was resolved against what: one line, and another with a plan."""
-    cluster = style.paint(spell_name(header.cluster.name), "bold")
+    cluster = cluster_text(header.cluster.name, header.cluster.id, None, style)
     plan = (
         f"\nAs if plan {header.plan_id} were applied: {'live' if header.snapshot is None else 'captured'} -> planned."
         if header.plan_id
         else ""
     )
-    reading = reading_text(header.read_at, header.snapshot)
-    return f"Cluster  {cluster} (id {spell_name(header.cluster.id)})   {reading}{plan}"
+    return f"Cluster  {cluster}   {reading_text(header.read_at, header.snapshot)}{plan}"
 
 
 def _request_lines(resolution: Resolution, detail: ResolveOptions, style: Style) -> Iterator[str]:

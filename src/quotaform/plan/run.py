@@ -126,12 +126,21 @@ def make_cluster_plan(
     if source.history is not None and undeclared:
         applied = pruning.receipt.commit if pruning.receipt else None
         removed = source.history.find(cluster.name, undeclared, applied)
-    facts = structs.replace(
-        _facts(request, cluster, reading, desired, source, clock),
+    facts = Facts(
+        desired=desired,
+        actual=reading.quotas,
+        safeguards=Safeguards(request.config, cluster, request.policies.digests),
+        selection=request.selection,
         removed=removed,
+        approvals={each: at for each, at in request.approvals.items() if is_of_cluster(each, cluster.name)},
+        today=today(clock),
+        missing=source.missing,
+        source_problem=source.problem,
+        policies=request.policies.policies,
         base=base,
         pruning=pruning,
         revert=revert,
+        has_lints=request.has_lints,
     )
     made = with_findings(made, facts, (*GUARDS, *CHECKS) if request.is_guarded else CHECKS)
     if request.keeps_actual or (request.principals is not None and request.principals.table is not None):
@@ -157,24 +166,6 @@ def _options(request: PlanRequest, cluster: Cluster, revert: Revert | None) -> P
         bootstrap_server=cluster.given_servers or None,
         revert=revert.receipt.plan_id if revert else None,
         is_prune_given=request.prune is not None and revert is None,
-    )
-
-
-def _facts(
-    request: PlanRequest, cluster: Cluster, reading: ActualState, desired: Desired, source: Source, clock: Clock
-) -> Facts:
-    """Return what checks need to know that was known before the plan was made."""
-    return Facts(
-        desired=desired,
-        actual=reading.quotas,
-        safeguards=Safeguards(request.config, cluster, request.policies.digests),
-        selection=request.selection,
-        source_problem=source.problem,
-        policies=request.policies.policies,
-        has_lints=request.has_lints,
-        approvals={each: at for each, at in request.approvals.items() if is_of_cluster(each, cluster.name)},
-        today=today(clock),
-        missing=source.missing,
     )
 
 

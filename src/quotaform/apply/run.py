@@ -299,20 +299,18 @@ def check_plans(
 
     Raises `QuotaformError` if an apply could keep no receipt.
     """
+
+    def check(each: ClusterPlan[Any], plan: Plan) -> Freshness:
+        cluster = each.cluster
+        if each.is_written:
+            with cluster_lock(repository.config_path.parent, cluster.name, each.digest.cluster_id, is_made=False):
+                pass  # It is not held, so that a dry run keeps no apply from running.
+        require_applyable(plan)
+        with connect(cluster) as gateway:
+            return check_plan(plan, gateway, progress, pinned_id=cluster.cluster_id, clock=clock)
+
     receipt_keepers(repository, plans, makes_folders=False)
-    for each in plans:
-        cluster, plan = each.cluster, loaded(each.plan)
-        try:
-            if each.is_written:
-                with cluster_lock(repository.config_path.parent, cluster.name, each.digest.cluster_id, is_made=False):
-                    pass  # It is not held, so that a dry run keeps no apply from running.
-            require_applyable(plan)
-            with connect(cluster) as gateway:
-                checked = check_plan(plan, gateway, progress, pinned_id=cluster.cluster_id, clock=clock)
-        except QuotaformError as error:
-            yield ClusterOutcome(cluster.name, error=error)
-        else:
-            yield ClusterOutcome(cluster.name, checked)
+    yield from (ClusterOutcome.of(each.cluster.name, partial(check, each, loaded(each.plan))) for each in plans)
 
 
 def apply_plan(

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import DecodeError, convert, field, structs
 
+from quotaform.cluster.records import ReachedCluster
 from quotaform.drift.drift import Baseline, Drift, Drifted, DriftSummary, Ignored, Pending
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import SnapshotFile
@@ -144,13 +145,6 @@ _RUNBOOK: Final = "https://github.com/quotaform/quotaform/blob/main/docs/drift.m
 _LONGEST_ERROR: Final = 2_000
 
 
-class NotifiedCluster(Record):
-    """The cluster."""
-
-    name: Annotated[str, about("Its name in quotaform.yaml, or its bootstrap servers.")]
-    id: Annotated[str | None, about("Its id; null if the check failed.")]
-
-
 class LinksRecord(Record):
     """Where to look."""
 
@@ -162,7 +156,7 @@ class Notification(Record, document="notification"):
     """A notification about drift, as quotaform drift --notify posts it."""
 
     event: Annotated[NotificationEvent, about("What it is about.")]
-    cluster: NotifiedCluster
+    cluster: ReachedCluster
     checked_at: Annotated[str | None, about("When the cluster was read (UTC); null if it could not be.")]
     first_seen: Annotated[str | None, about("When drift was first seen since the cluster was in sync (UTC), or null.")]
     fingerprint: Annotated[
@@ -196,7 +190,7 @@ def make_notification(
     shown = () if drift is None else drift.entities[:MOST_ITEMS]
     return Notification(
         event=event,
-        cluster=NotifiedCluster(name=cluster, id=None if drift is None else drift.cluster.id),
+        cluster=ReachedCluster(name=cluster, id=None if drift is None else drift.cluster.id),
         checked_at=None if drift is None else drift.read_at,
         first_seen=first_seen,
         fingerprint=None if drift is None else drift.fingerprint,

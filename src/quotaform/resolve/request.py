@@ -186,14 +186,6 @@ def effective(entries: Iterable[QuotaEntry], key: str) -> Effective:
 # A default is one limit for each, not one for all: every user, client-id or address has a bucket of its own.
 # Source: org.apache.kafka.server.quota.ClientQuotaManager, quotaMetricTags.
 
-_EACH_OTHER: Final = {
-    (): "",
-    (USER,): "; each other user has its own",
-    (CLIENT_ID,): "; each other client-id has its own",
-    (USER, CLIENT_ID): "; each other pair of user and client-id has its own",
-    (IP,): "; each other address has its own",
-}
-
 
 def shared_by(level: Level, asked: Entity) -> str:
     """Return which requests share the rate that limits a concrete entity, in words.
@@ -212,5 +204,6 @@ def shared_by(level: Level, asked: Entity) -> str:
         (CLIENT_ID,): f"all users together that send {client_id}",
         (USER, CLIENT_ID): f"all requests of {user} with {client_id}",
     }
-    of_defaults = tuple(entity_type for entity_type in level.bucket if entity_type in level.defaults)
-    return who[level.bucket] + _EACH_OTHER[of_defaults]
+    kinds = ["address" if kind == IP else kind for kind in level.defaults]
+    each_other = f"; each other {'pair of ' * (len(kinds) > 1)}{' and '.join(kinds)} has its own" if kinds else ""
+    return who[level.bucket] + each_other

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from quotaform.desired.policy.policy import LONGEST_TEXT, SlowPolicyError, check_policies, entry_document
-from quotaform.desired.policy.reader import MOST_SECONDS, MOST_STEPS, Policy, read_policy
+from quotaform.desired.policy.policy import LONGEST_TEXT, MOST_SECONDS, SlowPolicyError, check_policies, entry_document
+from quotaform.desired.policy.reader import MOST_STEPS, Policy, read_policy
 from quotaform.desired.tree import SourceFile
 from quotaform.model import rule
 from quotaform.model.entity import Entity

@@ -13,7 +13,6 @@ from quotaform.drift.drift import Baseline, Drift, DriftClass, Drifted, DriftedK
 from quotaform.drift.records import Notification, NotificationEvent
 from quotaform.model import rule
 from quotaform.model.entity import spell_name
-from quotaform.model.finding import Location
 from quotaform.model.outcome import ClusterOutcome, values_of
 from quotaform.model.quotas import Change, same_value
 from quotaform.model.text import inert, listed, option_of
@@ -48,21 +47,21 @@ def _lines(drift: Drift, style: Style) -> Iterator[str]:
         for drifted in drift.entities:
             if drifted.drift_class is drift_class:
                 about = [] if drifted.is_declared or is_history else ["not declared in any file"]
-                yield from _entity_lines(drifted, word, drifted.location, about, is_history)
+                yield from _entity_lines(drifted, word, about, is_history)
     if drift.entities:
         yield ""
     if drift.pending:
         yield style.paint("Pending (in the files and not applied yet; no drift):", "bold")
         for pending in drift.pending:
             about = [] if pending.is_declared else ["not declared in any file any more"]
-            yield from _entity_lines(pending, f"{pending.action.value:<10}", pending.location, about)
+            yield from _entity_lines(pending, f"{pending.action.value:<10}", about)
         yield ""
     if drift.ignored:
         yield style.paint("Ignored (listed in drift_ignore; not counted):", "bold")
         for each in drift.ignored:
             about = [f"until {each.expires}: {inert(each.reason)}"]
-            ignored = replace(each, owner=None)
-            yield from _entity_lines(ignored, f"{each.drift_class.value:<10}", each.ignored_by, about, is_history)
+            ignored = replace(each, owner=None, location=each.ignored_by)
+            yield from _entity_lines(ignored, f"{each.drift_class.value:<10}", about, is_history)
         yield ""
     yield from render_removed(drift.findings, style)
     findings = list(render_findings(drift.findings, style, heading=_NOT_COMPARED, most_others=FEW))
@@ -108,9 +107,9 @@ def _classes(summary: DriftSummary) -> str:
 
 
 def _entity_lines(
-    entity: Drifted | Pending, word: str, location: Location | None, about: Sequence[str], is_history: bool = False
+    entity: Drifted | Pending, word: str, about: Sequence[str], is_history: bool = False
 ) -> Iterator[str]:
-    notes = [str(location)] if location else []
+    notes = [str(entity.location)] if entity.location else []
     if entity.owner:
         notes.append(f"owner {inert(entity.owner)}")
     notes += about

@@ -151,6 +151,24 @@ def test_an_origin_that_does_not_follow_from_the_base_is_refused(base: Base | No
         load_plan(dumped_plan(plan), "plan.json")
 
 
+@pytest.mark.parametrize("source", ["changed", "unmanaged"])
+def test_a_limit_that_comes_from_another_entity_is_the_value_that_the_file_says_this_holds(source: str) -> None:
+    """Only a limit by the entity itself was compared: that of a deletion could be any number, as in a file sealed again
+    a fall from 4096 to 4 was shown as one to 3.
+    """
+    default = Entity(user=None)
+    wanted: dict[Entity, Values] = {ALICE: {}, **({default: {PRODUCER: 4.0}} if source == "changed" else {})}
+    held = {} if source == "changed" else {default: {PRODUCER: 4.0}}
+    document = loads(dumped_plan(guarded(plan_of(wanted, {ALICE: {PRODUCER: 4096.0}, **held}))))
+    assert load_plan(signed(document), "p.json").changes
+    change = next(each for each in document["changes"] if each["address"] == "user=alice")
+    after = change["keys"][0]["effective"]["after"]
+    assert after["source"] == "user=<default>"
+    after["value"] = 3
+    with pytest.raises(SavedFileError, match=r"effective\.after\.value differs from the value of the entity that it"):
+        load_plan(signed(document), "p.json")
+
+
 def test_a_live_value_that_is_no_number_is_a_word() -> None:
     actual = {
         ALICE: {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date
 from functools import lru_cache
 from typing import TypeAlias
@@ -12,7 +12,7 @@ from quotaform.model.alteration import apply_ops
 from quotaform.model.entity import ENTITY_TYPES, Entity, can_combine, is_sendable
 from quotaform.model.finding import MOST_APPROVALS, Finding
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Base, Cause, same_value, same_values
+from quotaform.model.quotas import Base, Cause, Values, same_value, same_values
 from quotaform.model.rule import APPROVABLE, RULES
 from quotaform.model.units import is_writable
 from quotaform.plan.check.check import follows_deletion, is_about, is_of_cluster, is_pattern, lift
@@ -28,6 +28,10 @@ def saved_plan_problems(plan: Plan) -> Iterator[Problem]:
     seen = set()
     is_revert = plan.header.options.is_revert
     declared = plan.declared or frozenset()
+    held: dict[Entity | None, tuple[Values, Values]] = {
+        item.entity: (item.values, item.values) for item in plan.unmanaged
+    }
+    held |= {change.entity: (change.before, change.after) for change in reversed(plan.changes)}
     if plan.declared is None and not is_revert:
         yield "declared", "is missing"
     for index, change in enumerate(plan.changes):
@@ -41,7 +45,7 @@ def saved_plan_problems(plan: Plan) -> Iterator[Problem]:
             yield f"changes[{index}].cause", "contradicts the list of declared entities"
         if not _is_origin_right(change, plan.header.source.base):
             yield f"changes[{index}].origin", "does not follow from the base"
-        if problem := _change_problem(change):
+        if problem := _change_problem(change, held):
             yield f"changes[{index}].{problem[0]}", problem[1]
     for index, item in enumerate(plan.unmanaged):
         if item.entity in seen or item.entity in declared:
@@ -98,7 +102,8 @@ def _is_origin_right(change: EntityChange, base: Base | None) -> bool:
     )
 
 
-def _change_problem(change: EntityChange) -> Problem | None:
+def _change_problem(change: EntityChange, held: Mapping[Entity | None, tuple[Values, Values]]) -> Problem | None:
+    """Return what is wrong with a change; `held` is what entities of the plan hold before and after it."""
     entity = change.entity
     if problem := entity_problem(entity):
         return problem
@@ -117,8 +122,9 @@ def _change_problem(change: EntityChange) -> Problem | None:
             return f"keys[{index}].before", "differs from the entity's value"
         if same_value(row.before, row.after):
             return f"keys[{index}]", "changes nothing"
-        for side, limit, value in (("before", effect.before, row.before), ("after", effect.after, row.after)):
-            if limit.value != value and limit.source == entity and not same_value(limit.value, value):
+        for place, (side, limit) in enumerate((("before", effect.before), ("after", effect.after))):
+            values = held.get(limit.source)
+            if values is not None and not same_value(limit.value, values[place].get(row.key)):
                 path = f"keys[{index}].effective.{side}.value"
                 return path, "differs from the value of the entity that it comes from"
     return None

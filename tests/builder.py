@@ -23,9 +23,7 @@ from quotaform.plan.difference import diff, make_plan
 from quotaform.plan.plan import EntityChange, Plan, PlanHeader, PlanSource
 from quotaform.plan.receipt import EntityResult, Receipt, Result, SavedReceipt, receipt_lines
 from quotaform.plan.records import plan_lines
-from quotaform.resolve.index import QuotaIndex
-from quotaform.resolve.request import Resolved, request_of
-from quotaform.resolve.resolve import Resolver
+from quotaform.resolve.index import QuotaIndex, Resolved, request_of
 
 PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
 REQUEST, MUTATION = "request_percentage", "controller_mutation_rate"
@@ -109,7 +107,7 @@ def described(quotas: Quotas) -> Described:
 
 
 def resolve_entities(quotas: Quotas, entities: Iterable[Entity]) -> dict[Entity, Mapping[str, Resolved]]:
-    resolve = Resolver(QuotaIndex(quotas)).resolve
+    resolve = QuotaIndex(quotas).resolve
     return {entity: resolve(request_of(entity)) for entity in entities}
 
 

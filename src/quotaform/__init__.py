@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from quotaform.model.outcome import ClusterOutcome
     from quotaform.repository.repository import Repository, Target, format_files
     from quotaform.repository.run import check_cluster
+    from quotaform.resolve.index import Effective, Resolved
     from quotaform.resolve.quota_admin import QuotaAdmin
-    from quotaform.resolve.request import Effective, Resolved
 
 __version__ = "0.1.0"
 
@@ -86,8 +86,8 @@ _HOMES = {
     "model.outcome": ("ClusterOutcome",),
     "repository.repository": ("Repository", "Target", "format_files"),
     "repository.run": ("check_cluster",),
+    "resolve.index": ("Effective", "Resolved"),
     "resolve.quota_admin": ("QuotaAdmin",),
-    "resolve.request": ("Effective", "Resolved"),
 }
 """The modules of public names; the other names are those of `api`."""
 _CALLABLE_ROOMS = ("apply", "drift", "plan", "resolve")

@@ -516,7 +516,7 @@ def resolve(
     """
     from quotaform.apply.freshness import as_if_applied
     from quotaform.plan.plan import Plan
-    from quotaform.resolve.request import request_of
+    from quotaform.resolve.index import request_of
     from quotaform.resolve.resolve import ResolveOptions
 
     asked = require_items(entities, Entity, "entities", "Entity")

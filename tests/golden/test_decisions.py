@@ -70,9 +70,9 @@ from quotaform.plan.report import render_plan
 from quotaform.plan.run import bulk_of_plan
 from quotaform.report.comment import read_marker
 from quotaform.resolve.effect import NO_EFFECT, Effect
+from quotaform.resolve.index import Effective
 from quotaform.resolve.quota_admin import QuotaAdmin
 from quotaform.resolve.report import render_resolve
-from quotaform.resolve.request import Effective
 from quotaform.resolve.request_file import RequestFile
 from quotaform.resolve.resolve import ResolveOptions
 from quotaform.resolve.run import ResolveRun

@@ -20,7 +20,7 @@ import pytest
 from quotaform import Entity, QuotaAdmin
 from quotaform.model.quota_key import PRODUCER_BYTE_RATE
 from quotaform.model.units import is_unlimited
-from quotaform.resolve.request import Resolved
+from quotaform.resolve.index import Resolved
 from quotaform.sandbox import Sandbox
 from tests.broker import become, client_properties
 from tests.traffic import connected, make_batch, open_topic, send

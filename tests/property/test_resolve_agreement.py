@@ -24,19 +24,19 @@ from quotaform.plan.blast_radius import (
 )
 from quotaform.plan.plan import Plan
 from quotaform.resolve.effect import make_effects
-from quotaform.resolve.index import QuotaIndex
-from quotaform.resolve.request import (
+from quotaform.resolve.index import (
     NOT_LIMITED,
     PRECEDENCE_OF,
     UNMENTIONED,
     Effective,
+    QuotaIndex,
     Request,
     Resolved,
     effective,
     representative,
     request_of,
 )
-from quotaform.resolve.resolve import KeyResolution, ResolveOptions, Resolver, make_resolution
+from quotaform.resolve.resolve import KeyResolution, ResolveOptions, make_resolution
 from tests.builder import altered, plan_of, resolve_entities
 from tests.strategies import FEW_IPS, FEW_NAMES, IPS, LIVE_ENTITIES, desired, live_quotas, quotas, values_for
 
@@ -113,9 +113,8 @@ def test_looking_up_and_joining_by_the_table_meet_the_same_entries(quotas: Quota
 @given(all_quotas(), st.lists(REQUESTS, min_size=1, max_size=4))
 def test_a_whole_resolution_is_that_of_each_key_alone(quotas: Quotas, requests: list[Request]) -> None:
     index = QuotaIndex(quotas)
-    resolver = Resolver(index)
     for request in requests:
-        whole = resolver.resolve(request)
+        whole = index.resolve(request)
         for key in {*KEYS, *whole}:
             resolved = whole.get(key, Resolved())
             entries = index.entries(request)
@@ -135,9 +134,7 @@ def test_the_effects_of_a_plan_are_what_its_two_sides_resolve_to(
     request = representative(entity)
     for key, effect in zip(KEYS, effects, strict=True):
         for found, held in ((effect.before, actual), (effect.after, after)):
-            resolved = (
-                Resolved() if request is None else Resolver(QuotaIndex(held)).resolve(request).get(key, Resolved())
-            )
+            resolved = Resolved() if request is None else QuotaIndex(held).resolve(request).get(key, Resolved())
             assert same(found, resolved.effective)
 
 
@@ -179,7 +176,7 @@ def test_what_a_plan_calls_effective_is_what_resolve_answers_for_the_names_of_th
     detail = ResolveOptions(
         keys=KEYS
     )  # Of a key that this version does not know there is a row only if one asks for it.
-    rows = make_resolution(asked, Resolver(live), Resolver(live.altered(planned)), detail).keys
+    rows = make_resolution(asked, live, live.altered(planned), detail).keys
     found = {row.key: row for row in rows}
     for key, effect in zip(KEYS, effects, strict=True):
         row = found.get(key, KeyResolution(key, Resolved(), Resolved()))
@@ -214,7 +211,7 @@ FILES = st.one_of(desired(max_size=12), all_quotas().map(known_part))
 def brute_force(principals: list[Entity], actual: Quotas, plan: Plan) -> list[LimitChange]:
     """Resolve everything twice, and compare."""
     planned = altered(actual, [change.alteration() for change in plan.changes])
-    before, after = Resolver(QuotaIndex(actual)), Resolver(QuotaIndex(planned))
+    before, after = QuotaIndex(actual), QuotaIndex(planned)
 
     def limits(principal: Entity) -> list[tuple[str, Resolved, Resolved]]:
         now, then = before.resolve(request_of(principal)), after.resolve(request_of(principal))
@@ -342,9 +339,9 @@ def test_less_detail_only_leaves_out(
     all_quotas: Quotas, request: Entity, inherited: bool, overridden: bool, keys: list[str]
 ) -> None:
     chosen = tuple(sorted(set(keys), key=key_order))
-    whole = {row.key: row for row in make_resolution(request, Resolver(QuotaIndex(all_quotas))).keys}
+    whole = {row.key: row for row in make_resolution(request, QuotaIndex(all_quotas)).keys}
     detail = ResolveOptions(keys=chosen, inherited=inherited, overridden=overridden)
-    for row in make_resolution(request, Resolver(QuotaIndex(all_quotas)), detail=detail).keys:
+    for row in make_resolution(request, QuotaIndex(all_quotas), detail=detail).keys:
         full = whole.pop(row.key)
         assert row.resolved[:2] == full.resolved[:2]
         assert row.resolved.overridden == (full.resolved.overridden if overridden else ())

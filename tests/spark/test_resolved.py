@@ -16,7 +16,7 @@ from quotaform.model.quotas import Quotas
 from quotaform.report.text import csv_cell
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.request_file import RequestFile
-from quotaform.resolve.resolve import ResolveOptions, Resolver, make_resolution
+from quotaform.resolve.resolve import ResolveOptions, make_resolution
 from tests.builder import PRODUCER
 
 if TYPE_CHECKING:
@@ -94,9 +94,9 @@ def expected_rows(
     quotas: Quotas, principals: Iterable[Principal], cluster: str, keys: tuple[str, ...] = ()
 ) -> Iterator[tuple[Any, ...]]:
     """What `quotaform.resolve.resolve` says, as rows of the table."""
-    resolver = Resolver(QuotaIndex(quotas))
+    index = QuotaIndex(quotas)
     for principal in principals:
-        for row in make_resolution(entity_of(principal), resolver, detail=ResolveOptions(keys=keys)).keys:
+        for row in make_resolution(entity_of(principal), index, detail=ResolveOptions(keys=keys)).keys:
             value, source, _, level, _ = row.resolved
             yield (
                 *(cluster, *principal, row.key, None if value is None else repr(value)),

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from quotaform.model.entity import Entity, address_of
 from quotaform.model.quotas import Quotas
-from quotaform.resolve.index import QuotaIndex
-from quotaform.resolve.request import NOT_LIMITED, UNMENTIONED, Request, Resolved
-from quotaform.resolve.resolve import Resolver
+from quotaform.resolve.index import NOT_LIMITED, UNMENTIONED, QuotaIndex, Request, Resolved
 from tests.builder import MUTATION, PRODUCER
 
 if TYPE_CHECKING:
@@ -71,7 +69,7 @@ def limit_of(quotas: Quotas, names: Mapping[str, str | None], key: str) -> Resol
     else:
         user, client_id = names["user"], names["client-id"]
         request = (UNMENTIONED if user is None else user, UNMENTIONED if client_id is None else client_id)
-    return Resolver(QuotaIndex(quotas)).resolve(request).get(key, NOT_LIMITED)
+    return QuotaIndex(quotas).resolve(request).get(key, NOT_LIMITED)
 
 
 def bucket_of(quotas: Quotas, names: Mapping[str, str | None], key: str) -> FoundBucket:

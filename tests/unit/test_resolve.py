@@ -21,7 +21,7 @@ from quotaform.resolve.explain import explain
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.quota_admin import QuotaAdmin
 from quotaform.resolve.request_file import RequestFile
-from quotaform.resolve.resolve import ResolveOptions, Resolver, make_resolution
+from quotaform.resolve.resolve import ResolveOptions, make_resolution
 from tests.builder import CONNECTION, PRODUCER, REQUEST, plan_of
 from tests.loading import files_of
 from tests.scripted_gateway import ScriptedGateway
@@ -31,9 +31,7 @@ ALICE = Entity(user="alice")
 
 def test_a_key_that_only_the_plan_removes_is_still_there() -> None:
     quotas = {ALICE: {"future_rate": 1.0}}
-    rows = make_resolution(
-        ALICE, Resolver(QuotaIndex(quotas)), Resolver(QuotaIndex({})), ResolveOptions(keys=("future_rate",))
-    ).keys
+    rows = make_resolution(ALICE, QuotaIndex(quotas), QuotaIndex({}), ResolveOptions(keys=("future_rate",))).keys
     assert [(row.resolved.value, row.before and row.before.value) for row in rows] == [(None, 1.0)]
 
 

@@ -33,8 +33,8 @@ from quotaform.system.process import interrupt_code, signals_raised
 
 if TYPE_CHECKING:
     from quotaform.model.quotas import Quotas
+    from quotaform.resolve.index import Request
     from quotaform.resolve.quota_admin import QuotaAdmin
-    from quotaform.resolve.request import Request
 
 PROGRAM: Final = "kafka-client-quotas"
 
@@ -150,7 +150,7 @@ def _run(options: Namespace) -> None:
     properties = read_properties(options.adminclient_property)
     request = None
     if options.operation == "resolve":
-        from quotaform.resolve.request import request_of
+        from quotaform.resolve.index import request_of
 
         request = request_of(entity, allows_defaults=True)
     from quotaform.resolve.quota_admin import QuotaAdmin
@@ -182,11 +182,9 @@ def _resolve(admin: QuotaAdmin, request: Request) -> None:
     Which names were assumed for a request that has none, and for how many others the result differs, goes to stderr.
     """
     from quotaform.resolve.effect import differs_text
-    from quotaform.resolve.index import QuotaIndex
-    from quotaform.resolve.request import unmentioned_types
-    from quotaform.resolve.resolve import Resolver
+    from quotaform.resolve.index import QuotaIndex, unmentioned_types
 
-    resolved = sorted(Resolver(QuotaIndex(admin.describe())).resolve(request).items())
+    resolved = sorted(QuotaIndex(admin.describe()).resolve(request).items())
     if unmentioned := unmentioned_types(request):
         assumed = " and ".join(f"{'an' if kind == IP else 'a'} {kind}" for kind in unmentioned)
         notes = [f"; {sanitize(key)} {differs_text(found.differs)}" for key, found in resolved if found.differs]

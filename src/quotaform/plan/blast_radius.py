@@ -23,8 +23,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas, Values, same_value
 from quotaform.model.records.record import Address, Count, Double, QuotaKeyName, Record, about, derived
 from quotaform.model.units import is_unlimited
-from quotaform.resolve.index import QuotaIndex
-from quotaform.resolve.request import PRECEDENCE_OF, Effective, Request, effective, request_of
+from quotaform.resolve.index import PRECEDENCE_OF, Effective, QuotaIndex, Request, effective, request_of
 
 if TYPE_CHECKING:
     from quotaform.plan.plan import EntityChange

@@ -50,7 +50,7 @@ from quotaform.plan.blast_radius import BlastRadius, EntityTypeName, change_row
 from quotaform.plan.check.saved import saved_plan_problems
 from quotaform.plan.plan import ChangeOrigin, EntityChange, Plan, PlanHeader, PlanOptions, PlanSource, Unmanaged
 from quotaform.resolve.effect import Direction, Effect
-from quotaform.resolve.request import NO_LIMIT, NO_NAMES, Effective
+from quotaform.resolve.index import NO_LIMIT, NO_NAMES, Effective
 
 Names: TypeAlias = Annotated[dict[str, str | None], msgspec.Meta(min_length=1, extra_json_schema=schema_of(Entity))]
 

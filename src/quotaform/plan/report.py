@@ -39,7 +39,7 @@ from quotaform.report.text import (
     section_lines,
 )
 from quotaform.resolve.effect import DIRECTIONS, Direction, Effect, effect_text, fallback_text, ratio_text, value_text
-from quotaform.resolve.request import NO_LIMIT, Effective
+from quotaform.resolve.index import NO_LIMIT, Effective
 
 _RADIUS_COLUMNS: Final = (
     Column("principal", ColumnKind.NAME), Column("key", ColumnKind.NAME), "limit now", "limit after", "change",

@@ -19,8 +19,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Change, Quotas, same_value
 from quotaform.model.units import is_unlimited, plain_fraction, render_value
 from quotaform.report.text import counted
-from quotaform.resolve.index import DifferingNames, QuotaIndex
-from quotaform.resolve.request import NO_LIMIT, NO_NAMES, Effective, effective, representative
+from quotaform.resolve.index import NO_LIMIT, NO_NAMES, Effective, QuotaIndex, effective, representative
 
 
 class Direction(StrEnum):
@@ -98,7 +97,6 @@ def make_effects(
         return  # An index of a large cluster takes its time.
     before = QuotaIndex(actual)
     after = before.altered(planned)
-    differing = DifferingNames(after)
     for entity, keys in asked:
         request = representative(entity)
         if request is None:
@@ -108,7 +106,7 @@ def make_effects(
         effects = []
         for key in keys:
             limit = effective(then, key)
-            effects.append(Effect(effective(now, key), limit, differing.count(request, key, limit)))
+            effects.append(Effect(effective(now, key), limit, after.differing(request, key, limit)))
         yield tuple(effects)
 
 

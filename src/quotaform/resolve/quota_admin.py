@@ -27,9 +27,7 @@ from quotaform.model.filter import EVERYTHING, Described, EntityFilter
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas, SnapshotFile
 from quotaform.model.text import require_items, require_type, spell_type
-from quotaform.resolve.index import QuotaIndex
-from quotaform.resolve.request import Request, Resolved, request_of
-from quotaform.resolve.resolve import Resolver
+from quotaform.resolve.index import QuotaIndex, Request, Resolved, request_of
 from quotaform.resolve.run import require_known_key
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
 
@@ -168,7 +166,7 @@ class QuotaAdmin(Connected):
         for (_, name), argument in zip(named, ("user", "client_id", "ip"), strict=True):
             require_type(name, (str, NoneType), argument, "a string, or None to leave it out")
         request = request_of(Entity({kind: name for kind, name in named if name is not None}))
-        return dict(Resolver(QuotaIndex(self.describe())).resolve(request))
+        return dict(QuotaIndex(self.describe()).resolve(request))
 
     def resolve_all(self, entities: Iterable[Entity]) -> dict[Entity, Mapping[str, Resolved]]:
         """Resolve many concrete entities against one read of the cluster; see `resolve`.
@@ -180,7 +178,7 @@ class QuotaAdmin(Connected):
         """
         items = require_items(entities, Entity, "entities", "Entity")
         requests: dict[Entity, Request] = {entity: request_of(entity) for entity in items}
-        resolve = Resolver(QuotaIndex(self.describe())).resolve
+        resolve = QuotaIndex(self.describe()).resolve
         return {entity: resolve(request) for entity, request in requests.items()}
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.records.document import document_lines, json_number
 from quotaform.model.records.record import Address, QuotaKeyName, Record, SourceName, Value, about, builtins, derived
 from quotaform.model.units import is_unlimited
-from quotaform.resolve.request import Effective, shared_by
+from quotaform.resolve.index import Effective, shared_by
 from quotaform.resolve.resolve import KeyResolution, Resolution, ResolveHeader
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from quotaform.report.report import Cell, Number, Report, Table, sections_of
 from quotaform.report.text import PLAIN, Style, aligned, cluster_text, counted, csv_lines, reading_text
 from quotaform.resolve.effect import differs_text, size_and_direction, value_text
 from quotaform.resolve.explain import Explained, Explanation, Giver, LayerValue
-from quotaform.resolve.request import NOT_LIMITED, Effective, Resolved, shared_by
+from quotaform.resolve.index import NOT_LIMITED, Effective, Resolved, shared_by
 from quotaform.resolve.resolve import KeyResolution, Resolution, ResolveHeader, ResolveOptions, TableReport
 
 if TYPE_CHECKING:

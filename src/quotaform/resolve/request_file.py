@@ -30,7 +30,7 @@ from quotaform.model.finding import Finding, Location
 from quotaform.model.records.document import refuse_constant
 from quotaform.model.rule import FindingList
 from quotaform.model.text import inert, quote
-from quotaform.resolve.request import request_of
+from quotaform.resolve.index import request_of
 from quotaform.system.files import REQUESTS_LIMIT, read_bytes, read_stdin
 
 LONGEST_ROW: Final = 500_000

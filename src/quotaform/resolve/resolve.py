@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
-from types import MappingProxyType
+from collections.abc import Callable, Mapping
 from typing import Annotated, Final, NamedTuple
 
 from msgspec import Struct
@@ -20,58 +18,13 @@ from quotaform.model.records.record import ClusterRecord, Digest, Record, Timest
 from quotaform.model.rule import FindingRule
 from quotaform.model.text import inert, listed
 from quotaform.model.units import is_unlimited, is_writable, readable
-from quotaform.resolve.index import DifferingNames, QuotaIndex
-from quotaform.resolve.request import (
+from quotaform.resolve.index import (
     NOT_LIMITED,
-    PRECEDENCE_OF,
-    UNMENTIONED,
-    QuotaEntry,
-    Request,
+    QuotaIndex,
     Resolved,
     request_of,
     unmentioned_types,
 )
-
-_KEYS: Final = {size: each.keys for size, each in PRECEDENCE_OF.items()}
-_MOST_KEPT: Final = 4096
-"""How many results a resolver keeps, of which many requests have one in common."""
-
-
-class Resolver:
-    """Resolves requests against quotas that are indexed once."""
-
-    def __init__(self, index: QuotaIndex) -> None:
-        self.index: Final = index
-        self._differing: Final = DifferingNames(index)
-        self._merged: Final = lru_cache(_MOST_KEPT)(self._merge)
-
-    def resolve(self, request: Request, keys: Iterable[str] = ()) -> Mapping[str, Resolved]:
-        """Resolve every quota key that can limit a request; keys that nothing limits have no source.
-
-        Requests that meet the same entries share a result, which therefore cannot be changed.
-
-        `keys`: Keys that this version does not know and that are resolved even if no entry of the request holds them.
-        """
-        found = self._merged(self.index.entries(request), len(request))
-        if UNMENTIONED not in request:
-            return found
-        others = {key: NOT_LIMITED for key in keys if key not in found and key not in QUOTA_KEYS}
-        differing = {
-            key: resolved._replace(differs=differs)
-            for key, resolved in {**found, **others}.items()
-            if (differs := self._differing.count(request, key, resolved.effective))
-        }
-        return MappingProxyType({**found, **differing}) if differing else found
-
-    def _merge(self, entries: tuple[QuotaEntry, ...], size: int) -> Mapping[str, Resolved]:
-        """Return what entries, by precedence, say together of requests with so many names, key by key."""
-        if not entries:
-            return MappingProxyType(dict.fromkeys(_KEYS[size], NOT_LIMITED))
-        strongest, weaker = entries[0], self._merged(entries[1:], size)
-        found = dict(weaker)
-        for key, value in strongest.values.items():
-            found[key] = Resolved(value, strongest.entity, weaker.get(key, NOT_LIMITED).entries, strongest.level)
-        return MappingProxyType(found)
 
 
 class ResolveOptions(Record):
@@ -126,7 +79,7 @@ class ResolveHeader(Record, document="resolve", omit_defaults=True):
 
 
 def make_resolution(
-    entity: Entity, actual: Resolver, planned: Resolver | None = None, detail: ResolveOptions = FULL_DETAIL
+    entity: Entity, actual: QuotaIndex, planned: QuotaIndex | None = None, detail: ResolveOptions = FULL_DETAIL
 ) -> Resolution:
     """Resolve one concrete entity.
 

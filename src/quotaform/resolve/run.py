@@ -28,7 +28,6 @@ from quotaform.resolve.resolve import (
     ResolutionChecks,
     ResolveHeader,
     ResolveOptions,
-    Resolver,
     check_callbacks,
     make_resolution,
 )
@@ -71,12 +70,9 @@ class ResolveRun:
             snapshot=gateway.snapshot,
         )
         self._entities = entities
-        index = QuotaIndex(actual)
-        self._actual, self._planned = Resolver(index), None
-        if plan is not None:
-            index = index.altered(plan.after(actual))
-            self._planned = Resolver(index)
-        self._checks = ResolutionChecks(index)
+        self._actual = QuotaIndex(actual)
+        self._planned = None if plan is None else self._actual.altered(plan.after(actual))
+        self._checks = ResolutionChecks(self._planned or self._actual)
         self._general = []
         if unknown := sorted(entity.address for entity in actual if level_of(entity) is None):
             some = listed(unknown, SHOWN)

@@ -28,8 +28,7 @@ from quotaform.model.entity import KNOWN_TYPES, Entity
 from quotaform.model.precedence import CLIENT_PRECEDENCE, IP_PRECEDENCE, LEVELS, level_of
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
-from quotaform.resolve.index import Kind, QuotaIndex, kind_of
-from quotaform.resolve.request import UNMENTIONED, Request, winner
+from quotaform.resolve.index import UNMENTIONED, Kind, QuotaIndex, Request, kind_of, winner
 from quotaform.system.process import rare_collections
 
 if TYPE_CHECKING:

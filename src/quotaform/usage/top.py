@@ -42,9 +42,7 @@ from quotaform.model.records.record import (
 from quotaform.model.text import inert, option_of
 from quotaform.model.units import is_unlimited
 from quotaform.report.text import PLAIN, Style, aligned, counted, rate_text, short_limit_text
-from quotaform.resolve.index import QuotaIndex
-from quotaform.resolve.request import NOT_LIMITED, request_of, shared_by
-from quotaform.resolve.resolve import Resolver
+from quotaform.resolve.index import NOT_LIMITED, QuotaIndex, request_of, shared_by
 from quotaform.usage.headroom.headroom import CLOSE_RATIO
 from quotaform.usage.sample import UsageRow
 
@@ -133,12 +131,12 @@ def make_top(
     `rows` is what was measured; of several rows of a bucket, or of a client that measured itself, the last one counts.
     `quotas` are all quotas of the cluster; `None` if they are not known.
     """
-    resolver = Resolver(QuotaIndex(quotas or {}))
+    index = QuotaIndex(quotas or {})
     latest: dict[tuple[object, ...], dict[str | None, UsageRow]] = {}
     for row in sorted(rows, key=lambda row: row.ts):
         latest.setdefault((row.broker, row.key, row.user, row.client_id, row.ip), {})[row.instance] = row
     buckets = sorted(
-        (_bucket([*each.values()], resolver) for each in latest.values()),
+        (_bucket([*each.values()], index) for each in latest.values()),
         key=lambda each: (
             list(BucketState).index(each.state),
             -(each.throttle_ms or 0.0),
@@ -163,7 +161,7 @@ def make_top(
     )
 
 
-def _bucket(rows: Sequence[UsageRow], resolver: Resolver) -> TopBucket:
+def _bucket(rows: Sequence[UsageRow], index: QuotaIndex) -> TopBucket:
     """Return what clients of the same names measured: their limit is one of all of them."""
     row = rows[0]
     rates = [each.rate for each in rows if each.rate is not None]
@@ -171,7 +169,7 @@ def _bucket(rows: Sequence[UsageRow], resolver: Resolver) -> TopBucket:
     throttle_ms = max((each.throttle_ms for each in rows if each.throttle_ms is not None), default=None)
     names = {USER: row.user, CLIENT_ID: row.client_id, IP: row.ip}
     entity = Entity({kind: name for kind, name in names.items() if name is not None})
-    resolved = resolver.resolve(request_of(entity)).get(row.key, NOT_LIMITED)
+    resolved = index.resolve(request_of(entity)).get(row.key, NOT_LIMITED)
     limit = None if is_unlimited(QUOTA_KEYS.get(row.key), resolved.value) else resolved.value
     ratio = rate / limit if rate is not None and limit else None
     is_close = ratio is not None and ratio >= CLOSE_RATIO

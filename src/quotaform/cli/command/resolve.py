@@ -18,7 +18,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode, UsageError, as_usage_error
 from quotaform.model.quota_key import key_order
 from quotaform.model.text import inert
-from quotaform.resolve.request import request_of
+from quotaform.resolve.index import request_of
 from quotaform.resolve.request_file import RequestFile, nameless_note
 from quotaform.resolve.resolve import ResolveOptions
 

@@ -39,7 +39,7 @@ from quotaform.plan.blast_radius import ChangedLimits, changed_values
 from quotaform.plan.difference import Pruning
 from quotaform.plan.plan import EntityChange, Plan
 from quotaform.resolve.effect import Direction, Effect
-from quotaform.resolve.request import Effective, representative
+from quotaform.resolve.index import Effective, representative
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config

@@ -26,8 +26,7 @@ from quotaform.model.scope import ALL, Selection
 from quotaform.model.settings import Capacity, Ignore, LintSettings
 from quotaform.model.text import listed, quote
 from quotaform.model.units import UNLIMITED, is_unlimited, render_value, suspicious_unit_text
-from quotaform.resolve.index import QuotaIndex
-from quotaform.resolve.request import UNMENTIONED, Effective, QuotaEntry, barest, effective, representative
+from quotaform.resolve.index import UNMENTIONED, Effective, QuotaEntry, QuotaIndex, barest, effective, representative
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +169,7 @@ def check_sessions(facts: LintFacts) -> Iterator[Found]:
 def check_capacity(facts: LintFacts) -> Iterator[Found]:
     """Add up limits, each as often as there are certainly requests that it limits: once.
 
-    An entry without a default is one bucket (`quotaform.resolve.request`). A default is one bucket for each name,
+    An entry without a default is one bucket (`quotaform.resolve.index`). A default is one bucket for each name,
     and how many names there are is not known, so it counts once; what never applies does not count.
     """
     if not facts.capacity.values:

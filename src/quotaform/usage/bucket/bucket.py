@@ -27,8 +27,7 @@ from quotaform.model.entity import CLIENT_ID, IP, USER, Entity, address_of
 from quotaform.model.precedence import Level, met_level
 from quotaform.model.quota_key import QUOTA_KEYS, QUOTA_WINDOW_S
 from quotaform.model.quotas import Quotas
-from quotaform.resolve.index import QuotaIndex
-from quotaform.resolve.request import UNMENTIONED, Request, RequestName, effective
+from quotaform.resolve.index import UNMENTIONED, QuotaIndex, Request, RequestName, effective
 from quotaform.usage.sample import LONGEST_STEP_S
 
 

@@ -22,7 +22,7 @@ from quotaform.model.quotas import Quotas
 from quotaform.model.text import inert, listed, option_of
 from quotaform.model.units import is_decimal, is_unlimited, render_measured, render_value
 from quotaform.resolve.effect import make_effects
-from quotaform.resolve.request import Effective
+from quotaform.resolve.index import Effective
 from quotaform.usage.recommend.demand import DAY_S, HOUR_S, STANDS_OUT, BucketDemand, day_text, hour_of
 from quotaform.usage.recommend.recommendation import Advice, Recommendation, RecommendSettings, round_up
 

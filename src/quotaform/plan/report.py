@@ -17,10 +17,9 @@ from quotaform.model import rule
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.finding import Severity
 from quotaform.model.outcome import ClusterOutcome, values_of
-from quotaform.model.quota_key import QUOTA_KEYS, key_order
+from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Action, Cause, Change
 from quotaform.model.text import inert, option_of
-from quotaform.model.units import UNLIMITED, is_unlimited
 from quotaform.plan.backtest import backtest_section
 from quotaform.plan.blast_radius import CHANGE_COLUMNS, BlastRadius, LimitDirection, RadiusCounts, change_row
 from quotaform.plan.digest import ClusterDigest, FleetStatus
@@ -38,7 +37,16 @@ from quotaform.report.text import (
     reading_text,
     section_lines,
 )
-from quotaform.resolve.effect import DIRECTIONS, Direction, Effect, effect_text, fallback_text, ratio_text, value_text
+from quotaform.resolve.effect import (
+    DIRECTIONS,
+    Direction,
+    Effect,
+    effect_text,
+    fallback_text,
+    limit_text,
+    ratio_text,
+    value_text,
+)
 from quotaform.resolve.index import NO_LIMIT, Effective
 
 _RADIUS_COLUMNS: Final = (
@@ -66,7 +74,7 @@ def radius_section(radius: BlastRadius | None) -> Iterator[Section]:
             ratio = ratio_text(before.value, after.value)
             what = f"{ratio}, {what}" if ratio else what
         address, key = change.principal.address, change.key
-        rows.append((address, spell_name(key), _limit(key, before), _limit(key, after), what))
+        rows.append((address, spell_name(key), limit_text(key, before), limit_text(key, after), what))
     caption = "Principals whose limits change most"
     table = Table(caption, _RADIUS_COLUMNS, tuple(rows), more, line="{} {} = {} -> {}   ({})", is_folded=True)
     yield Section(table, sentences=(affected_text(radius),))
@@ -83,11 +91,6 @@ def affected_text(radius: RadiusCounts) -> str:
     counts = ((direction, radius.counts[direction].principals) for direction in LimitDirection)
     directions = ", ".join(f"{number:,} {direction.words}" for direction, number in counts if number)
     return f"Blast radius: {radius.affected:,} of {principals} {verb}: {directions}."
-
-
-def _limit(key: str, limit: Effective) -> str:
-    value = UNLIMITED if is_unlimited(QUOTA_KEYS.get(key), limit.value) else value_text(key, limit.value)
-    return value if limit.source is None else f"{value} from {limit.source.address}"
 
 
 def render_limit_changes_csv(plan: Plan) -> Iterator[str]:

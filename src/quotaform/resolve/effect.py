@@ -17,7 +17,7 @@ from msgspec import Struct
 from quotaform.model.entity import IP, Entity
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Change, Quotas, same_value
-from quotaform.model.units import is_unlimited, plain_fraction, render_value
+from quotaform.model.units import UNLIMITED, is_unlimited, plain_fraction, render_value
 from quotaform.report.text import counted
 from quotaform.resolve.index import NO_LIMIT, NO_NAMES, Effective, QuotaIndex, effective, representative
 
@@ -124,17 +124,15 @@ def value_text(key: str, value: float | None) -> str:
     return "not set" if value is None else render_value(QUOTA_KEYS.get(key), value)
 
 
+def limit_text(key: str, limit: Effective, own: Entity | None = None) -> str:
+    """Return what limits somebody, and from where unless that is `own`; without a value it is unlimited."""
+    value = UNLIMITED if limit.value is None else value_text(key, limit.value)
+    return value if limit.source is None or limit.source == own else f"{value} from {limit.source.address}"
+
+
 def fallback_text(key: str, effective: Effective) -> str:
     """Return what applies once a value is gone."""
-    if effective.value is None:
-        return "(no fallback: unlimited)"
-    return f"(falls back to {_from(key, effective)})"
-
-
-def _from(key: str, effective: Effective) -> str:
-    if effective.value is None or effective.source is None:
-        return "unlimited"
-    return f"{value_text(key, effective.value)} from {effective.source.address}"
+    return "(no fallback: unlimited)" if effective.value is None else f"(falls back to {limit_text(key, effective)})"
 
 
 def effect_text(change: Change, effect: Effect) -> str:
@@ -150,9 +148,10 @@ def effect_text(change: Change, effect: Effect) -> str:
         notes.append(f"no effect: shadowed by {shadow.address}")
     elif shadow is not None or (change.before is not None and effect.before.source != change.entity):
         shadowed = "" if shadow is None else f"shadowed by {shadow.address}; "
-        notes.append(f"{shadowed}effective {_from(change.key, effect.before)} -> {_from(change.key, effect.after)}")
+        was, then = (limit_text(change.key, each) for each in (effect.before, effect.after))
+        notes.append(f"{shadowed}effective {was} -> {then}")
     elif change.before is None:
-        notes.append(f"was {_from(change.key, effect.before)}")
+        notes.append(f"was {limit_text(change.key, effect.before)}")
     if not is_same:
         notes.append(", ".join(size_and_direction(change.key, effect.before.value, effect.after.value)))
     if effect.differs:

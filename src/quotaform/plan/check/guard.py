@@ -37,9 +37,9 @@ from quotaform.model.text import inert
 from quotaform.model.units import UNLIMITED, is_unlimited, plain_fraction, render_value
 from quotaform.plan.blast_radius import ChangedLimits, changed_values
 from quotaform.plan.difference import Pruning
-from quotaform.plan.plan import EntityChange, Plan
-from quotaform.resolve.effect import Direction, Effect
-from quotaform.resolve.index import Effective, representative
+from quotaform.plan.plan import Plan
+from quotaform.resolve.effect import Direction, Effect, limit_text
+from quotaform.resolve.index import representative
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config
@@ -265,7 +265,7 @@ def check_new_values(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
                 times = f"{_times(now, then)} times" if then > now else f"1/{_times(now, then)} of"
                 text = (
                     f"{row.key} would be {shown_limit(row.key, then)}, {times} the "
-                    f"{_from(change, row.key, effect.before)} that applies now; check the unit"
+                    f"{limit_text(row.key, effect.before, change.entity)} that applies now; check the unit"
                 )
                 yield rule.NEW_VALUE_FACTOR.finding(text, address=change.entity.address, key=row.key, value=then)
     if (more := number - MAX_PROBLEMS) > 0:
@@ -328,7 +328,7 @@ def check_values(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
                 )
                 yield rule.CHANGE_FACTOR.finding(text, address=change.entity.address, key=key, value=after)
             if effect.becomes_unlimited(key):
-                text = f"{key} would become {UNLIMITED}; the limit is {_from(change, key, effect.before)}"
+                text = f"{key} would become {UNLIMITED}; the limit is {limit_text(key, effect.before, change.entity)}"
                 most = QUOTA_KEYS[key].maximum if key in QUOTA_KEYS else None
                 yield rule.TO_UNLIMITED.finding(text, address=change.entity.address, key=key, value=most)
 
@@ -372,11 +372,6 @@ def is_halved(key: str, effect: Effect) -> bool:
 def shown_limit(key: str, value: float | None) -> str:
     """Return a limit as messages show it; `None` is unlimited."""
     return UNLIMITED if value is None else render_value(QUOTA_KEYS.get(key), value)
-
-
-def _from(change: EntityChange, key: str, limit: Effective) -> str:
-    source = "" if limit.source is None or limit.source == change.entity else f" from {limit.source.address}"
-    return f"{shown_limit(key, limit.value)}{source}"
 
 
 def _times(before: float, after: float) -> str:

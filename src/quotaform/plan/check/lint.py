@@ -26,6 +26,7 @@ from quotaform.model.scope import ALL, Selection
 from quotaform.model.settings import Capacity, Ignore, LintSettings
 from quotaform.model.text import listed, quote
 from quotaform.model.units import UNLIMITED, is_unlimited, render_value, suspicious_unit_text
+from quotaform.resolve.effect import limit_text
 from quotaform.resolve.index import UNMENTIONED, Effective, QuotaEntry, QuotaIndex, barest, effective, representative
 
 
@@ -250,10 +251,7 @@ def check_renamable(facts: LintFacts) -> Iterator[Found]:
 def _renamable(entity: Entity, looser: list[tuple[str, float, Effective]]) -> str:
     texts = []
     for key, value, other in looser:
-        now = render_value(QUOTA_KEYS[key], value)
-        source = f" from {other.source.address}" if other.source is not None else ""
-        then = UNLIMITED if other.value is None else render_value(QUOTA_KEYS[key], other.value)
-        texts.append(f"{key} {then}{source} instead of {now}")
+        texts.append(f"{key} {limit_text(key, other)} instead of {render_value(QUOTA_KEYS[key], value)}")
     backstop = Entity({**entity.names, CLIENT_ID: None}).address
     return (
         f"a client that changes its client-id has {', '.join(texts)}; limit the user, "

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.cli.ci import Ci, end_step, note_outcomes
+from quotaform.cli.ci import end_step, note_outcomes, run_options
 from quotaform.cli.main import run
 from quotaform.model.entity import Entity
 from quotaform.model.errors import HttpError, QuotaformError
@@ -111,11 +111,12 @@ def test_an_apply_counts_what_it_changed_or_may_have_changed(tmp_path: Path, mon
 def test_a_path_is_that_from_the_top_of_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "infra").mkdir()
     monkeypatch.chdir(tmp_path / "infra")
-    variables = {"GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": str(tmp_path)}
-    place = Ci(Path("quotas.d"), variables=variables).options["place"]
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
+    place = run_options(Path("quotas.d"))["place"]
     assert place("quotas.d/a.yaml") == "infra/quotas.d/a.yaml"
     assert place("../other/a.yaml") == "other/a.yaml"
     assert place(str(tmp_path / "infra/x.yaml")) == "infra/x.yaml"
     assert place("../../a.yaml") is None
     assert place("/etc/passwd") is None
-    assert Ci(Path("quotas.d"), variables={}).options["place"]("quotas.d/a.yaml") == "quotas.d/a.yaml"
+    monkeypatch.delenv("GITHUB_WORKSPACE")
+    assert run_options(Path("quotas.d"))["place"]("quotas.d/a.yaml") == "quotas.d/a.yaml"

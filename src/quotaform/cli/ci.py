@@ -9,8 +9,6 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +16,7 @@ from quotaform import __version__
 from quotaform.cli.console import Console
 from quotaform.model.errors import BlockedError, ExitCode, QuotaformError
 from quotaform.model.outcome import ClusterOutcome, digest_of
-from quotaform.report.format import REPORTED, render, render_failed
+from quotaform.report.format import REPORTED, render, render_outcome
 from quotaform.system.files import append_to_regular_file
 
 SUMMARY_BYTES: Final = 1 << 20
@@ -29,71 +27,61 @@ _LEAST: Final = 4096
 """With less room than this, nothing is added."""
 
 
-@dataclass(frozen=True)
-class Ci:
-    """The run that this process is part of."""
+def run_options(root: Path | None = None) -> dict[str, Any]:
+    """Return what renders results may need of the run that this process is part of; `root` is the quotas directory."""
+    here, run = Path.cwd(), None
+    # The top of the repository, or the current directory outside of one.
+    given = os.environ.get("GITHUB_WORKSPACE") or os.environ.get("CI_PROJECT_DIR")
+    if given and here.is_relative_to(Path(given).resolve()):
+        top = Path(given).resolve()
+    else:
+        from quotaform.git import find_work_tree
 
-    root: Path | None = None  # The quotas directory
-    is_enabled: bool = True  # Whether anything is added (`--no-github`)
-    variables: Mapping[str, str] = field(default_factory=lambda: os.environ)
+        top = (find_work_tree(root or here) or here).resolve()
 
-    @property
-    def is_github(self) -> bool:
-        """Whether this is a step of GitHub Actions, and annotations and a summary are wanted."""
-        return self.is_enabled and self.variables.get("GITHUB_ACTIONS") == "true"
+    def from_top(file: str) -> str | None:
+        """Return the path of a file from the top of the repository; `None` for one that is outside."""
+        path = Path(os.path.normpath(here / file))
+        return path.relative_to(top).as_posix() if path.is_relative_to(top) else None
 
-    @cached_property
-    def options(self) -> dict[str, Any]:
-        """What renders results may need of the run."""
-        here, run = Path.cwd(), None
-        # The top of the repository, or the current directory outside of one.
-        given = self.variables.get("GITHUB_WORKSPACE") or self.variables.get("CI_PROJECT_DIR")
-        if given and here.is_relative_to(Path(given).resolve()):
-            top = Path(given).resolve()
-        else:
-            from quotaform.git import find_work_tree
+    if "GITHUB_ACTIONS" in os.environ or "GITLAB_CI" in os.environ:
+        from quotaform.apply.audit import read_run
 
-            top = (find_work_tree(self.root or here) or here).resolve()
+        run = read_run()
+    return {
+        "run_url": None if run is None else run.url,
+        "place": from_top,
+        "version": __version__,
+        "root": "quotas.d" if root is None else root.as_posix(),
+    }
 
-        def from_top(file: str) -> str | None:
-            """Return the path of a file from the top of the repository; `None` for one that is outside."""
-            path = Path(os.path.normpath(here / file))
-            return path.relative_to(top).as_posix() if path.is_relative_to(top) else None
 
-        if "GITHUB_ACTIONS" in self.variables or "GITLAB_CI" in self.variables:
-            from quotaform.apply.audit import read_run
+def is_github() -> bool:
+    """Whether this is a step of GitHub Actions."""
+    return os.environ.get("GITHUB_ACTIONS") == "true"
 
-            run = read_run(self.variables)
-        return {
-            "run_url": None if run is None else run.url,
-            "place": from_top,
-            "version": __version__,
-            "root": "quotas.d" if self.root is None else self.root.as_posix(),
-        }
 
-    def report(self, console: Console, subject: str, outcomes: Sequence[ClusterOutcome[Any]]) -> None:
-        """Note the outputs of a step of GitHub Actions, and append results to its summary."""
-        if self.is_enabled and self.variables.get("GITHUB_OUTPUT"):
-            note_outcomes(outcomes)
-        name = self.variables.get("GITHUB_STEP_SUMMARY")
-        if not (self.is_github and name):
-            return
-        is_one = len(outcomes) > MOST_SUMMARIES and subject in REPORTED
-        try:
-            for some in [outcomes] if is_one else [[outcome] for outcome in outcomes]:
-                room = SUMMARY_BYTES - Path(name).stat().st_size
-                if room < _LEAST:
-                    return
-                options = {**self.options, "limit": room - _LEAST // 2}
-                if is_one:
-                    text = "".join(render_fleet(subject, "markdown", some, **options))
-                elif (failure := render_failed(subject, "markdown", some[0], **options)) is not None:
-                    text = failure
-                else:
-                    text = "".join(render(subject, "markdown", some[0].require(), **options))
-                append_to_regular_file(Path(name), f"{text}\n", SUMMARY_BYTES)
-        except OSError as error:
-            console.report_failure(f"The job summary cannot be written: {error.strerror or error}")
+def append_summary(
+    console: Console, subject: str, outcomes: Sequence[ClusterOutcome[Any]], options: Mapping[str, Any]
+) -> None:
+    """Append results to the summary of a step of GitHub Actions, if this is one."""
+    name = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not (is_github() and name):
+        return
+    is_one = len(outcomes) > MOST_SUMMARIES and subject in REPORTED
+    try:
+        for some in [outcomes] if is_one else [[outcome] for outcome in outcomes]:
+            room = SUMMARY_BYTES - Path(name).stat().st_size
+            if room < _LEAST:
+                return
+            limited = {**options, "limit": room - _LEAST // 2}
+            if is_one:
+                pieces = render_fleet(subject, "markdown", some, **limited)
+            else:
+                pieces = render_outcome(subject, "markdown", some[0], **limited)
+            append_to_regular_file(Path(name), f"{''.join(pieces)}\n", SUMMARY_BYTES)
+    except OSError as error:
+        console.report_failure(f"The job summary cannot be written: {error.strerror or error}")
 
 
 def render_fleet(
@@ -126,7 +114,9 @@ _NOTED: ContextVar[tuple[Any, ...]] = ContextVar("_NOTED", default=())
 
 
 def note_outcomes(outcomes: Iterable[ClusterOutcome[Any]]) -> None:
-    """Keep what became of clusters for the outputs of the step."""
+    """Keep what became of clusters for the outputs of the step, if it has any."""
+    if not os.environ.get("GITHUB_OUTPUT"):
+        return
     found = [digest_of(outcome.value) if outcome.error is None else outcome.error for outcome in outcomes]
     _NOTED.set((*_NOTED.get(), *found))
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from re import findall
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from quotaform.cli.ci import Ci, render_fleet
+from quotaform.cli.ci import append_summary, is_github, note_outcomes, render_fleet, run_options
 from quotaform.cli.console import Console, write_file
 from quotaform.cli.option.output import PARQUET, Output, read_output
 from quotaform.cli.option.value import name_options
@@ -19,12 +19,13 @@ from quotaform.model.outcome import ClusterOutcome, digest_of, exit_code, outcom
 from quotaform.model.text import inert, listed, nearest, quote
 from quotaform.report.format import (
     ANNOTATED,
+    FAILURES,
     FORMATS,
     ONE_DOCUMENT,
     REPORT,
     SECTIONS,
     render,
-    render_failed,
+    render_outcome,
     render_total,
 )
 from quotaform.system.files import remove_regular_file, require_writable
@@ -69,11 +70,6 @@ def cluster_path(path: str | Path, cluster: str) -> Path:
     return Path(str(path).replace(PLACEHOLDER, name[:_LONGEST_NAME] if name.strip(".") else "_"))
 
 
-def digests(outcomes: Iterable[ClusterOutcome[Any]]) -> list[ClusterOutcome[Any]]:
-    """Return the numbers of results of clusters."""
-    return [outcome.map(digest_of) for outcome in outcomes]
-
-
 class OutFile(NamedTuple):
     """What is written of each result, and where."""
 
@@ -104,9 +100,8 @@ class Results:
         self.console = output.console
         self.format_name = output.format_name
         self.interrupt: KeyboardInterrupt | None = None  # What ended the run early
-        root = None if repository is None else repository.directory
-        self._ci = Ci(root, is_enabled=root is not None and not output.no_github)
         self._subject = output.subject
+        self._in_ci = repository is not None and not output.no_github  # Whether a CI system shows the results
         self._out = tuple(out or ())
         self._unread = NotReadError(f"{missing}: the run was interrupted")
         self._files: list[OutFile] = []
@@ -120,7 +115,7 @@ class Results:
                 )
             require_writable(Path(place))
             self._reports.append((format_name, Path(place)))
-        self._context = {} if root is None else self._ci.options
+        self._context = {} if repository is None else run_options(repository.directory)
         self._options = {"style": self.console.style(), **shown, **self._context}
 
     def open(self, clusters: Sequence[str], *others: OutFile) -> None:
@@ -199,17 +194,20 @@ class Results:
         if not self._files:
             self.open([outcome.cluster for outcome in outcomes])
         self._write_files(outcomes)
-        self._ci.report(self.console, self._subject, outcomes)
+        self._report_to_ci(outcomes)
+
+    def _report_to_ci(self, outcomes: Sequence[ClusterOutcome[Any]]) -> None:
+        if self._in_ci:
+            note_outcomes(outcomes)
+            append_summary(self.console, self._subject, outcomes, self._context)
 
     def _write_files(self, outcomes: Iterable[ClusterOutcome[Any]]) -> None:
         """Write what was made; the file of a cluster that failed says so if its format can, or is removed."""
         for outcome in outcomes:
             for subject, format_name, paths in self._files:
                 path = paths[outcome.cluster]
-                if outcome.error is None:
-                    write_file(path, render(subject, format_name, outcome.require(), **self._context))
-                elif (failure := render_failed(subject, format_name, outcome, **self._context)) is not None:
-                    write_file(path, failure)
+                if outcome.error is None or format_name in FAILURES:
+                    write_file(path, render_outcome(subject, format_name, outcome, **self._context))
                 else:
                     self._remove_earlier(path)
 
@@ -231,64 +229,60 @@ class Results:
             write_file(path, render_fleet(self._subject, format_name, outcomes, error))
 
     def present(
-        self,
-        outcomes: Sequence[ClusterOutcome[Any]],
-        request: PlanRequest | None = None,
-        *,
-        is_shown: bool = False,
-        rendered: Callable[[Any], Iterable[str]] | None = None,
+        self, outcomes: Sequence[ClusterOutcome[Any]], request: PlanRequest | None = None, *, is_shown: bool = False
     ) -> None:
         """Write the files, report to the CI system, and print what became of clusters.
 
         Several clusters are one document as JSON, otherwise sections and a total; the error of the only one is raised.
         `request` is what was planned. `is_shown` says that the results are printed already, so that failures and the
-        total are left. `rendered` renders one, if not its subject's function.
+        total are left.
         """
         for outcome in outcomes:
             name_options(outcome.error)
-        found = digests(outcomes)
         if request is not None:
-            self.require_selected(request.selection, found)
+            self.require_selected(request.selection, outcomes)
         self._write_files(outcomes)
-        self._write_reports(found)
+        self._write_reports(outcomes)
         if request is not None:
-            running = [each for each in found if each.value is not None and not each.value.row.is_snapshot]
             from quotaform.apply.ledger import started_warnings
 
+            found = [outcome.map(digest_of) for outcome in outcomes]
+            running = [each for each in found if each.value is not None and not each.value.row.is_snapshot]
             # The apply that is being reverted is left out.
             for text in started_warnings(request.repository, running, request.revert):
                 self.console.warn_of(text)
-        self._ci.report(self.console, self._subject, outcomes)
-        rendered = rendered or partial(render, self._subject, self.format_name, **self._options)
-        self.console.echo(self._printed(outcomes, rendered, is_shown=is_shown), self.format_name)
+        self._report_to_ci(outcomes)
+        self.console.echo(self._printed(outcomes, is_shown=is_shown), self.format_name)
         # A result that has no annotations itself has them on stderr.
-        is_annotated = self._ci.is_github and self.format_name != "github" and self._subject in ANNOTATED
+        is_annotated = self._in_ci and is_github() and self.format_name != "github" and self._subject in ANNOTATED
         for outcome in outcomes if is_annotated else ():
             if outcome.error is None and digest_of(outcome.value).exit_code in ANNOTATED[self._subject]:
                 pieces = render(self._subject, "github", outcome.value, **self._context)
                 self.console.write_commands(pieces, is_result=False)
 
-    def _printed(
-        self, outcomes: Sequence[ClusterOutcome[Any]], rendered: Callable[[Any], Iterable[str]], *, is_shown: bool
-    ) -> Iterator[str]:
-        format_name = self.format_name
+    def _printed(self, outcomes: Sequence[ClusterOutcome[Any]], *, is_shown: bool) -> Iterator[str]:
+        format_name, style = self.format_name, self.console.style()
+
+        def made(outcome: ClusterOutcome[Any]) -> Iterator[str]:
+            return render_outcome(self._subject, format_name, outcome, **self._options)
+
         if format_name == REPORT:
-            yield from render_fleet(self._subject, "text", outcomes, style=self.console.style())
+            yield from render_fleet(self._subject, "text", outcomes, style=style)
         elif len(outcomes) == 1:
-            if format_name == "markdown":  # A comment that says so takes the place of an earlier one.
-                yield render_failed(self._subject, format_name, outcomes[0], **self._options) or ""
-            value = outcomes[0].require()
-            yield from () if is_shown else rendered(value)
+            if outcomes[0].error is not None and format_name == "markdown":
+                yield from made(outcomes[0])  # A comment that says so takes the place of an earlier one.
+            outcomes[0].require()
+            yield from () if is_shown else made(outcomes[0])
         elif format_name == "json":
-            yield from outcome_lines(outcome.map(lambda value: iter(rendered(value))) for outcome in outcomes)
+            yield from outcome_lines(
+                each if each.error else ClusterOutcome(each.cluster, made(each)) for each in outcomes
+            )
         elif format_name not in SECTIONS:
             for outcome in outcomes:
-                failure = render_failed(self._subject, format_name, outcome, **self._options)
-                yield from rendered(outcome.require()) if failure is None else (failure,)
+                yield from made(outcome)
         else:
             from quotaform.report.text import render_failure
 
-            style = self.console.style()
             total = render_total(self._subject, outcomes, style)
             separator = ""
             for outcome in outcomes:
@@ -297,20 +291,20 @@ class Results:
                     continue
                 yield separator
                 if outcome.error is None:
-                    yield from rendered(outcome.require())
+                    yield from made(outcome)
                 else:
                     yield render_failure(outcome.cluster, outcome.error, style)
                 separator = "\n"
             if total is not None:
                 yield f"{separator}{total}"
 
-    def require_selected(self, selection: Selection, found: Sequence[ClusterOutcome[Any]]) -> None:
+    def require_selected(self, selection: Selection, outcomes: Sequence[ClusterOutcome[Any]]) -> None:
         """Make sure that the selection leaves an entity on one of the clusters, unless a cluster could not be read."""
-        if not selection.is_partial or any(outcome.error or outcome.require().has_entities for outcome in found):
+        if not selection.is_partial or any(each.error or digest_of(each.value).has_entities for each in outcomes):
             return
         for path in self._paths():
             self._remove_earlier(path)
-        of_clusters = "of the clusters" if len(found) > 1 else "of the cluster"
+        of_clusters = "of the clusters" if len(outcomes) > 1 else "of the cluster"
         raise UsageError(
             f"{selection_text(selection)}: no entity of the files or {of_clusters} is left; patterns begin with an "
             "entity type, as in --select 'user=svc-*'"

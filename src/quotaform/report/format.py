@@ -150,12 +150,14 @@ def render(subject: str, format_name: str, value: object, **options: Any) -> Ite
     return iter((text,)) if isinstance(text, str) else _joined(text)
 
 
-def render_failed(subject: str, format_name: str, outcome: ClusterOutcome[Any], **options: Any) -> str | None:
-    """Return a cluster that failed in a format that has a form for that; else, and without a failure, `None`."""
-    if outcome.error is None or format_name not in FAILURES:
-        return None
+def render_outcome(subject: str, format_name: str, outcome: ClusterOutcome[Any], **options: Any) -> Iterator[str]:
+    """Yield the result of a cluster, or the form that its failure has in the format; nothing if it has none."""
+    if outcome.error is None:
+        return render(subject, format_name, outcome.require(), **options)
+    if format_name not in FAILURES:
+        return iter(())
     options |= {"error": outcome.error, "subject": subject}
-    return str(_called(function_of(FAILURES[format_name]), outcome.cluster, options))
+    return iter((str(_called(function_of(FAILURES[format_name]), outcome.cluster, options)),))
 
 
 def render_total(subject: str, outcomes: Iterable[ClusterOutcome[Any]], style: Style) -> str | None:

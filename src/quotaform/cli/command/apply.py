@@ -18,7 +18,7 @@ from quotaform.cli.option.cluster import Clusters, Comparison, make_request
 from quotaform.cli.option.common import ALLOW, argument, flag, option
 from quotaform.cli.option.engine import Engine, job_progress
 from quotaform.cli.option.output import REPORT_OUT, Output, printed
-from quotaform.cli.present import Results, cluster_paths, digests
+from quotaform.cli.present import Results, cluster_paths
 from quotaform.model.errors import (
     ApplyLostError,
     NotApprovedError,
@@ -201,7 +201,7 @@ class ApplyRun(Struct, kw_only=True):
                     stack.enter_context(spark_session(session, progress))
                     session = structs.replace(session, master=None, remote=None, conf={})
                 outcomes = tuple(plan_clusters(request, engine=session, progress=progress))
-                self.results.require_selected(request.selection, digests(outcomes))
+                self.results.require_selected(request.selection, outcomes)
                 if len(outcomes) == 1:
                     self._show_plan(outcomes[0].require())
                 elif self.is_text:

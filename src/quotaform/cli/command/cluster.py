@@ -19,13 +19,12 @@ from quotaform.cluster.gateway import dump_snapshot
 from quotaform.desired.writer import render_quotas
 from quotaform.model.entity import ENTITY_TYPES, Entity, spell_name
 from quotaform.model.errors import UsageError
-from quotaform.model.filter import Described, Rule
-from quotaform.model.outcome import ClusterOutcome, exit_code
+from quotaform.model.filter import Rule
+from quotaform.model.outcome import ClusterOutcome, exit_code, values_of
 from quotaform.model.quota_key import QUOTA_KEYS, keys_for
 from quotaform.model.text import did_you_mean, inert, nearest, quote
 from quotaform.model.units import parse_number, parse_value
 from quotaform.report.finding import render_findings
-from quotaform.report.format import render
 from quotaform.report.text import counted
 from quotaform.system.clock import timestamp
 from quotaform.system.files import require_writable
@@ -66,16 +65,15 @@ def describe(
     results = Results(output)
     names = [cluster.name for cluster in clusters]
     results.open(names)
-    described = describe_clusters(repository, clusters, entity_filter, keys=keys, progress=console.progress)
-    outcomes = results.gather(described, names)
-
+    describing = describe_clusters(repository, clusters, entity_filter, keys=keys, progress=console.progress)
+    outcomes = results.gather(describing, names)
     starred = [
         f"{each.entity_type}={each.match}"
         for each in entity_filter.components
         if each.match is not None and each.match.endswith("*") and each.rule is not Rule.NOT
     ]
 
-    def rendered(described: Described) -> Iterable[str]:
+    for described in values_of(outcomes):
         for each in () if described.quotas else starred:
             prefix = quote_for_shell(each.rstrip("*"))
             console.warn(f"* is literal in {each}; --prefix {prefix} selects the names that begin so.")
@@ -91,9 +89,7 @@ def describe(
                     "Some keys are omitted: a file with these entries would remove them, because a declaration covers "
                     "all keys."
                 )
-        return render("describe", output.format_name, described, style=console.style())
-
-    results.present(outcomes, rendered=rendered)
+    results.present(outcomes)
     return results.exit_code(outcomes)
 
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
-from quotaform.cli.ci import Ci
+from quotaform.cli.ci import run_options
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import OR_SNAPSHOT, Clusters, Comparison, make_request
 from quotaform.cli.option.common import ALLOW, DIRECTORY, REQUIRED, argument, flag, option
@@ -26,15 +26,14 @@ from quotaform.cli.option.output import (
     printed,
     read_output,
 )
-from quotaform.cli.present import OutFile, Results, cluster_paths, digests, report_saved_files
+from quotaform.cli.present import OutFile, Results, cluster_paths, report_saved_files
 from quotaform.model.errors import ExitCode, UsageError
+from quotaform.model.outcome import ClusterOutcome, digest_of
 from quotaform.model.text import inert
 from quotaform.report.format import FORMATS, render
 from quotaform.system.files import is_folder, require_writable
 
 if TYPE_CHECKING:
-    from quotaform.model.outcome import ClusterOutcome
-    from quotaform.plan.digest import ClusterDigest
     from quotaform.plan.run import PlanRequest
 
 
@@ -162,12 +161,12 @@ def plan(
             with spark_job(console, "Replaying usage", replays) as (spark, _):
                 outcomes = with_backtests(spark, str(backtest), outcomes, console.warn_of)
     results.present(outcomes, request)
-    report_saved(console, request, results.files(), digests(outcomes))
+    report_saved(console, request, results.files(), outcomes)
     return results.exit_code(outcomes, counts_differences=detailed_exitcode)
 
 
 def report_saved(
-    console: Console, request: PlanRequest, files: Sequence[OutFile], outcomes: Sequence[ClusterOutcome[ClusterDigest]]
+    console: Console, request: PlanRequest, files: Sequence[OutFile], outcomes: Sequence[ClusterOutcome[Any]]
 ) -> None:
     """Print to stderr where plans were saved, and the command that applies those that can be applied.
 
@@ -175,7 +174,7 @@ def report_saved(
     """
     from quotaform.repository.revision import CONFIG_NAME
 
-    plans = {outcome.cluster: outcome.require() for outcome in outcomes if outcome.error is None}
+    plans = {outcome.cluster: digest_of(outcome.value) for outcome in outcomes if outcome.error is None}
     report_saved_files(
         console, "plan" if len(plans) == 1 else "plans", (each.paths[name] for each in files for name in plans)
     )
@@ -217,6 +216,6 @@ def show(
 
     console = Console(color)
     options = {"style": console.style(), "shows_unchanged": show_unchanged, "shows_unmanaged": show_unmanaged}
-    options |= Ci().options
+    options |= run_options()
     console.echo(render("plan", format_name, load_plan_file(plan_file), **options), format_name)
     return ExitCode.DONE

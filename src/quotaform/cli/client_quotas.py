@@ -14,8 +14,7 @@ from re import compile as regex
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from quotaform import __version__
-from quotaform.cli.console import Console, guarded_streams, run_as_process
-from quotaform.cli.option.value import cut_lines
+from quotaform.cli.console import Console, cut_lines, guarded_streams, run_as_process
 from quotaform.model.entity import (
     DEFAULT_WORD,
     ENTITY_TYPES,

@@ -297,6 +297,22 @@ def step_console() -> Console:
     return Console(is_verbose=not sys.stderr.isatty())
 
 
+_LONGEST_LINE: Final = 2_000
+_BEGIN: Final = 200
+_END: Final = 500
+"""How much is left of a longer one; the end of a message is its remedy."""
+
+
+def cut_lines(message: str) -> str:
+    """Return a message whose very long lines lose their middle: an argument may be as long as a file."""
+    lines = message.split("\n")
+    for at, line in enumerate(lines):
+        if len(line) > _LONGEST_LINE:
+            begin, end = line[:_BEGIN], line[-_END:]
+            lines[at] = f"{begin}… ({len(line) - len(begin) - len(end):,} more characters) …{end}"
+    return "\n".join(lines)
+
+
 def write_file(path: Path, text: str | Iterable[str]) -> None:
     """Write a file whole or not at all."""
     from quotaform.system.files import write_text_atomically, writing

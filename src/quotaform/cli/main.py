@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
-from typing import Annotated, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 from typer.main import get_command
 
 from quotaform import __version__
-from quotaform.cli.console import Console, guarded_streams, run_as_process
+from quotaform.cli.console import Console, cut_lines, guarded_streams, run_as_process
 from quotaform.model.errors import ExitCode, InvalidFilesError, QuotaformError, UsageError
 from quotaform.model.text import inert, printable
 from quotaform.system.process import interrupt_code, signals_raised
@@ -205,8 +205,6 @@ def _invoke(arguments: list[str]) -> int:
         """Return a message; where passwords may be given by mistake, it repeats no value of the command line."""
         if words[:1] != ["scram"] or not GROUPS["scram"].keys() & words[1:2]:
             return text
-        from quotaform.cli.option.value import redact
-
         return redact(text, words[2:])
 
     try:
@@ -226,15 +224,13 @@ def _invoke(arguments: list[str]) -> int:
             from quotaform.model.outcome import ClusterOutcome
 
             note_outcomes([ClusterOutcome("", error=error)])
-        from quotaform.cli.option.value import name_options
+        from quotaform.cli.option.common import name_options
 
         name_options(error)
         return _fail(redacted(str(error)) if isinstance(error, UsageError) else str(error), error.exit_code)
     except typer.Exit as ended:
         return ended.exit_code
     except typer.TyperException as error:
-        from quotaform.cli.option.value import usage_text
-
         message = str(error)
         if message.startswith("Usage:"):  # a group without a command: the help is the message
             return _fail(message, ExitCode.USAGE, "")
@@ -256,7 +252,67 @@ def globals_last(arguments: list[str]) -> list[str]:
 
 
 def _fail(message: str, code: int, start: str = "Error: ") -> int:
-    from quotaform.cli.option.value import cut_lines
-
     Console().write_stderr(f"{cut_lines(f'{start}{message}')}\n")
     return code
+
+
+def usage_text(error: typer.TyperException, command: str) -> str:
+    """Return what is wrong with a command line, in one sentence, and where its help is.
+
+    Typer's exceptions carry what the sentence is built from, by these names. `command` is for those without one.
+    """
+    from quotaform.model.entity import ENTITY_TYPES
+
+    context: Any = getattr(error, "ctx", None)
+    option = getattr(error, "option_name", None)
+    parameter: Any = getattr(error, "param", None)
+    kind: Any = getattr(parameter, "type", None)
+    least, most = getattr(kind, "min", None), getattr(kind, "max", None)
+    if hasattr(error, "possibilities") and option is not None:
+        text = f"No such option: {inert(option)}{_meant_option(error)}"
+    elif least is not None and most is not None:
+        # Not shown: what was given may be a password in the wrong place.
+        text = f"{parameter.opts[0]} takes a whole number from {least:,} to {most:,}."
+    else:
+        text = inert(str(getattr(error, "format_message", lambda: str(error))()))
+    if text.startswith("Got unexpected extra argument") and any(f"({each}=" in text for each in ENTITY_TYPES):
+        text += "; the parts of one address are joined by a comma, as in user=alice,client-id=app1"
+    end = "" if text.endswith((".", "?")) else "."
+    return f"{text}{end} Try '{command if context is None else context.command_path} --help'."
+
+
+def _meant_option(error: Any) -> str:
+    """Return which option is near an unknown one, or that entities are addresses."""
+    from quotaform.cli.option.common import NO_ARGV
+    from quotaform.model.entity import USER, meant_type
+
+    parameters = error.ctx.command.params if error.ctx is not None else ()
+    known = [name for each in parameters if not each.hidden for name in each.opts]
+    typed = error.option_name.lstrip("-")
+    if typed == "password" and "--password-file" in known:
+        return f": {NO_ARGV}."
+    entity_type = meant_type(typed)
+    if entity_type is not None or typed.startswith(("entity", "name", "default", "target")):
+        address = f"{entity_type or USER}=NAME"
+        if any("ENTITY" in (each.metavar or "") for each in parameters):
+            return f"; give the address as an argument, as in {address}."
+        if "--select" in known:
+            return f"; did you mean --select {address}?"
+    # Possibilities may have little but the dashes in common, and may be hidden.
+    alike = (name for name in error.possibilities or () if name in known and name[:3] == error.option_name[:3])
+    near = next(alike, None)
+    return "" if near is None else f"; did you mean {near}?"
+
+
+def redact(text: str, arguments: list[str]) -> str:
+    """Return a message without the values of arguments; names of files that exist stay."""
+    from quotaform.model.entity import ENTITY_TYPES
+
+    for given in arguments:
+        name, _, value = given.partition("=") if given.startswith("-") else ("", "", given)
+        # The name of an option stays, known or not; a password with a digit or a capital letter is none.
+        for word in ("" if re.fullmatch("--[a-z]+(-[a-z]+)*", name) else name.lstrip("-"), value):
+            # A shorter text is part of many words.
+            if len(word) >= 4 and word not in ENTITY_TYPES and not os.path.lexists(word):
+                text = text.replace(word, "…")
+    return text

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from quotaform.cli.ci import append_summary, is_github, note_outcomes, render_fleet, run_options
 from quotaform.cli.console import Console, write_file
+from quotaform.cli.option.common import name_options
 from quotaform.cli.option.output import PARQUET, Output, read_output
-from quotaform.cli.option.value import name_options
 from quotaform.model.errors import ExitCode, NotReadError, QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome, digest_of, exit_code, outcome_lines
 from quotaform.model.text import inert, listed, nearest, quote

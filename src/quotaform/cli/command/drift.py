@@ -11,12 +11,11 @@ from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from quotaform.cli.console import Console
+from quotaform.cli.console import Console, cut_lines
 from quotaform.cli.option.cluster import OR_SNAPSHOT, Clusters, Selecting, make_request
-from quotaform.cli.option.common import DIRECTORY, flag, option
+from quotaform.cli.option.common import DIRECTORY, flag, option, read_moment, read_seconds
 from quotaform.cli.option.engine import SPARK, Engine
 from quotaform.cli.option.output import REPORT_OUT, Output, out_option, printed
-from quotaform.cli.option.value import cut_lines, read_moment, read_seconds
 from quotaform.cli.present import PLACEHOLDER, Results, cluster_path, cluster_paths
 from quotaform.model.errors import QuotaformError, UsageError, as_usage_error
 from quotaform.model.outcome import ClusterOutcome

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.cli.option.cluster import Clusters
-from quotaform.cli.option.common import REQUIRED, argument, option
+from quotaform.cli.option.common import REQUIRED, argument, option, read_moment
 from quotaform.cli.option.engine import ON_SPARK, Engine, spark_job
 from quotaform.cli.option.entity import ENTITIES
 from quotaform.cli.option.output import DRAWN_OUT, Output, printed
-from quotaform.cli.option.value import read_moment
 from quotaform.cli.present import TableOutput
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode, UsageError

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from msgspec import structs
 
 from quotaform.cli.option.cluster import COMMAND_CONFIG, CONFIG, Clusters, complete_cluster
-from quotaform.cli.option.common import REQUIRED, argument, choice, flag, option
+from quotaform.cli.option.common import REQUIRED, argument, choice, flag, one_of, option, read_moment, read_seconds
 from quotaform.cli.option.engine import ON_SPARK, Engine, spark_job
 from quotaform.cli.option.output import Output, out_option, printed
-from quotaform.cli.option.value import one_of, read_moment, read_seconds, require_order
 from quotaform.cli.present import TableOutput
 from quotaform.desired.tree import SourceFile, shown_path
 from quotaform.model.errors import EngineError, ExitCode, UsageError
@@ -90,7 +89,8 @@ class PrometheusRange:
             return None
         from quotaform.usage.prometheus import DEFAULT_QUERY, Prometheus, RangeQuery
 
-        require_order(self.since, self.until)
+        if self.since >= self.until:
+            raise UsageError("--since must be before --until")
         return RangeQuery(
             server=Prometheus.at(self.prometheus, os.environ),
             queries=self.query or (DEFAULT_QUERY,),

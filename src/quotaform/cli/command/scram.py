@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from quotaform.cli.console import Console, require_confirmed
 from quotaform.cli.option.cluster import ONE_CLUSTER, Clusters
-from quotaform.cli.option.common import AUTO_APPROVE, REQUIRED, argument, option
+from quotaform.cli.option.common import AUTO_APPROVE, NO_ARGV, REQUIRED, argument, complete_from, option
 from quotaform.cli.option.output import Output, printed
-from quotaform.cli.option.value import NO_ARGV, complete_from
 from quotaform.model.entity import USER, parse_address, spell_name
 from quotaform.model.errors import ExitCode, FileReadError, UsageError, as_usage_error
 from quotaform.model.text import Secret, quote

@@ -117,7 +117,7 @@ class Clusters:
         try:
             return repository.clusters(config, target)
         except UsageError as error:
-            from quotaform.cli.option.value import name_options
+            from quotaform.cli.option.common import name_options
 
             name_options(error)  # A watch logs it.
             raise

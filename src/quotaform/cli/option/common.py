@@ -1,18 +1,21 @@
-"""How options are declared, which go together, and those that several commands share."""
+"""How options are declared and read, which go together, and those that several commands share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
-from quotaform.cli.option.value import complete_from, read_moment, require_choice, require_order
-from quotaform.model.errors import UsageError
+from quotaform.model.entity import ENTITY_TYPES
+from quotaform.model.errors import ArgumentError, QuotaformError, UsageError
+from quotaform.model.moment import duration_text, parse_duration, parse_moment
+from quotaform.model.text import inert, option_of
+from quotaform.system.clock import SYSTEM_CLOCK
 
 REQUIRED: Final = MISSING
 """The default of an option that must be given."""
@@ -116,6 +119,68 @@ def with_options(command: Callable[..., int]) -> Callable[..., int]:
     return run
 
 
+def complete_from(words: Iterable[str] | Callable[[], Iterable[str]], end: str = "") -> Callable[[str], list[str]]:
+    """Return a completion of a value, or of the last item of a list; a function is called for the words when asked."""
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        known = words() if callable(words) else words
+        return [f"{before}{comma}{word}{end}" for word in known if word.startswith(last)]
+
+    return complete
+
+
+def _quota_keys() -> Iterable[str]:
+    from quotaform.model.quota_key import QUOTA_KEYS
+
+    return QUOTA_KEYS
+
+
+complete_quota_key = complete_from(_quota_keys)
+complete_value = complete_from(_quota_keys, "=")
+complete_entity_type = complete_from(ENTITY_TYPES)
+complete_name = complete_from(ENTITY_TYPES, "=")
+"""Names are not known without asking a cluster."""
+
+
+def read_moment(text: str) -> datetime:
+    """Read a time: ISO 8601 in UTC, a day, an age, or `now`. Raises `ValueError`."""
+    return parse_moment(text, SYSTEM_CLOCK.now())
+
+
+def read_seconds(text: str, *, longest: float = 24 * 3600.0) -> float:
+    """Read a duration in seconds. Raises `ValueError`."""
+    seconds = parse_duration(text).total_seconds()
+    if seconds > longest:
+        raise ValueError(f"{inert(text)} is more than {duration_text(timedelta(seconds=longest))}")
+    return seconds
+
+
+def require_choice(what: str, name: str, allowed: Sequence[str]) -> str:
+    """Return a word if it is one of those that an option takes."""
+    if name in allowed:
+        return name
+    raise UsageError(f"unknown {what} {inert(name)!r}; choose {one_of(allowed)}")
+
+
+def one_of(words: Iterable[str]) -> str:
+    """Return alternatives: `text, json or csv`."""
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def name_options(error: QuotaformError | None) -> None:
+    """Let the message of an error have options where it names arguments."""
+    if isinstance(error, ArgumentError):
+        error.args = (error.spelled(option_of),)
+
+
+NO_ARGV: Final = (
+    "other processes of this machine can read a command line, and shells keep it in their history; "
+    "use --password-file, --password-env or the prompt"
+)
+
+
 # Which options need another one, and which cannot be given together.
 
 _SPARK: Final = "--engine --master --remote --spark-conf"
@@ -208,4 +273,5 @@ class Period:
     until: datetime | None = option("--until TIME", "Only usage before this time.", read=read_moment)
 
     def __post_init__(self) -> None:
-        require_order(self.since, self.until)
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise UsageError("--since must be before --until")

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from quotaform.cli.option.common import REQUIRED, argument, flag, option
-from quotaform.cli.option.value import complete_entity_type, complete_name
+from quotaform.cli.option.common import REQUIRED, argument, complete_entity_type, complete_name, flag, option
 from quotaform.model.entity import (
     DEFAULT_WORD,
     ENTITY_TYPES,

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from quotaform.cli.console import Console
-from quotaform.cli.option.common import choice, flag, option
-from quotaform.cli.option.value import complete_from, one_of
+from quotaform.cli.option.common import choice, complete_from, flag, one_of, option
 from quotaform.model.errors import UsageError
 from quotaform.model.text import inert
 from quotaform.report.format import ANNOTATED, FORMATS, REPORT, REPORTED, render

@@ -12,9 +12,9 @@ from quotaform.model import rule
 from quotaform.model.alteration import Alteration, apply_ops
 from quotaform.model.entity import Entity
 from quotaform.model.filter import EVERYTHING, Described
-from quotaform.model.finding import Finding, by_severity, pack_position
+from quotaform.model.finding import Finding, Location, by_severity
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Cause, Desired, Entry, LayerFile, Quotas, Values
+from quotaform.model.quotas import Cause, Desired, Entry, Quotas, Values
 from quotaform.model.records.document import sealed_lines
 from quotaform.model.settings import DEFAULT_GUARD_LIMITS, GuardLimits
 from quotaform.plan.check.check import CHECKS, lift, with_findings
@@ -50,8 +50,7 @@ def declare(
         entity: Entry(
             entity=entity,
             values=values,
-            file=LayerFile("quotas.d/all.yaml"),
-            position=pack_position(line, 5),
+            location=Location("quotas.d/all.yaml", line, 5),
             cause=Cause.ENTRY if values else cause,
             expires=expires,
             owner=more.get("owner"),

@@ -12,9 +12,9 @@ from math import inf, nan
 from hypothesis import strategies as st
 
 from quotaform.model.entity import Entity
-from quotaform.model.finding import pack_position
+from quotaform.model.finding import Location
 from quotaform.model.quota_key import QUOTA_KEYS, keys_for
-from quotaform.model.quotas import Cause, Desired, Entry, LayerFile
+from quotaform.model.quotas import Cause, Desired, Entry
 from quotaform.model.scope import ALL, FULL_SCOPE, Pattern, Scope, Selection
 
 NAMES = ("alice", "bob", "<default>", "CN=a b,O=x", "Å")
@@ -67,8 +67,7 @@ def desired(draw: st.DrawFn, max_size: int = 9, min_size: int = 0) -> Desired:
         entries[entity] = Entry(
             entity=entity,
             values=values if cause is Cause.ENTRY else {},
-            file=LayerFile("quotas.d/generated.yaml"),
-            position=pack_position(line, 5),
+            location=Location("quotas.d/generated.yaml", line, 5),
             cause=cause,
         )
     return entries

@@ -82,7 +82,7 @@ def _format(document: bytes) -> None:
     assert not again.problems, again.problems
     assert again.after == file.after, "what was formatted is formatted otherwise"
     before, after = (load_file(SourceFile(name, text, "lab"), _PROFILES) for text in (document, file.after))
-    declared = [[entry._replace(position=0, places=()) for entry in loaded.entries] for loaded in (before, after)]
+    declared = [[entry._replace(location=None, places=()) for entry in loaded.entries] for loaded in (before, after)]
     assert [replaced._replace(profile=None, unset=None) for replaced in declared[0]] == [
         replaced._replace(profile=None, unset=None) for replaced in declared[1]
     ], "it declares something else"

@@ -13,8 +13,8 @@ from msgspec import structs
 from quotaform.desired.config import Config
 from quotaform.drift.drift import Drift, make_drift
 from quotaform.model.entity import ENTITY_TYPES, Entity
-from quotaform.model.finding import DELETE, Allowance, Approval, Finding, Location, Severity, by_severity, pack_position
-from quotaform.model.quotas import Base, Cause, DeclaredBase, Desired, Entry, LayerFile
+from quotaform.model.finding import DELETE, Allowance, Approval, Finding, Location, Severity, by_severity
+from quotaform.model.quotas import Base, Cause, DeclaredBase, Desired, Entry
 from quotaform.model.scope import Pattern, Scope
 from quotaform.model.settings import CountLimit, GuardLimits, Ignore, PruneMode
 from quotaform.plan.blast_radius import Principals, make_blast_radius
@@ -47,8 +47,7 @@ def example_entries(name: str, file: str = "all") -> Desired:
         entity: Entry(
             entity=entity,
             values=values,
-            file=LayerFile(f"quotas.d/{file}.yaml"),
-            position=pack_position(item["line"], 5),
+            location=Location(f"quotas.d/{file}.yaml", item["line"], 5),
             cause=Cause.ENTRY if values else Cause.EXPIRED if "expires" in item else Cause.TOMBSTONE,
             **{key: item[key] for key in ("owner", "reason", "expires") if key in item},
         )

@@ -108,7 +108,9 @@ def of_sources(text: Text) -> Lines:
     for entity, entry in desired.items():
         said = {"owner": entry.owner, "reason": entry.reason, "expires": entry.expires}
         more = "".join(f", {field} {value}" for field, value in said.items() if value)
-        places = {key: f"{each.profile or ''}@{each.location}" for key, each in entry.provenances().items()}
+        profile = entry.profile
+        names = {profile.location: profile.name} if profile else {}
+        places = {key: f"{names.get(each, '')}@{each}" for key, each in entry.provenances().items()}
         values = ", ".join(f"{key} {value!r} {places.get(key, '')}".rstrip() for key, value in entry.values.items())
         yield f"{entity} at {entry.location}: {entry.absent or values}{more}"
     again = check(sources[::-1], PROFILES, TODAY, scope)[0]
@@ -222,7 +224,7 @@ def of_provenance(text: Text) -> Lines:
     broken = f"{text!s}  - match: {{user: 007}}\n    values: {{producer_byte_rate: 1}}\n"
     found, again = (
         [
-            f"{entry.entity} {key}: {each.location}{f' by {each.profile}' if each.profile else ''}"
+            f"{entry.entity} {key}: {each}{' by gold' if entry.profile and each == entry.profile.location else ''}"
             for entry in load_file(SourceFile("a.yaml", one), profiles).entries
             for key, each in entry.provenances().items()
         ]

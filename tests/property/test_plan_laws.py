@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from quotaform.apply.freshness import check_fresh
 from quotaform.desired.writer import is_out_of_reach, is_removable
 from quotaform.drift.drift import make_drift
+from quotaform.model.finding import Location
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import (
     Action,
@@ -29,7 +30,6 @@ from quotaform.model.quotas import (
     DeclaredBase,
     Desired,
     Entry,
-    LayerFile,
     Quotas,
     same_values,
 )
@@ -178,7 +178,7 @@ def test_the_plan_id_says_what_is_done_and_nothing_else(files: Desired, actual: 
     plan = plan_of(files, actual)
     moved = {
         entity: Entry(
-            entity=entity, values=entry.values, file=LayerFile("elsewhere.yaml"), owner="me", cause=entry.cause
+            entity=entity, values=entry.values, location=Location("elsewhere.yaml"), owner="me", cause=entry.cause
         )
         for entity, entry in files.items()
     }

@@ -17,7 +17,7 @@ from quotaform.desired.policy.reader import MOST_STEPS, Policy, read_policy
 from quotaform.desired.tree import SourceFile
 from quotaform.model import rule
 from quotaform.model.entity import Entity
-from quotaform.model.finding import Finding
+from quotaform.model.finding import Finding, Location
 from quotaform.model.quotas import Desired, Entry, ProfileUse
 from quotaform.model.records.schema import make_policy_gate
 from quotaform.model.rule import MAX_PROBLEMS
@@ -56,7 +56,7 @@ def test_the_document_of_an_entry_fits_its_schema() -> None:
         owner="team-a",
         reason="x" * 2000,
         expires=date(2027, 1, 31),
-        profile=ProfileUse("gold", 0),
+        profile=ProfileUse("gold", Location("a.yaml")),
     )
 
     document = entry_document(entry, "prod")

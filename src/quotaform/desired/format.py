@@ -24,7 +24,7 @@ from quotaform.desired.yaml.reader import MERGE_KEY, read_document
 from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode
-from quotaform.model.finding import Finding, Location, Position
+from quotaform.model.finding import Finding, Location
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
 from quotaform.model.units import UNLIMITED, parse_value, spell_value, unit_spellings
 
@@ -295,12 +295,11 @@ class FileEdit:
             (node.start_mark.line + above + 1, node.start_mark.column + 1): place for place, node in enumerate(nodes)
         }
 
-    def change(self, position: Position, edit: EntryEdit) -> None:
-        """Change the entry at a position, which must be of one entity.
+    def change(self, at: Location, edit: EntryEdit) -> None:
+        """Change the entry at a place of the file, which must be of one entity.
 
         Raises `UneditableError`, and changes nothing, if it is written so that it cannot be changed alone.
         """
-        at = Location.at(self.name, position)
         place = self._places.get((at.line, at.column))
         if place is None or self._entries is None:
             raise UneditableError("it is merged from elsewhere in the file")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from itertools import product
+from operator import attrgetter
 from threading import Lock
 from typing import Any, TypeAlias
 
@@ -29,14 +30,14 @@ from quotaform.desired.field import (
 from quotaform.desired.schema import quotas as quotas_schema
 from quotaform.desired.shape import check_shape
 from quotaform.desired.tree import Layout, SourceFile
-from quotaform.desired.yaml.document import Document, StopReadingError, mark_position, spots_of, taken_for
+from quotaform.desired.yaml.document import Document, StopReadingError, spots_of, taken_for
 from quotaform.desired.yaml.reader import read_document
 from quotaform.model import rule
 from quotaform.model.entity import DEFAULT_WORD, Entity
 from quotaform.model.errors import InvalidFilesError
-from quotaform.model.finding import Finding, Location, Position, Severity
+from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import STATE_ABSENT, Cause, Desired, Entry, LayerFile, ProfileUse, ValuePlace, Values
+from quotaform.model.quotas import STATE_ABSENT, Cause, Desired, Entry, ProfileUse, Values
 from quotaform.model.rule import MAX_PROBLEMS, FindingList, first_findings
 from quotaform.model.scope import FULL_SCOPE, Scope
 from quotaform.model.text import did_you_mean, listed, quote
@@ -58,7 +59,7 @@ class LoadedFile(Struct, frozen=True):
 
 def load_file(source: SourceFile, profiles: Profiles, known: KnownValues | None = None) -> LoadedFile:
     """Read one file; never raises, whatever it contains. `known`: the values that it shares with other files."""
-    reader = _FileReader(LayerFile(source.name, source.layer), profiles, {} if known is None else known)
+    reader = _FileReader(source.layer, profiles, {} if known is None else known)
     document = read_document(source, take=reader.take)
     if document.root is not None:
         with suppress(StopReadingError):
@@ -69,8 +70,8 @@ def load_file(source: SourceFile, profiles: Profiles, known: KnownValues | None 
 class _FileReader:
     """Turns the items of a file into entries; what is wrong goes to the document."""
 
-    def __init__(self, file: LayerFile, profiles: Profiles, known: KnownValues) -> None:
-        self.file = file
+    def __init__(self, layer: str | None, profiles: Profiles, known: KnownValues) -> None:
+        self.layer = layer
         self.profiles = profiles
         self.known = known
         self.entries: list[Entry] = []
@@ -86,12 +87,12 @@ class _FileReader:
         spots, before = spots_of(items), len(self.entries)
         for index, item in enumerate(items):
             if isinstance(item, dict) and isinstance(item.get("match"), dict):
-                self.read_item(item, document, mark_position(spots[index][0]), is_whole=index not in refused)
+                self.read_item(item, document, document.location(spots[index][0]), is_whole=index not in refused)
         self.entities.update([entry.entity for entry in self.entries[before:]])
         if len(self.entries) - len(self.entities) > MAX_PROBLEMS:
             raise StopReadingError  # `conclude` reports these duplicates
 
-    def read_item(self, item: dict[str, Any], document: Document, position: Position, *, is_whole: bool) -> None:
+    def read_item(self, item: dict[str, Any], document: Document, location: Location, *, is_whole: bool) -> None:
         """Add the entries of one item."""
         errors = document.errors
         named = read_match(item["match"], document, MAX_ENTITIES - len(self.entries))
@@ -102,10 +103,10 @@ class _FileReader:
                 document.add(rule.WRONG_TYPE, text, item, field)
         expires = read_expires(item, document) if "expires" in item else None
         values: Values = {}
-        places: tuple[ValuePlace, ...] = ()
+        places: tuple[Location, ...] = ()
         bare: tuple[str, ...] = ()
         profile: ProfileUse | None = None
-        unset: Mapping[str, Position] | None = None
+        unset: Mapping[str, Location] | None = None
         cause = Cause.ENTRY
         if item.get("state") == "absent":
             cause = Cause.TOMBSTONE
@@ -116,13 +117,13 @@ class _FileReader:
                 document.add(rule.BAD_STATE, text, item, field, at_key=True)
         else:
             if isinstance(name := item.get("profile"), str):
-                profile = ProfileUse(name, mark_position(spots_of(item)["profile"][0]))
+                profile = ProfileUse(name, document.location(spots_of(item)["profile"][0]))
             own = item.get("values")
             values, places = self.read_values(item, own, entity, document, profile)
             if is_whole and "values" not in item and "profile" not in item and "unset" not in item:
                 state = " with state: present" if "state" in item else ""
                 text = f"{of_entity(entity)}declares no values{state}; write values, profile or state: absent"
-                document.add_at(rule.NO_VALUES, text, Location.at(document.name, position))
+                document.add_at(rule.NO_VALUES, text, location)
             if isinstance(own, dict):
                 bare = bare_keys(own, values)
             if isinstance(item.get("unset"), list):
@@ -135,8 +136,8 @@ class _FileReader:
                 Entry(
                     entity=declared,
                     values=values,
-                    file=self.file,
-                    position=position,
+                    location=location,
+                    layer=self.layer,
                     places=places,
                     owner=owner,
                     reason=reason,
@@ -150,10 +151,10 @@ class _FileReader:
 
     def read_values(
         self, item: dict[str, Any], own: object, entity: Entity | None, document: Document, profile: ProfileUse | None
-    ) -> tuple[Values, tuple[ValuePlace, ...]]:
+    ) -> tuple[Values, tuple[Location, ...]]:
         """Return the values of an item (its profile's, overridden by its own) and where each comes from."""
         values: dict[str, float] = {}
-        where: dict[str, ValuePlace] = {}
+        where: dict[str, Location] = {}
         if profile is not None and profile.name and document.oddity(item, "profile") is None:
             named = self.profiles.get(profile.name)
             if named is None:
@@ -162,7 +163,7 @@ class _FileReader:
                 text = f"unknown profile {quote(profile.name)}{guess}{known}"
                 document.add(rule.UNKNOWN_PROFILE, text, item, "profile")
             for key, value in (named or {}).items():
-                values[key], where[key] = value, profile
+                values[key], where[key] = value, profile.location
                 if entity is not None and not QUOTA_KEYS[key].fits(entity):
                     text = f"profile {quote(profile.name)} {misfit_text(key, entity)}"
                     document.add(rule.BAD_KEY, text, item, "profile", entity=entity, quota_key=key)
@@ -170,7 +171,7 @@ class _FileReader:
             spots = spots_of(own)
             for key, value in read_values(own, entity, document).items():
                 values[key] = value
-                where[key] = mark_position(spots[key][0])
+                where[key] = document.location(spots[key][0])
             if not own:
                 text = f"{of_entity(entity)}has no values; add some, or write state: absent"
                 document.add(rule.NO_VALUES, text, item, "values")
@@ -178,14 +179,14 @@ class _FileReader:
 
     def read_unset(
         self, item: dict[str, Any], entity: Entity | None, document: Document
-    ) -> Mapping[str, Position] | None:
+    ) -> Mapping[str, Location] | None:
         """Return the keys that an item takes away from the common entry, and where it says so."""
         listed, own = item["unset"], item.get("values")
-        if self.file.layer is None:
+        if self.layer is None:
             text = "unset takes keys from the common entry; use it in the directory of a cluster, or remove it"
             document.add(rule.BAD_UNSET, f"{of_entity(entity, ': ')}{text}", item, "unset", at_key=True)
             return None
-        unset: dict[str, Position] = {}
+        unset: dict[str, Location] = {}
         for index, key in enumerate(listed):
             if not isinstance(key, str) or not key:
                 continue
@@ -197,7 +198,7 @@ class _FileReader:
             elif isinstance(own, dict) and key in own:
                 problem = f"is both in unset and in values, at {document.place(own, key).key}"
             else:
-                unset[key] = mark_position(spots_of(listed)[index][0])
+                unset[key] = document.place(listed, index).key
             if problem:
                 text = f"{of_entity(entity)}{key} {problem}; remove one of the two"
                 document.add(rule.BAD_UNSET, text, listed, index, entity=entity, quota_key=key)
@@ -240,12 +241,12 @@ def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = FULL_SCOPE
                 problems.add(rule.EXPIRED.finding(text, address=address, location=entry.location))
             below = desired.get(entity)
             desired[entity] = entry if below is None else _merge(below, entry)
-    outside: dict[LayerFile | None, list[Entry]] = {}
+    outside: dict[str, list[Entry]] = {}
     for entity, entry in desired.items():
-        if not scope.contains(entity):
-            outside.setdefault(entry.file, []).append(entry)
+        if entry.location is not None and not scope.contains(entity):
+            outside.setdefault(entry.location.file, []).append(entry)
     for entries in outside.values():
-        first = min(entries, key=lambda entry: entry.position)
+        first = min(entries, key=attrgetter("location"))
         text = (
             f"{listed((entry.entity.address for entry in entries), 5)}: declared here, but outside of the scope in "
             f"quotaform.yaml, where * does not stand for {DEFAULT_WORD}; remove it here, or change the scope"
@@ -257,7 +258,7 @@ def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = FULL_SCOPE
 def _merge(below: Entry, above: Entry) -> Entry:
     """Return an entry of a layer over that of the layer below it, key by key."""
     values: Values = {}
-    places: tuple[ValuePlace, ...] = ()
+    places: tuple[Location, ...] = ()
     bare: tuple[str, ...] = ()
     cause = above.cause
     if above.cause is Cause.ENTRY:
@@ -268,7 +269,7 @@ def _merge(below: Entry, above: Entry) -> Entry:
             for key, value in {**below.values, **above.values}.items()
             if above.unset is None or key not in above.unset
         }
-        where: dict[str, ValuePlace] = {**below.provenances(), **dict(zip(above.values, above.places, strict=False))}
+        where = below.provenances() | above.provenances()
         places = tuple(where[key] for key in values) if where.keys() >= values.keys() else ()
         if below.bare or above.bare:
             bare = tuple(key for key in values if key in (above.bare if key in above.values else below.bare))
@@ -286,11 +287,10 @@ def _merge(below: Entry, above: Entry) -> Entry:
 def _unset_problems(entry: Entry, common: Entry | None) -> Iterator[Finding]:
     address = entry.entity.address
     declared = common.values if common is not None else {}
-    for key, position in (entry.unset or {}).items():
+    for key, location in (entry.unset or {}).items():
         if key not in declared:
             who = f"the common entry at {common.location} has none" if common else f"no common file declares {address}"
             text = f"{address} has no {key} to unset: {who}; remove it"
-            location = Location.at(entry.file.name, position) if entry.file else None
             yield rule.BAD_UNSET.finding(text, address=address, key=key, location=location)
     if declared and not entry.values and not declared.keys() - (entry.unset or {}).keys():
         text = f"unset leaves {address} without any value; write state: absent instead"

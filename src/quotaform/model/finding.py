@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import date
 from enum import StrEnum
-from typing import Annotated, Final, Literal, Self, TypeAlias
+from typing import Annotated, Final, Literal, Self
 
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
@@ -17,22 +17,8 @@ from quotaform.model.scope import escape_glob
 from quotaform.model.text import inert, option_of, printable
 from quotaform.model.units import render_value, spell_value
 
-Position: TypeAlias = int
-"""A line and a column as one number, for where there are very many; see `pack_position`."""
 
-_COLUMN_BITS: Final = 32
-
-
-def pack_position(line: int, column: int) -> Position:
-    """Return a line and a column, both from 1 on, as one number.
-
-    >>> Location.at("quotas.d/orders.yaml", pack_position(12, 3))
-    Location(file='quotas.d/orders.yaml', line=12, column=3)
-    """
-    return line << _COLUMN_BITS | column
-
-
-class Location(Struct, frozen=True, gc=False):
+class Location(Struct, frozen=True, order=True, gc=False):
     """A location in the files.
 
     >>> str(Location("quotas.d/orders.yaml", 12, 3))
@@ -44,11 +30,6 @@ class Location(Struct, frozen=True, gc=False):
     file: Annotated[str, about("The path, as given.", "quotas.d/teams.yaml")]
     line: Annotated[Count, about("The line, from 1 on; 0 means the file as a whole.")] = 0
     column: Annotated[Count, about("The column, from 1 on; 0 means the line as a whole.")] = 0
-
-    @classmethod
-    def at(cls, file: str, position: Position) -> Location:
-        """Return a place by a packed position; 0 means the file as a whole."""
-        return cls(file, position >> _COLUMN_BITS, position & (1 << _COLUMN_BITS) - 1)
 
     def __str__(self) -> str:
         # A relative path that GitHub Actions would take for a command, as a problem begins its line with it.
@@ -158,11 +139,7 @@ _NOWHERE = Location("")
 def by_place(findings: Iterable[Finding]) -> list[Finding]:
     """Sort findings in files: by file, line and column, in whatever order they were found."""
 
-    def order(finding: Finding) -> tuple[str, int, int, str, str]:
-        at = finding.location or _NOWHERE
-        return at.file, at.line, at.column, finding.rule, finding.message
-
-    return sorted(findings, key=order)
+    return sorted(findings, key=lambda each: (each.location or _NOWHERE, each.rule, each.message))
 
 
 def by_severity(findings: Iterable[Finding]) -> list[Finding]:

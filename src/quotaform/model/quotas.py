@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from quotaform.model import rule
 from quotaform.model.entity import Entity
-from quotaform.model.finding import Finding, Location, Position
+from quotaform.model.finding import Finding, Location
 from quotaform.model.records.record import Record, about
 from quotaform.model.text import inert
 
@@ -66,57 +66,33 @@ class Cause(StrEnum):
     REVERT = "revert"  # whatever the files say, it gets back the values from before an apply
 
 
-class LayerFile(NamedTuple):
-    """A file and the cluster that it is for; `None` for all."""
-
-    name: str
-    layer: str | None = None
-
-
 class ProfileUse(NamedTuple):
     """A `profile:` of an entry: the profile's name, and where the word `profile` is."""
 
     name: str
-    position: Position
-
-
-class Provenance(NamedTuple):
-    """Where a declared value comes from."""
-
-    location: Location  # the key in the file, or the `profile:` that gives it
-    layer: str | None = None  # the cluster whose own file it is in; `None` for a common file
-    profile: str | None = None
-
-
-ValuePlace: TypeAlias = "Position | ProfileUse | Provenance"
-"""Where a value of an entry comes from: a place in the entry's own file, its profile, or anything else."""
+    location: Location
 
 
 class Entry(NamedTuple):
     """One declared entity: what one file says, or all layers together.
 
     There is one for every entity of every file, so it is a tuple, which takes a third of the time of a frozen
-    dataclass, and locations are stored compactly. Pass fields by name.
+    dataclass. Pass fields by name.
     """
 
     entity: Entity
     values: Values  # every quota key that the entity must have; empty when it must not exist
-    file: LayerFile | None = None  # the file that the entry is in; `None` for an entry that is in no file
-    position: Position = 0  # where in the file it begins
-    # Where each of the values comes from, in their order; empty when that is not known
-    places: tuple[ValuePlace, ...] = ()
+    location: Location | None = None  # where it begins; `None` for an entry that is in no file
+    layer: str | None = None  # the cluster whose own file it is in; `None` for a common file
+    # Where each of the values comes from, its key or the `profile:` that gives it; empty when that is not known
+    places: tuple[Location, ...] = ()
     owner: str | None = None  # free text shown in plans
     reason: str | None = None  # free text shown in plans
     cause: Cause = Cause.ENTRY
     expires: date | None = None  # the date (UTC) from which it is treated as absent
     profile: ProfileUse | None = None
-    unset: Mapping[str, Position] | None = None  # the keys of the common entry that it removes, with their positions
+    unset: Mapping[str, Location] | None = None  # the keys of the common entry that it removes, with their places
     bare: tuple[str, ...] = ()  # the keys of values that are small byte rates without a unit
-
-    @property
-    def location(self) -> Location | None:
-        """Where it begins."""
-        return None if self.file is None else Location.at(self.file.name, self.position)
 
     @property
     def absent(self) -> str | None:
@@ -125,20 +101,9 @@ class Entry(NamedTuple):
             return None
         return f"expired {self.expires}" if self.cause is Cause.EXPIRED else STATE_ABSENT
 
-    def provenances(self) -> dict[str, Provenance]:
+    def provenances(self) -> dict[str, Location]:
         """Return where each of its values comes from; empty when that is not known."""
-        if self.file is None:
-            return {}
-        name, layer = self.file
-        result: dict[str, Provenance] = {}
-        for key, place in zip(self.values, self.places, strict=bool(self.places)):
-            if isinstance(place, int):
-                result[key] = Provenance(Location.at(name, place), layer)
-            elif isinstance(place, ProfileUse):
-                result[key] = Provenance(Location.at(name, place.position), layer, place.name)
-            else:
-                result[key] = place
-        return result
+        return dict(zip(self.values, self.places, strict=bool(self.places)))
 
 
 Desired: TypeAlias = Mapping[Entity, Entry]

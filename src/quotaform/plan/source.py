@@ -272,8 +272,8 @@ class Removals:
         for entity, entry in declared.items():
             search.wanted.discard(entity)
             is_expired = entry.expires is not None and entry.expires <= self._today
-            if entry.cause is Cause.ENTRY and entry.file and not is_expired:
-                name = entry.file.name
+            if entry.cause is Cause.ENTRY and entry.location and not is_expired:
+                name = entry.location.file
                 search.found[entity] = Removal(
                     name, step.commit, file_exists=name in self._files, is_applied=search.is_applied
                 )

@@ -129,8 +129,7 @@ def explain(
         if has_expired or entry.cause is Cause.TOMBSTONE:
             # It takes away all keys of this layer and of those below it.
             giver = Giver.TOMBSTONE if entry.cause is Cause.TOMBSTONE else Giver.EXPIRED
-            layer = entry.file.layer if entry.file else None
-            endings.append(LayerValue(value=None, giver=giver, layer=layer, location=entry.location))
+            endings.append(LayerValue(value=None, giver=giver, layer=entry.layer, location=entry.location))
             for given in steps.values():
                 given.append(endings[-1])
     for field in ("owner", "reason"):
@@ -150,27 +149,26 @@ def explain(
 
 
 def _text(field: Literal["owner", "reason", "expires"], text: str, entry: Entry, *, is_replaced: bool) -> ExplainedText:
-    layer = entry.file.layer if entry.file else None
-    return ExplainedText(field=field, text=text, layer=layer, location=entry.location, is_replaced=is_replaced)
+    return ExplainedText(field=field, text=text, layer=entry.layer, location=entry.location, is_replaced=is_replaced)
 
 
 def _given(entry: Entry, profiles: Mapping[str, Values]) -> Iterator[tuple[str, LayerValue]]:
     """Yield what the profile, the values and `unset` of an entry say, in this order."""
-    name, layer = entry.file or ("", None)
 
     def given(
         key: str, value: float | None, giver: Giver, location: Location, profile: str | None = None
     ) -> tuple[str, LayerValue]:
         display = None if value is None else render_value(QUOTA_KEYS.get(key), value)
-        found = LayerValue(value=value, display=display, giver=giver, layer=layer, profile=profile, location=location)
-        return key, found
+        return key, LayerValue(
+            value=value, display=display, giver=giver, layer=entry.layer, profile=profile, location=location
+        )
 
-    if entry.profile is not None:
-        location = Location.at(name, entry.profile.position)
-        for key, value in profiles.get(entry.profile.name, {}).items():
-            yield given(key, value, Giver.PROFILE, location, entry.profile.name)
-    for key, place in entry.provenances().items():
-        if place.profile is None:
-            yield given(key, entry.values[key], Giver.VALUES, place.location)
-    for key, position in (entry.unset or {}).items():
-        yield given(key, None, Giver.UNSET, Location.at(name, position))
+    profile = entry.profile
+    if profile is not None:
+        for key, value in profiles.get(profile.name, {}).items():
+            yield given(key, value, Giver.PROFILE, profile.location, profile.name)
+    for key, location in entry.provenances().items():
+        if profile is None or location != profile.location:
+            yield given(key, entry.values[key], Giver.VALUES, location)
+    for key, location in (entry.unset or {}).items():
+        yield given(key, None, Giver.UNSET, location)

@@ -110,7 +110,7 @@ def import_cluster(
         out_of_scope=len(todo) - len(inside),
         left_out=len(inside) - len(able),
         differing=len(differing),
-        differing_from_common=sum(entry.file is not None and entry.file.layer is None for entry in differing)
+        differing_from_common=sum(entry.location is not None and entry.layer is None for entry in differing)
         if is_own
         else 0,
         findings=tuple(by_severity(check_live(actual))),

@@ -108,10 +108,9 @@ def _finding(found: tuple[Entry, Policy, Violation | SlowPolicyError]) -> Findin
             f"the policy took more than {MOST_SECONDS:g} seconds, and was not finished; simplify it",
             location=Location(policy.name),
         )
-    place = entry.provenances().get(violation.key) if violation.key is not None else None
     return rule.POLICY.finding(
         f"{violation.text} ({inert(policy.name)}); change the entry",
         address=entry.entity.address,
         key=violation.key,
-        location=place.location if place is not None else entry.location,
+        location=entry.provenances().get(violation.key or "", entry.location),
     )

@@ -23,7 +23,7 @@ from re import compile as regex
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from quotaform.model.entity import Entity
-from quotaform.model.finding import Finding, Location, Position, Severity, pack_position
+from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.rule import FindingList, FindingRule
 from quotaform.model.text import LONGEST, quote
 
@@ -153,11 +153,6 @@ def spot_of(container: Node, key: str | int) -> Spot:
         return spots_of(container)[key]  # type: ignore[no-any-return]
     except (AttributeError, LookupError):
         return None, None, None, None
-
-
-def mark_position(mark: Any) -> Position:
-    """Return the position of a mark of the parser."""
-    return pack_position(mark.line + 1, mark.column + 1)
 
 
 class Place(NamedTuple):

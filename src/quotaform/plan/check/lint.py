@@ -127,8 +127,7 @@ def check_units(facts: LintFacts) -> Iterator[Found]:
         yield Found(None, finding.message, finding.location, finding.key)
     for entity, entry in facts.entries:
         for key in entry.bare:
-            place = entry.provenances().get(key)
-            location = place.location if place else entry.location
+            location = entry.provenances().get(key, entry.location)
             yield Found(entity, suspicious_unit_text(key, entry.values[key]), location, key)
 
 

@@ -24,7 +24,7 @@ from quotaform.desired.writer import SCHEMA, writable_values
 from quotaform.model.alteration import apply_ops
 from quotaform.model.entity import Entity
 from quotaform.model.errors import QuotaformError
-from quotaform.model.finding import Position, Severity
+from quotaform.model.finding import Location, Severity
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Entry, Quotas, Values, same_value
 from quotaform.model.text import option_of, quote
@@ -149,12 +149,12 @@ class _Editor:
         self.desired = {cluster: loaded.desired(cluster) for cluster in self.clusters}
         # By cluster and layer, where `None` is what is common; and how many entities an entry of a file has.
         self.entries: dict[tuple[str, str | None], dict[Entity, Entry]] = defaultdict(dict)
-        self.shared: Counter[tuple[str, str, Position]] = Counter()
+        self.shared: Counter[tuple[str, Location | None]] = Counter()
         for cluster in self.clusters:
             for file in loaded.files(cluster):
                 for entry in file.entries:
                     self.entries[cluster, file.source.layer].setdefault(entry.entity, entry)
-                    self.shared[cluster, file.source.name, entry.position] += 1
+                    self.shared[cluster, entry.location] += 1
         self.files: dict[str, FileEdit] = {}  # Those that change, by path
         self.proposals: dict[Changed, list[Recommendation]] = {}
         self.refused: list[UnwrittenProposal] = []
@@ -244,9 +244,9 @@ class _Editor:
 
     def change(self, cluster: str, target: Entry, below: Entry | None, edit: EntryEdit) -> None:
         """Change an entry where it stands. `below`: the common entry under it."""
-        if target.file is None:
+        if target.location is None:
             raise UneditableError("it is in no file")
-        if self.shared[cluster, target.file.name, target.position] > 1:
+        if self.shared[cluster, target.location] > 1:
             raise UneditableError("it is of several entities; give this one an entry of its own")
         if both := edit.values.keys() & (target.unset or {}).keys():
             raise UneditableError(f"its entry unsets {min(both)}; take it from unset first")
@@ -255,8 +255,8 @@ class _Editor:
         given = {} if target.profile is None else self.config.profiles.get(target.profile.name, {})
         if (held := edit.gone & given.keys() - unset) and not edit.is_absent:
             raise UneditableError(f"{min(held)} comes from a profile")
-        file = self.file(self.paths[target.file.name])
-        file.change(target.position, replace(edit, unset=unset - frozenset(target.unset or ())))
+        file = self.file(self.paths[target.location.file])
+        file.change(target.location, replace(edit, unset=unset - frozenset(target.unset or ())))
 
     def file(self, path: str) -> FileEdit:
         if path not in self.files:

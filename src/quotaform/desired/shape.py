@@ -13,7 +13,7 @@ from quotaform.desired.yaml.document import Document, glued_key, taken_for
 from quotaform.model import rule
 from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.records.schema import Builder, Refusal, gate, make_schema, nodes_of, refusals
+from quotaform.model.records.schema import Builder, gate, make_schema, nodes_of, refusals
 from quotaform.model.rule import FindingRule
 from quotaform.model.server import spell_server
 from quotaform.model.text import did_you_mean, quote
@@ -44,9 +44,8 @@ def check_shape(build: Builder, document: Document) -> set[NodePath]:
         return set()
     found: set[tuple[NodePath, str]] = set()
     # The validator takes the fields of a mapping in any order.
-    placed = [(document.locate(tuple(refusal.path)).key, refusal) for refusal in refusals(shape, document.root)]
-    for _, refusal in sorted(placed, key=lambda found: (found[0].line, found[0].column)):
-        for path, finding in _explain(build, refusal, document):
+    for place, refusal in sorted(refusals(shape, document.root), key=lambda each: document.locate(each[0]).key):
+        for path, finding in _explain(build, place, refusal, document):
             if (path, finding.rule) not in found:
                 found.add((path, finding.rule))
                 document.add_finding(finding)
@@ -65,39 +64,38 @@ def require_shape(build: Builder, document: Document) -> Any:
     return document.root
 
 
-def _explain(build: Builder, refusal: Refusal, document: Document) -> Iterator[tuple[tuple[Any, ...], Finding]]:
-    path = tuple(refusal.path)
-    place = document.locate(path).value
+def _explain(build: Builder, path: NodePath, refusal: Any, document: Document) -> Iterator[tuple[NodePath, Finding]]:
+    keyword, value, place = refusal.kind.name, refusal.instance, document.locate(path).value
     schema = nodes_of(make_schema(build, is_shape=True), refusal.schema_path)[-1]
-    if refusal.keyword == "additionalProperties":
+    if keyword == "additionalProperties":
         known = list(schema["properties"])
-        for key in refusal.value:
+        for key in value:
             if key not in known:
                 text, place = _unknown_text(key, known, build), document.locate((*path, key)).key
                 yield (*path, key), rule.UNKNOWN_FIELD.finding(text, location=place)
-    elif refusal.keyword == "required":
-        unknown = [key for key in refusal.value if key not in schema.get("properties", {})]
-        key = refusal.details["property"]
+    elif keyword == "required":
+        unknown = [key for key in value if key not in schema.get("properties", {})]
+        key = refusal.kind.as_dict()["property"]
         if not any(did_you_mean(other, [key]) for other in unknown[:20]):
             text = f"{_name(path, document)} has no {key}; add it"
             yield (*path, key), rule.MISSING_FIELD.finding(text, location=place)
     else:
         root: Any = document.root
-        if path[-1:] == ("values",) and refusal.value is None and reduce(getitem, path[:-1], root).keys() & QUOTA_KEYS:
+        if path[-1:] == ("values",) and value is None and reduce(getitem, path[:-1], root).keys() & QUOTA_KEYS:
             return  # What belongs to them is not indented, which is reported.
-        broken, text = _scalar_text(refusal, schema, path, document)
+        broken, text = _scalar_text(keyword, value, schema, path, document)
         yield path, broken.finding(text, location=place)
 
 
 def _scalar_text(
-    refusal: Refusal, schema: Mapping[str, Any], path: tuple[Any, ...], document: Document
+    keyword: str, value: Any, schema: Mapping[str, Any], path: NodePath, document: Document
 ) -> tuple[FindingRule, str]:
     name, raw = _name(path, document), document.locate(path).text
     examples = schema.get("examples")
     example = f"; write for example {examples[0]}" if examples and not isinstance(examples[0], dict | list) else ""
-    match refusal.keyword:
+    match keyword:
         case "type":
-            return rule.WRONG_TYPE, _type_text(refusal.value, schema, name, raw, is_root=not path)
+            return rule.WRONG_TYPE, _type_text(value, schema, name, raw, is_root=not path)
         case "enum":
             words = [str(word) for word in schema["enum"]]
             guess = did_you_mean(raw, words) if raw else ""
@@ -105,13 +103,13 @@ def _scalar_text(
         case "minLength" | "minItems" | "minProperties":
             return rule.EMPTY_FIELD, f"{name} must not be empty{example}"
         case "maxItems" | "maxProperties":
-            text = f"{name} contains more than the limit of {schema[refusal.keyword]:,}; remove some"
+            text = f"{name} contains more than the limit of {schema[keyword]:,}; remove some"
             return rule.TOO_LARGE, text
         case "minimum" | "maximum":
-            text = f"{name} must be from {schema['minimum']:,} to {schema['maximum']:,}, not {refusal.value}"
+            text = f"{name} must be from {schema['minimum']:,} to {schema['maximum']:,}, not {value}"
             return rule.BAD_FIELD, text
         case "pattern":
-            shown = _shown(refusal.value) if isinstance(refusal.value, str) else "this"
+            shown = _shown(value) if isinstance(value, str) else "this"
             return rule.BAD_TEXT, f"{shown} is not a valid {name}{example}"
         case _:
             return rule.BAD_FIELD, f"{name} is not valid{example}"

@@ -35,8 +35,8 @@ MOST_SECONDS: Final = 10.0
 """The time limit of a policy in seconds, plus a millisecond per entry; 10,000 entries take some 10 ms."""
 
 
-class SlowPolicyError(Exception):
-    """A policy takes too long, see `MOST_SECONDS`; no result of it counts."""
+TOO_SLOW: Final = Violation(f"the policy took more than {MOST_SECONDS:g} seconds, and was not finished; simplify it")
+"""What is wrong with a policy that takes too long; it is asked about no more entries."""
 
 
 def entry_document(entry: Entry, cluster: str | None) -> dict[str, Any]:
@@ -85,29 +85,24 @@ def check_policies(
 
 def find_violations(
     desired: Desired, policies: Iterable[Policy], cluster: str | None, selection: Selection = ALL
-) -> Iterator[tuple[Entry, Policy, Violation | SlowPolicyError]]:
-    """Yield the violations of policies, and which policies take too long; see `check_policies`."""
+) -> Iterator[tuple[Entry, Policy, Violation]]:
+    """Yield the violations of policies, and which policies are `TOO_SLOW`; see `check_policies`."""
     waiting = list(policies)
     for entity, entry in desired.items():
         if entry.cause is not Cause.ENTRY or not selection.contains(entity):
             continue
         document = entry_document(entry, cluster)
         for policy in list(waiting):
-            try:
-                for violation in policy.violations(entity, document):
-                    yield entry, policy, violation
-            except SlowPolicyError as error:
-                waiting.remove(policy)
-                yield entry, policy, error
+            for violation in policy.violations(entity, document):
+                if violation is TOO_SLOW:
+                    waiting.remove(policy)
+                yield entry, policy, violation
 
 
-def _finding(found: tuple[Entry, Policy, Violation | SlowPolicyError]) -> Finding:
+def _finding(found: tuple[Entry, Policy, Violation]) -> Finding:
     entry, policy, violation = found
-    if isinstance(violation, SlowPolicyError):
-        return rule.SLOW_POLICY.finding(
-            f"the policy took more than {MOST_SECONDS:g} seconds, and was not finished; simplify it",
-            location=Location(policy.name),
-        )
+    if violation is TOO_SLOW:
+        return rule.SLOW_POLICY.finding(violation.text, location=Location(policy.name))
     return rule.POLICY.finding(
         f"{violation.text} ({inert(policy.name)}); change the entry",
         address=entry.entity.address,

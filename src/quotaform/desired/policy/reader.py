@@ -16,7 +16,7 @@ from re import compile as regex
 from time import thread_time
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from quotaform.desired.policy.policy import MOST_SECONDS, SlowPolicyError, Violation
+from quotaform.desired.policy.policy import MOST_SECONDS, TOO_SLOW, Violation
 from quotaform.desired.schema import ENTITY, VALUES, entry
 from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.yaml.reader import read_document
@@ -26,7 +26,7 @@ from quotaform.model.finding import Finding, Location
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.records.document import refuse_constant
 from quotaform.model.records.record import ShapeError, refuse_repeated
-from quotaform.model.records.schema import Refusal, make_policy_gate, make_schema, nodes_of, refusals
+from quotaform.model.records.schema import make_policy_gate, make_schema, nodes_of, refusals
 from quotaform.model.rule import MAX_PROBLEMS
 from quotaform.model.scope import FULL_SCOPE, MOST_PATTERNS, Pattern, Scope, pattern_problem
 from quotaform.model.text import did_you_mean, inert, listed, quote
@@ -251,26 +251,28 @@ _BOUNDS: Final = {
 _SHOWN: Final = 10
 
 
-def violation_of(refusal: Refusal, schema: Any) -> Violation:
-    """Return what is wrong, in words, and the quota key that it is about."""
+def violation_of(path: JsonPath, refusal: Any, schema: Any) -> Violation:
+    """Return what is wrong at a place of an entry, in words, and the quota key that it is about."""
+    details = refusal.kind.as_dict()
     key = None
-    if refusal.path and refusal.path[0] == VALUES:
-        key = refusal.path[1] if len(refusal.path) > 1 else refusal.details.get("property")
+    if path and path[0] == VALUES:
+        key = path[1] if len(path) > 1 else details.get("property")
     about = _about(refusal, schema)
-    return Violation(f"{_what(refusal)}{f': {about}' if about else ''}", key if key in QUOTA_KEYS else None)
+    text = f"{_what(path, refusal, details)}{f': {about}' if about else ''}"
+    return Violation(text, str(key) if key in QUOTA_KEYS else None)
 
 
-def _what(refusal: Refusal) -> str:
-    keyword, details, path = refusal.keyword, refusal.details, refusal.path
+def _what(path: JsonPath, refusal: Any, details: Mapping[str, Any]) -> str:
+    keyword, value = refusal.kind.name, refusal.instance
     name = inert(str(path[-1])) if path else "the entry"
-    subject = f"{name} is {_shown(path, refusal.value)}" if path else name
+    subject = f"{name} is {_shown(path, value)}" if path else name
     match keyword:
-        case "maxItems" if path == ["unlimited"] and details["limit"] == 0:
-            return f"{listed(map(str, refusal.value))} must not be unlimited"
+        case "maxItems" if path == ("unlimited",) and details["limit"] == 0:
+            return f"{listed(map(str, value))} must not be unlimited"
         case _ if keyword in _BOUNDS:
             return f"{subject}, {_BOUNDS[keyword]} {_shown(path, details['limit'])}"
         case "required":
-            owner = "" if not path or path == [VALUES] else f"{name} has no "
+            owner = "" if not path or path == (VALUES,) else f"{name} has no "
             return f"{owner}{inert(str(details['property']))}{'' if owner else ' is not declared'}"
         case "falseSchema" if list(refusal.schema_path[-1:]) == ["additionalProperties"]:
             return f"{name} has a field that is not allowed"
@@ -281,7 +283,7 @@ def _what(refusal: Refusal) -> str:
     asked = next((details[each] for each in named if each in details), ())
     options = asked if isinstance(asked, list | tuple) else [asked]
     shown = listed(chain((_shown(path, each) for each in options[:_SHOWN]), options[_SHOWN:]), _SHOWN)
-    what = f"{name} does" if not path or isinstance(refusal.value, dict | list) else f"{subject}, which does"
+    what = f"{name} does" if not path or isinstance(value, dict | list) else f"{subject}, which does"
     return f"{what} not satisfy {inert(keyword)}{f': {shown}' if options else ''}"
 
 
@@ -296,10 +298,10 @@ def _shown(path: Sequence[str | int], value: Any) -> str:
     return kind if isinstance(value, dict | list) else dumps(value)
 
 
-def _about(refusal: Refusal, schema: Any) -> str:
+def _about(refusal: Any, schema: Any) -> str:
     """Return what the policy says about a keyword: the text that is nearest to it, through references if need be."""
     written = nodes_of(schema, refusal.schema_path)
-    used = nodes_of(schema, refusal.used_path)
+    used = nodes_of(schema, refusal.evaluation_path)
     for node in (*reversed(written[1:]), *reversed(used)):
         for keyword in (MESSAGE, "description", "title"):
             text = node.get(keyword)
@@ -319,17 +321,15 @@ class Policy:
     def violations(self, entity: Entity, document: Mapping[str, Any]) -> Sequence[Violation]:
         """Return the violations in the document of an entry; none if the policy does not apply to the entity.
 
-        Raises `SlowPolicyError` if all entries together take too long, messages included; see `MOST_SECONDS`.
+        If all entries together take too long, messages included, that alone is returned; see `MOST_SECONDS`.
         """
         begin = thread_time()
         found: Sequence[Violation] = ()
         if self._scope.contains(entity) and not self._gate.is_valid(document):
-            found = [violation_of(refusal, self._schema) for refusal in refusals(self._gate, document, 10)]
+            found = [violation_of(*refusal, self._schema) for refusal in refusals(self._gate, document, 10)]
             found = found or [Violation("the policy rejects the entry")]
         self._left -= thread_time() - begin - 0.001
-        if self._left < 0:
-            raise SlowPolicyError
-        return found
+        return [TOO_SLOW] if self._left < 0 else found
 
 
 def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | None, list[Finding], int]:

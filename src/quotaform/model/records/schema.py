@@ -5,12 +5,12 @@ The one module that imports the JSON Schema library.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from itertools import islice
 from json import dumps
 from re import compile as regex
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
 from msgspec.inspect import StructType, type_info
@@ -220,38 +220,20 @@ def _used(schema: Node, own: Mapping[str, Node]) -> dict[str, Node]:
 # Whether a document fits its schema, and why not.
 
 
-class Refusal(NamedTuple):
-    """One keyword that a document does not satisfy."""
-
-    keyword: str
-    details: Mapping[str, Any]  # what it asked for, as `jsonschema_rs.ValidationErrorKind.as_dict` names it
-    path: Sequence[str | int]  # the place in the document
-    value: Any
-    schema_path: Sequence[str | int]  # the keyword in the schema
-    used_path: Sequence[str | int]  # the way to it, through references
-
-
 _PATTERN_BYTES: Final = 1 << 18
 """How much memory a compiled pattern of a foreign schema may take."""
 _MOST_REFUSALS: Final = 10_000
 
 
-def refusals(schema: Validator, document: Any, most: int = _MOST_REFUSALS) -> list[Refusal]:
-    """Return what of a compiled schema a document does not satisfy, up to a number."""
-    return [
-        Refusal(
-            keyword=error.kind.name,
-            details=error.kind.as_dict(),
-            path=_place(document, error.instance_path, error.instance),
-            value=error.instance,
-            schema_path=error.schema_path,
-            used_path=error.evaluation_path,
-        )
-        for error in islice(schema.iter_errors(document), most)
-    ]
+def refusals(schema: Validator, document: Any, most: int = _MOST_REFUSALS) -> list[tuple[tuple[str | int, ...], Any]]:
+    """Return where a document does not satisfy a compiled schema, up to a number of places, each with the library's
+    `ValidationError`.
+    """
+    errors = islice(schema.iter_errors(document), most)
+    return [(_place(document, error.instance_path, error.instance), error) for error in errors]
 
 
-def _place(document: Any, steps: Sequence[str | int], value: Any) -> list[str | int]:
+def _place(document: Any, steps: Iterable[str | int], value: Any) -> tuple[str | int, ...]:
     """Return where a value is: the library takes a key of digits for an index, and leaves out an empty one."""
     here = document
     path: list[str | int] = []
@@ -266,7 +248,7 @@ def _place(document: Any, steps: Sequence[str | int], value: Any) -> list[str | 
         here = here[step]
     if isinstance(here, dict) and here.get("") == value != here:
         path.append("")
-    return path
+    return tuple(path)
 
 
 @cache

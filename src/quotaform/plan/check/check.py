@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import structs
 
-from quotaform.desired.policy.policy import SlowPolicyError, check_policies, find_violations
+from quotaform.desired.policy.policy import TOO_SLOW, check_policies, find_violations
 from quotaform.desired.writer import check_live, is_removable
 from quotaform.model import rule
 from quotaform.model.entity import try_address
@@ -139,13 +139,13 @@ def check_revert_policies(plan: Plan, facts: Facts) -> Iterator[Finding]:
     written = {(row.entity, row.key) for change in plan.changes for row in change.changes if row.after is not None}
     entries = {change.entity: _restored(change, facts.desired) for change in plan.changes if change.after}
     found = (
-        rule.REVERT_POLICY.finding(f"the policy took too long, and was not finished ({inert(policy.name)})")
-        if isinstance(violation, SlowPolicyError)
-        else rule.REVERT_POLICY.finding(
-            f"{violation.text} ({inert(policy.name)})", address=entry.entity.address, key=violation.key
+        rule.REVERT_POLICY.finding(
+            f"{violation.text} ({inert(policy.name)})",
+            address=None if violation is TOO_SLOW else entry.entity.address,
+            key=violation.key,
         )
         for entry, policy, violation in find_violations(entries, facts.policies, plan.header.cluster_name)
-        if isinstance(violation, SlowPolicyError) or (entry.entity, violation.key) in written
+        if violation is TOO_SLOW or (entry.entity, violation.key) in written
     )
     yield from islice(found, MAX_PROBLEMS)
     if next(found, None) is not None:

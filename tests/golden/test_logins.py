@@ -37,7 +37,7 @@ from quotaform.cluster.sasl.kerberos import Kerberos
 from quotaform.cluster.sasl.msk_iam import MskIam
 from quotaform.cluster.sasl.oauth import Bearer
 from quotaform.cluster.sasl.password import Password
-from quotaform.cluster.wire.failure import CodeError, LoginError
+from quotaform.cluster.wire.failure import AttemptError, LoginError, code_error
 from quotaform.cluster.wire.message import MalformedError
 from quotaform.http.client import Transport
 from quotaform.http.message import HttpRequest, Response
@@ -222,10 +222,10 @@ def refusal_of(exchange: Any, challenge: str, token: str) -> str:
         said = said.replace(f"<{name}>".encode(), part.encode())
     if said:
         assert exchange.send(said) == b"\1"
-    with pytest.raises(CodeError) as caught:
-        exchange.throw(CodeError(58))
-    assert len(caught.value.said) < 220
-    return caught.value.said
+    with pytest.raises(AttemptError) as caught:
+        exchange.throw(code_error(58))
+    assert len(caught.value.more) < 220
+    return caught.value.more
 
 
 def write_file(folder: str, written: str) -> None:

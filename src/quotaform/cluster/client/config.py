@@ -32,9 +32,9 @@ Exchange = Generator[bytes, bytes, None]
 """One run of a mechanism on the side of the client, which touches no connection to the broker.
 
 It yields tokens for the broker and is sent the broker's answers; when it returns, both sides are satisfied. It raises
-`LoginError` when there is nothing to authenticate with, and `UnprovenError` when an answer is not what the mechanism
-prescribes; any other error counts as the latter. A refusal of the broker is thrown into it as a `CodeError`, which it
-may replace by one that says more.
+`LoginError` when there is nothing to authenticate with; any other error says that an answer is not what the mechanism
+prescribes, or proves nothing. A refusal of the broker is thrown into it as an `AttemptError`, which it may replace by
+one that says more.
 """
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from quotaform.cluster.client.config import Exchange
 from quotaform.cluster.client.properties import ClientProperties
 from quotaform.cluster.sasl.jaas import read_jaas, render_jaas
-from quotaform.cluster.wire.failure import LoginError, UnprovenError
+from quotaform.cluster.wire.failure import LoginError
 from quotaform.model.errors import missing_extra
 from quotaform.model.text import inert
 
@@ -96,10 +96,10 @@ class Kerberos(Struct, frozen=True, kw_only=True):
         while not context.complete:
             token = context.step((yield token or b""))
         if Flag.mutual_authentication not in context.actual_flags:
-            raise UnprovenError
+            raise ValueError("the server has not authenticated itself")
         layers = context.unwrap((yield token or b"")).message
         if len(layers) != len(_NO_LAYER) or not layers[0] & _NO_LAYER[0]:
-            raise UnprovenError
+            raise ValueError("the server offers no authentication alone, without a layer")
         yield context.wrap(_NO_LAYER + _name(ticket).encode(), False).message
 
     def _ticket(self) -> Credentials:

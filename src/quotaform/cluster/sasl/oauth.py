@@ -29,7 +29,7 @@ from quotaform.cluster.sasl.token_source import (
     get_token,
     mask,
 )
-from quotaform.cluster.wire.failure import SASL_FAILED, CodeError, LoginError
+from quotaform.cluster.wire.failure import SASL_FAILED, AttemptError, LoginError, code_error
 from quotaform.http.client import Transport
 from quotaform.http.message import Url, file_of, form_value
 from quotaform.model.errors import ConnectError, QuotaformError
@@ -86,10 +86,10 @@ class Bearer(Struct, frozen=True, kw_only=True):
                     status = challenge.decode(errors="replace")
                 said = quote(mask(status, [token.reveal(), *(value.reveal() for _, value in self.extensions)]))
                 yield b"\1"
-                raise CodeError(SASL_FAILED)
-        except CodeError as error:
+                raise code_error(SASL_FAILED)
+        except AttemptError:
             forget_token(self.source)
-            raise CodeError(error.code, said) from None
+            raise code_error(SASL_FAILED, said) from None
 
     def java_properties(self) -> dict[str, str]:
         if isinstance(self.source, TokenCommand):

@@ -14,7 +14,6 @@ from quotaform.cluster.client.config import Exchange
 from quotaform.cluster.client.properties import ClientProperties
 from quotaform.cluster.records import ScramMechanism
 from quotaform.cluster.sasl.jaas import read_jaas, render_jaas, shown_option
-from quotaform.cluster.wire.failure import UnprovenError
 from quotaform.cluster.wire.message import MalformedError
 from quotaform.model.text import Secret
 
@@ -105,7 +104,7 @@ def scram(mechanism: str, username: str, password: Secret, *, nonce: str, extens
     first = (yield f"n,,{bare}".encode()).decode()
     attributes = _attributes(first)
     if not attributes["r"].startswith(nonce):
-        raise UnprovenError
+        raise ValueError("the server did not repeat the nonce")
     if not _DIGITS(attributes["i"]) or int(attributes["i"]) not in _ITERATIONS:
         raise MalformedError(f"it asks for {attributes['i'][:12]} SCRAM iterations")
     salted = hashlib.pbkdf2_hmac(name, password.reveal().encode(), b64decode(attributes["s"]), int(attributes["i"]))
@@ -117,7 +116,7 @@ def scram(mechanism: str, username: str, password: Secret, *, nonce: str, extens
     answer = (yield f"{final},p={b64encode(proof).decode()}".encode()).decode()
     expected = hmac.digest(hmac.digest(salted, b"Server Key", name), message, name)
     if not hmac.compare_digest(b64decode(_attributes(answer)["v"]), expected):
-        raise UnprovenError
+        raise ValueError("the server did not prove that it knows the password")
 
 
 def _attributes(message: str) -> dict[str, str]:

@@ -38,11 +38,9 @@ from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.wire.failure import (
     SASL_FAILED,
     AttemptError,
-    CodeError,
     LoginError,
     Stage,
-    TooOldError,
-    UnprovenError,
+    code_error,
 )
 from quotaform.cluster.wire.message import (
     INT32,
@@ -113,13 +111,12 @@ class BrokerConnection:
             self._start_tls(self._ssl_context, deadline)
         self.stage = Stage.API_VERSIONS
         asked = ApiVersions(__version__)
-        version = asked.VERSIONS[-1]
-        code, versions = self.exchange(asked, deadline, version)
+        oldest, newest = asked.VERSIONS
+        code, versions = self.exchange(asked, deadline, newest)
         if code == UNSUPPORTED_VERSION:
-            _, newest = versions.get(asked.API_KEY, (0, 0))
-            code, versions = self.exchange(asked, deadline, max(0, min(newest, version - 1)))
+            code, versions = self.exchange(asked, deadline, oldest)
         if code:
-            raise CodeError(code)
+            raise code_error(code)
         self.versions = dict(versions)
         if self._config.credentials is not None:
             self.stage = Stage.SASL
@@ -172,7 +169,7 @@ class BrokerConnection:
         """Authenticate with SASL; repeated on the same connection before a session expires (KIP-368).
 
         Getting a token or ticket, in which the broker has no part, moves the deadline; it is returned. Raises
-        `LoginError` before anything was sent, `CodeError` if the server does not accept the mechanism or the
+        `LoginError` before anything was sent, `code_error` if the server does not accept the mechanism or the
         credentials, and the case Lost if it hung up, as it does after wrong credentials.
         """
         credentials = self._config.credentials
@@ -183,24 +180,24 @@ class BrokerConnection:
         token = next(steps)
         deadline += monotonic() - begun_at
         if code := self.exchange(SaslHandshake(credentials.mechanism), deadline):
-            raise CodeError(code)
+            raise code_error(code)
         while True:
             begun_at = monotonic()
             code, answer, milliseconds = self.exchange(SaslAuthenticate(token), deadline)
             if code:
                 # A mechanism may know more of the reason.
-                steps.throw(CodeError(SASL_FAILED))
-                raise CodeError(SASL_FAILED)
+                steps.throw(code_error(SASL_FAILED))
+                raise code_error(SASL_FAILED)
             self.session_lifetime = lifetime = milliseconds / 1000
             try:
                 token = steps.send(answer)
             except StopIteration:
                 break
-            except (CodeError, LoginError, MalformedError):
+            except (AttemptError, LoginError, MalformedError):
                 raise
             except Exception:
                 # A mechanism reads what a server says before that has proved anything.
-                raise UnprovenError from None
+                raise AttemptError("Unproven", "wrong SASL answer") from None
         self._authenticate_at = begun_at + _SESSION_SHARE * lifetime if lifetime > 0 else None
         return deadline
 
@@ -214,7 +211,9 @@ class BrokerConnection:
         lowest, highest = self.versions.get(request.API_KEY, (0, -1))
         known = [version for version in request.VERSIONS if lowest <= version <= highest]
         if not known:
-            raise TooOldError
+            # Whatever was being done: more is known than that it failed, and other servers may be newer.
+            self.stage = Stage.METADATA
+            raise AttemptError("TooOld", "too old")
         return known[-1]
 
     def exchange(self, request: BrokerRequest[ResponseT], deadline: float, version: int | None = None) -> ResponseT:

@@ -18,13 +18,11 @@ from quotaform.cluster.broker import NEEDS_CLIENT_QUOTAS, BrokerRelease, service
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.wire.broker_connection import SLICE, BrokerConnection, canonical_servers
 from quotaform.cluster.wire.failure import (
+    AUTHENTICATION,
     AttemptError,
-    CodeError,
     Failure,
     LoginError,
     Stage,
-    TooOldError,
-    UnprovenError,
     connect_error,
     unanswered,
 )
@@ -108,7 +106,7 @@ class ClusterConnection:
             broker = self._ready(monotonic() + max(self._timeout, timeout))
             try:
                 version = broker.choose_version(request)
-            except TooOldError:
+            except AttemptError:
                 raise UnsupportedError(
                     f"{self.name} runs Kafka {BrokerRelease.of(broker.versions)}, which does not support this request",
                     remedy=service_hint([broker.server.host]) or f"{NEEDS_CLIENT_QUOTAS}.",
@@ -186,8 +184,8 @@ class ClusterConnection:
             except Exception as error:
                 self._drop()
                 # For another reason than the credentials, a new connection is tried.
-                if isinstance(error, (CodeError, LoginError, UnprovenError)):
-                    failure = self._failure(broker, Stage.SASL, error, self._timeout)
+                if isinstance(error, LoginError) or getattr(error, "case", "") in AUTHENTICATION:
+                    failure = _failure(broker, Stage.SASL, error, self._timeout)
                     raise connect_error(self.name, self._config, [failure]) from None
         # The broker may have ended an idle connection, or the session of it.
         if self.broker is not None and self.broker.is_idle:
@@ -227,10 +225,9 @@ class ClusterConnection:
     def _try(self, server: Server, seconds: float) -> Failure | None:
         broker = BrokerConnection(server, self._config, ssl_context=self._ssl_context, closing=self._closing)
         self.broker = broker
-        stage: Stage | None = None
         try:
             metadata = broker.open(monotonic() + seconds)
-            stage = Stage.CLUSTER_ID
+            broker.stage = Stage.CLUSTER_ID
             if self.cluster_id is not None and metadata.cluster_id != self.cluster_id:
                 found = inert(metadata.cluster_id) if metadata.cluster_id else "without an id"
                 sentence = f"is cluster {found}, not {inert(self.cluster_id)}"
@@ -240,7 +237,7 @@ class ClusterConnection:
             raise
         except Exception as error:
             self._abandon(broker)
-            failure = self._failure(broker, stage or broker.stage, error, seconds)
+            failure = _failure(broker, broker.stage, error, seconds)
             self._observe(broker, failure)
             return failure
         self._observe(broker, None)
@@ -256,11 +253,6 @@ class ClusterConnection:
         )
         return None
 
-    def _failure(self, broker: BrokerConnection, stage: Stage, error: Exception, seconds: float) -> Failure:
-        if isinstance(error, TooOldError):
-            stage = Stage.METADATA
-        return Failure(server=str(broker.server), stage=stage, cause=error, seconds=round(seconds, 1))
-
     def _abandon(self, broker: BrokerConnection) -> None:
         """Close the connection to a broker that failed, and move it to the end of the list."""
         self._drop()
@@ -271,3 +263,7 @@ class ClusterConnection:
         broker, self.broker = self.broker, None
         if broker is not None:
             broker.close()
+
+
+def _failure(broker: BrokerConnection, stage: Stage, error: Exception, seconds: float) -> Failure:
+    return Failure(server=str(broker.server), stage=stage, cause=error, seconds=round(seconds, 1))

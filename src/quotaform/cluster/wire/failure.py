@@ -26,7 +26,7 @@ from quotaform.model.server import LIST_IT, UNLISTED
 
 
 class AttemptError(Exception):
-    """What ended an attempt: `case` names its sentence below, and the first argument says it in a few words.
+    """What ended an attempt: `case` names its sentence below, `words` say it briefly, and the sentence holds `more`.
 
     | case | what happened |
     | --- | --- |
@@ -35,26 +35,27 @@ class AttemptError(Exception):
     | Unlisted | the operator did not list the host, so that its name was not even looked up |
     | Silent | a broker sent nothing for some time, and there was time left |
     | SpeaksTls, SpeaksHttp, NotKafka | what was read makes no sense as the length of an answer |
+    | TooOld | a server does not know a request at all |
+    | NotOffered, NoSasl, Refused, Code | a broker answered with an error code, and `more`, inert and short, besides |
+    | Unproven | a server did not prove who it is, as SCRAM and GSSAPI require of both sides |
     | OtherCluster | a server belongs to another cluster than the one that was connected to |
     """
 
-    def __init__(self, case: str, words: str, sentence: str = "") -> None:
+    def __init__(self, case: str, words: str, more: str = "") -> None:
         self.case = case
-        self.sentence = sentence
+        self.more = more
         super().__init__(words)
 
 
-class CodeError(Exception):
-    """A broker answered with an error code; what it `said` besides is inert, and short."""
-
-    def __init__(self, code: int, said: str = "") -> None:
-        self.code = code
-        self.said = said
-        super().__init__(f"error code {code}")
+SASL_FAILED: Final = 58
+"""SASL_AUTHENTICATION_FAILED"""
+_CODES: Final = {33: "NotOffered", 34: "NoSasl", SASL_FAILED: "Refused"}
+"""UNSUPPORTED_SASL_MECHANISM, and ILLEGAL_SASL_STATE: SASL was begun on a listener without it."""
 
 
-class TooOldError(Exception):
-    """A server does not know a request at all."""
+def code_error(code: int, said: str = "") -> AttemptError:
+    """Return the error for an error code; see `AttemptError`."""
+    return AttemptError(_CODES.get(code, "Code"), f"error code {code}", said)
 
 
 class LoginError(Exception):
@@ -69,10 +70,6 @@ class LoginError(Exception):
         self.remedy = remedy
         self.name = name
         super().__init__(problem)
-
-
-class UnprovenError(Exception):
-    """A server did not prove who it is, as SCRAM and GSSAPI require of both sides."""
 
 
 def shorten(error: BaseException) -> str:
@@ -94,8 +91,6 @@ _WORDS: Final[dict[type, str]] = {
     gaierror: "name not resolved",
     ConnectionRefusedError: "connection refused",
     TimeoutError: "no response in time",
-    TooOldError: "too old",
-    UnprovenError: "wrong SASL answer",
 }
 
 
@@ -146,10 +141,6 @@ def unanswered(server: str, cause: BaseException, seconds: float) -> UnansweredE
     return UnansweredError(problem, server=server)
 
 
-SASL_FAILED: Final = 58
-"""SASL_AUTHENTICATION_FAILED"""
-_CODES: Final = {33: "NotOffered", 34: "NoSasl", SASL_FAILED: "Refused"}
-"""UNSUPPORTED_SASL_MECHANISM, and ILLEGAL_SASL_STATE: SASL was begun on a listener without it."""
 _CERTIFICATE_CODES: Final = {9: "NotNow", 10: "NotNow", 62: "HostMismatch", 64: "HostMismatch"}
 """Verify codes of OpenSSL (x509_vfy.h)."""
 
@@ -202,12 +193,12 @@ SASL NoSasl: the listener at {server} has no SASL but security.protocol is {prot
     use the port of a SASL listener, or security.protocol={without_sasl} for this one
 SASL Refused: {server} did not accept {who}{said}; {check}
 SASL TimeoutError: {server} did not finish authenticating {who} within {seconds:g} s; check that the broker is healthy
-SASL UnprovenError: {server} did not prove its identity to {who}; check that this is the right server
+SASL Unproven: {server} did not prove its identity to {who}; check that this is the right server
 SASL MalformedError: {server} sent an invalid response ({why}); check that this is a Kafka broker
 SASL Exception: {server} closed the connection while {who} was authenticating;
     {check}: brokers close the connection if they are wrong; if they are correct, try again
 
-METADATA TooOldError:
+METADATA TooOld:
     {server} is a KRaft controller or a broker that is too old: it does not support the requests of clients;
     use the address of a broker
 METADATA TimeoutError: {server} stopped answering within {seconds:g} s; check that the broker is healthy
@@ -217,7 +208,7 @@ METADATA WithoutSasl: {server} closed the connection instead of responding, as l
     and check that the broker is healthy
 METADATA Exception: {server} closed the connection{how}; check that the broker is healthy
 
-CLUSTER_ID Exception: {server} {sentence};
+CLUSTER_ID Exception: {server} {more};
     check that all bootstrap servers and advertised listeners are of one cluster
 """
 """The problem and the remedy by stage and case: what was found out, or the class of the cause; see `_cases`."""
@@ -225,8 +216,8 @@ _SENTENCES: Final = {
     (stage, case): " ".join(sentence.split()).partition("; ")[::2]
     for stage, case, sentence in regex(r"^([A-Z_]+) (\w+):((?:.*\n)(?: .*\n)*)", MULTILINE).findall(_TEXT)
 }
-_AUTHENTICATION: Final = frozenset({
-    "NoCertificate", "OwnRefused", "Handshake", "NotOffered", "NoSasl", "Refused", "UnprovenError",
+AUTHENTICATION: Final = frozenset({
+    "NoCertificate", "OwnRefused", "Handshake", "NotOffered", "NoSasl", "Refused", "Code", "Unproven",
 })  # fmt: skip
 """The cases that are an `AuthenticationError`, as is a connection that ends while one authenticates."""
 
@@ -266,7 +257,7 @@ def _explain(config: ClientConfig, failure: Failure) -> tuple[type[ClusterError]
         "host": host,
         "seconds": failure.seconds,
         "why": cause.verify_message if isinstance(cause, SSLCertVerificationError) else shorten(cause),
-        "sentence": getattr(cause, "sentence", cause),
+        "more": getattr(cause, "more", cause),
         "how": "" if is_lost else f" ({shorten(cause)})",
         "reason": getattr(cause, "reason", ""),
         "unlisted": UNLISTED,
@@ -278,7 +269,7 @@ def _explain(config: ClientConfig, failure: Failure) -> tuple[type[ClusterError]
         "give_issuer": "add the CA that issued it to the truststore of the client properties, which does not contain it"
         if has_truststore
         else "give the CA that issued it with ssl.truststore.type=PEM and ssl.truststore.location",
-        "said": f" and answered {cause.said}" if isinstance(cause, CodeError) and cause.said else "",
+        "said": f" and answered {cause.more}" if isinstance(cause, AttemptError) and cause.more else "",
     }
     if credentials is not None:
         who = f"{credentials.who} ({credentials.mechanism})"
@@ -286,9 +277,9 @@ def _explain(config: ClientConfig, failure: Failure) -> tuple[type[ClusterError]
     stage, case = next(each for each in _cases(config, failure) if each in _SENTENCES)
     problem, remedy = _SENTENCES[stage, case]
     kind: type[ClusterError] = ConnectError
-    if case in _AUTHENTICATION or (stage, case) == ("SASL", "Exception"):
+    if case in AUTHENTICATION or (stage, case) == ("SASL", "Exception"):
         kind = AuthenticationError
-    elif case == "TooOldError":
+    elif case == "TooOld":
         kind = UnsupportedError
     return kind, problem.format_map(facts), remedy.format_map(facts)
 
@@ -311,8 +302,6 @@ def _cases(config: ClientConfig, failure: Failure) -> Iterator[tuple[str, str]]:
             yield stage, "Exception"
     elif isinstance(cause, AttemptError):
         yield stage, cause.case
-    elif isinstance(cause, CodeError):
-        yield stage, _CODES.get(cause.code, "")
     for kind in type(cause).__mro__:
         if kind is Exception and not config.security_protocol.startswith("SASL_"):
             yield stage, "WithoutSasl"

@@ -231,7 +231,7 @@ class BrokerRequest(ABC, Generic[ResponseT]):
     __slots__ = ()
 
     API_KEY: ClassVar[int]
-    VERSIONS: ClassVar[range]  # the versions that this client speaks, the best one last
+    VERSIONS: ClassVar[Sequence[int]]  # the versions that this client speaks, the best one last
     FLEXIBLE_FROM: ClassVar[int]  # the first flexible version (KIP-482)
     IS_THROTTLED: ClassVar[bool] = True
     """Whether its answer begins with how long the broker asks the client to wait (KIP-219)."""
@@ -293,14 +293,14 @@ class ApiVersions(BrokerRequest[tuple[int, Versions]]):
     """
 
     API_KEY = 18
-    VERSIONS = range(4)
+    VERSIONS = (0, 3)
     FLEXIBLE_FROM = 3
     IS_THROTTLED = False
 
     software_version: str
 
     def _write(self, writer: Writer, version: int) -> None:
-        if version >= 3:
+        if version:
             writer.string("quotaform")
             writer.string(self.software_version)
 
@@ -309,7 +309,7 @@ class ApiVersions(BrokerRequest[tuple[int, Versions]]):
         if error_code == UNSUPPORTED_VERSION:
             version, reader.is_flexible = 0, False
         versions = dict(reader.structures(lambda: (reader.int16(), (reader.int16(), reader.int16()))))
-        if version >= 1:
+        if version:
             reader.int32()  # how long to wait
         return error_code, versions
 
@@ -327,24 +327,21 @@ class Metadata(BrokerRequest[ClusterMetadata]):
     """Ask for the id of the cluster and its brokers, and for some topics, which are not created."""
 
     API_KEY = 3
-    VERSIONS = range(4, 13)
+    VERSIONS = (4, 11, 12)  # Kafka 2.6 and 2.7 know the first, 2.8 the second, which has the ids of topics
     FLEXIBLE_FROM = 9
 
     topics: Sequence[str] = ()
 
     def _write(self, writer: Writer, version: int) -> None:
         def topic(name: str) -> None:
-            if version >= 10:
+            if version > 4:
                 writer.data += bytes(16)
             writer.string(name)
 
         writer.structures(self.topics, topic)
         writer.boolean(False)
-        # Nor for lists of rights, of the cluster and of topics.
-        if 8 <= version <= 10:
-            writer.boolean(False)
-        if version >= 8:
-            writer.boolean(False)
+        if version > 4:
+            writer.boolean(False)  # nor for lists of rights
 
     def _read(self, reader: ResponseReader, version: int) -> ClusterMetadata:
         def broker() -> tuple[int, Server]:
@@ -354,19 +351,19 @@ class Metadata(BrokerRequest[ClusterMetadata]):
 
         def partition() -> None:
             reader.int16()
-            for _ in ("index", "leader", "leader epoch")[: 3 if version >= 7 else 2]:
+            for _ in ("index", "leader", "leader epoch")[: 3 if version > 4 else 2]:
                 reader.int32()
-            for _ in ("replicas", "in sync", "offline")[: 3 if version >= 5 else 2]:
+            for _ in ("replicas", "in sync", "offline")[: 3 if version > 4 else 2]:
                 reader.array(reader.int32)
 
         def topic() -> tuple[int, bytes]:
             code = reader.int16()
             reader.nullable_string()
-            topic_id = reader.uuid() if version >= 10 else bytes(16)
+            topic_id = reader.uuid() if version > 4 else bytes(16)
             reader.int8()  # whether it is internal
             reader.structures(partition)
-            if version >= 8:
-                reader.int32()
+            if version > 4:
+                reader.int32()  # rights
             return code, topic_id
 
         brokers = {node_id: server for node_id, server in reader.structures(broker) if server.is_valid}
@@ -375,8 +372,6 @@ class Metadata(BrokerRequest[ClusterMetadata]):
         cluster_id = reader.nullable_string()
         reader.int32()  # the controller, which any broker may be (KIP-590)
         topics = reader.structures(topic)
-        if 8 <= version <= 10:
-            reader.int32()
         if len(topics) != len(self.topics):
             raise MalformedError("it has not one result for one topic")
         return ClusterMetadata(cluster_id, brokers, topics)

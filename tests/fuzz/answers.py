@@ -40,7 +40,7 @@ from quotaform.model.server import Server
 from quotaform.model.text import Secret
 from quotaform.report.comment import read_marker
 from quotaform.review.comment import CommentMode, DesiredComment, Posted, plan_comment
-from quotaform.review.run import Comments, Platform, PullRequest, find_pull_request
+from quotaform.review.run import PLATFORMS, Comments, PullRequest, find_pull_request
 from tests.fake_broker import FakeBroker, decode
 from tests.fuzz.target import CANARY, Target, scratch
 from tests.http_server import HttpServer, Received, answer
@@ -188,7 +188,7 @@ def _ask(document: bytes) -> None:
     clock: Any = SimpleNamespace(sleep=lambda _: None, monotonic=lambda: 0.0, now=lambda: _NOW)
     transport = Transport(connect=5.0, total=5.0, attempts=2, clock=clock)
     base, token = Url.parse(server.http.url), Secret(CANARY)
-    for platform in Platform:
+    for platform in PLATFORMS.values():
         pull_request = PullRequest(platform=platform, api=base, repository="a/b", number=7)
         for posted in Comments(pull_request, token, transport).comments():
             assert isinstance(posted.body, str)

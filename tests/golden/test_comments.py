@@ -19,7 +19,7 @@ from quotaform.model.errors import QuotaformError
 from quotaform.model.text import Secret
 from quotaform.report.comment import read_marker
 from quotaform.review.comment import CommentMode, CommentStep, DesiredComment
-from quotaform.review.run import Comments, Platform, find_pull_request, post_comments
+from quotaform.review.run import Comments, find_pull_request, post_comments
 from quotaform.system.clock import Clock
 from tests.golden.conftest import Golden
 from tests.golden.table import Text, check_told
@@ -62,13 +62,13 @@ def post(
     server: HttpServer,
     *bodies: str,
     mode: str = "update",
-    platform: Platform = Platform.GITHUB,
+    platform: str = "github",
     root: str = "",
     clock: FakeClock | None = None,
     commit: str | None = None,
 ) -> list[CommentStep]:
     """Post comments with a clock that nobody waits for; the token must not show in what comes of it."""
-    is_github = platform is Platform.GITHUB
+    is_github = platform == "github"
     pull_request = find_pull_request(
         {},
         platform=platform,
@@ -126,7 +126,7 @@ def of_posted(text: Text) -> Iterator[str]:
                 steps = post(
                     server,
                     *(BODIES[name] for name in names),
-                    platform=Platform.GITLAB if is_lab else Platform.GITHUB,
+                    platform="gitlab" if is_lab else "github",
                     root=asked.get("root", ""),
                     clock=clock,
                     mode=asked.get("mode", "update"),

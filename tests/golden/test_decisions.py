@@ -76,7 +76,7 @@ from quotaform.resolve.report import render_resolve
 from quotaform.resolve.request_file import RequestFile
 from quotaform.resolve.resolve import ResolveOptions
 from quotaform.resolve.run import ResolveRun
-from quotaform.review.run import Platform, find_pull_request
+from quotaform.review.run import find_pull_request
 from quotaform.usage.bucket.bucket import RECORDED_LIMIT, bucket_rows
 from quotaform.usage.prometheus import Prometheus
 from quotaform.usage.recommend.demand import busiest_day, use_of
@@ -387,14 +387,16 @@ def of_pull_request(text: str) -> Lines:
                 environ |= CI[name]
             else:
                 (environ if name.isupper() else options)[name] = value
-        platform = Platform(options.pop("platform")) if "platform" in options else None
+        platform = options.pop("platform", None)
         try:
             found = find_pull_request(environ, platform=platform, **options)
         except QuotaformError as error:
             return [f"{type(error).__name__}: {error}".replace(folder, "FOLDER")]
     if found is None:
         return []
-    return [f"{found.platform} {found.repository} {found.number}, commit {found.commit}, {found.api.reveal()}"]
+    return [
+        f"{found.platform.name.lower()} {found.repository} {found.number}, commit {found.commit}, {found.api.reveal()}"
+    ]
 
 
 HOST = Url.parse("https://api.example.com/")

@@ -17,7 +17,7 @@ from quotaform.model.errors import HttpError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.plan.receipt import Receipt, Result
 from quotaform.report.comment import Marker, read_marker
-from quotaform.review.run import Platform, find_token, read_drafts
+from quotaform.review.run import GITHUB, GITLAB, find_token, read_drafts
 from tests.builder import PRODUCER, plan_of, result_of
 from tests.golden.test_comments import BODY, post
 from tests.http_server import HttpServer, Received, answer
@@ -46,15 +46,15 @@ def test_a_list_without_an_end_is_left() -> None:
 
 def test_the_token_comes_from_the_environment() -> None:
     environ = {"GITHUB_TOKEN": " a\n", "GITLAB_TOKEN": "b"}
-    assert find_token(Platform.GITHUB, environ).reveal() == "a"
-    assert find_token(Platform.GITLAB, environ).reveal() == "b"
-    assert find_token(Platform.GITLAB, {**environ, "QUOTAFORM_COMMENT_TOKEN": "c"}).reveal() == "c"
+    assert find_token(GITHUB, environ).reveal() == "a"
+    assert find_token(GITLAB, environ).reveal() == "b"
+    assert find_token(GITLAB, {**environ, "QUOTAFORM_COMMENT_TOKEN": "c"}).reveal() == "c"
     with pytest.raises(
         QuotaformError, match=r"no token is in QUOTAFORM_COMMENT_TOKEN or GITHUB_TOKEN; set one of them$"
     ):
-        find_token(Platform.GITHUB, {"GITHUB_TOKEN": ""})
+        find_token(GITHUB, {"GITHUB_TOKEN": ""})
     with pytest.raises(QuotaformError, match="CI_JOB_TOKEN cannot write notes, so create a project access token"):
-        find_token(Platform.GITLAB, {"CI_JOB_TOKEN": "x"})
+        find_token(GITLAB, {"CI_JOB_TOKEN": "x"})
 
 
 def test_drafts_are_read_whole(tmp_path: Path) -> None:

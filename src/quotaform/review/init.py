@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib.resources import files
 from itertools import chain, count
 from os.path import lexists
 from pathlib import Path
 from re import compile as regex
+from shlex import quote as shell_word
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from quotaform.cluster.gateway import Gateway, read_actual
 from quotaform.desired.config import Cluster, Config, choose_cluster, read_config
@@ -27,7 +28,7 @@ from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quotas import Values
 from quotaform.model.records.schema import render_schema
 from quotaform.model.server import parse_servers
-from quotaform.model.text import option_of
+from quotaform.model.text import inert, option_of
 from quotaform.plan.difference import diff
 from quotaform.report.format import schema_builder
 from quotaform.repository.gateway import open_gateway
@@ -201,24 +202,44 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
             "cluster, add to clusters in quotaform.yaml:",
             *added,
         )
-    has_ci, has_properties = request.ci != "none", request.command_config is not None
-    environment: dict[str, str] = {}
-    if has_ci and (has_properties or not is_further):
-        properties = str(request.command_config or "path/to/client.properties")
-        environment = {PROPERTIES_VARIABLE: properties, "QUOTAFORM_ENV": PROPERTIES_VARIABLE}
+    made = imported.files if imported else {}
+    notes = [] if unknown_id is None else [f"Warning: the cluster id is not pinned: {inert(unknown_id)}"]
+    if not is_further:
+        made, ignored = _new_files(request, cluster, config_text, imported)
+        notes += [f".gitignore exists already; add {', '.join(ignored)}"] if ignored else []
     top = find_work_tree(repository.directory)
-    made = Initialization(
-        files=imported.files if imported else {},
-        directory=str(directory),
-        is_versioned=top is not None,
-        above=None if top is None or top == Path(os.path.realpath(directory)) else str(top),
-        imported=imported,
-        unknown_id=unknown_id,
-        environment=environment,
-    )
+    workflows = [inert(path) for path in made if path.endswith(".yml")]
+    if workflows and top is not None and top != Path(os.path.realpath(directory)):
+        notes.append(
+            f"Warning: CI reads workflows at the top of a git repository only, which is {inert(str(top))}; move them "
+            f"there and adapt their paths, or make {inert(str(directory))} a repository of its own."
+        )
+    steps = [] if directory == Path() else [f"  cd {inert(shell_word(str(directory)))}"]
+    steps += [] if top is not None else ["  git init"]
     if is_further:
-        workflows = (path for files in CI_FILES.values() for path in files.values() if lexists(directory / path))
-        return structs.replace(made, cluster=cluster.name, added=tuple(added), matrices=tuple(workflows))
+        matrices = (path for paths in CI_FILES.values() for path in paths.values() if lexists(directory / path))
+        steps += ["  add to clusters in quotaform.yaml:", *map(inert, added)]
+        steps += (f"  add the cluster to each matrix in {inert(path)}" for path in matrices)
+    has_ci, indent = request.ci != "none", "  "
+    if has_ci and request.command_config is None and not is_further:
+        text = "if the cluster requires authentication or TLS, add to it in quotaform.yaml"
+        steps.append(f"  {text}: {_PROPERTIES_LINE}")
+        indent = "    "
+    if has_ci and (request.command_config is not None or not is_further):
+        properties = str(request.command_config or "path/to/client.properties")
+        for name, value in ((PROPERTIES_VARIABLE, properties), ("QUOTAFORM_ENV", PROPERTIES_VARIABLE)):
+            steps.append(f"{indent}export {name}={inert(shell_word(value))}   # CI sets it")
+    of_cluster = f" {option_of('cluster')} {cluster.name}" if is_further else ""
+    steps += ["  quotaform validate", f"  quotaform plan{of_cluster}", "  git add . && git commit"]
+    steps += (f"  follow the first lines of {path}" for path in workflows)
+    return Initialization(files=made, imported=imported, notes=tuple(notes), steps=tuple(steps), is_further=is_further)
+
+
+def _new_files(
+    request: InitRequest, cluster: Cluster, config_text: str, imported: Import | None
+) -> tuple[dict[str, str], list[str]]:
+    """Return the files of a new repository, and the lines that the `.gitignore` which is there lacks."""
+    directory = request.directory
     contents = {CONFIG_NAME: config_text}
     if imported is None:
         contents[f"{QUOTAS_NAME}/quotas.yaml"] = render_quotas({})[0]
@@ -226,23 +247,15 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
     for template, path in CI_FILES[request.ci].items():
         text = files(__package__).joinpath("template", template).read_text(encoding="utf-8")
         others[path] = text.replace("[prod-eu]", f"[{spell_scalar(cluster.name)}]")
-    missing: tuple[str, ...] = ()
+    missing: list[str] = []
     if lexists(directory / _IGNORE):
         written = read_text(directory / _IGNORE, 1 << 20, within=directory).split("\n")
         known_lines = {line.strip().strip("/") for line in written}
-        missing = tuple(line for line in _IGNORED if line.strip("/") not in known_lines)
+        missing = [line for line in _IGNORED if line.strip("/") not in known_lines]
     else:
         others[_IGNORE] = "".join(f"{line}\n" for line in _IGNORED)
-
-    def inside(some: Mapping[str, str]) -> dict[str, str]:
-        return {str(directory / path): text for path, text in some.items()}
-
-    return structs.replace(
-        made,
-        files=inside(contents) | dict(made.files) | inside(others),
-        ignored=missing,
-        unread_properties=_PROPERTIES_LINE if has_ci and not has_properties else None,
-    )
+    before, after = ({str(directory / path): text for path, text in some.items()} for some in (contents, others))
+    return before | dict(imported.files if imported else {}) | after, missing
 
 
 def require_nothing_there(directory: Path, ci: str) -> None:

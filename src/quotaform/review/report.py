@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from shlex import quote as shell_word
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from quotaform.model.finding import Finding
-from quotaform.model.text import inert, option_of
+from quotaform.model.text import inert
 from quotaform.report.finding import render_findings
 from quotaform.report.text import PLAIN, Style, counted
 
@@ -28,25 +27,13 @@ class Import(Struct, frozen=True, kw_only=True):
 
 
 class Initialization(Struct, frozen=True, kw_only=True):
-    """The files of a new quota repository."""
+    """The files of a new quota repository, or of a further cluster of one."""
 
     files: Mapping[str, str]  # path to content, none of which exists yet
-    imported: Import | None = None  # what was imported; `None` when nothing was to be
-    unknown_id: str | None = None  # why the id of the cluster is not known, which quotaform.yaml pins
-    ignored: tuple[str, ...] = ()  # the lines that an existing `.gitignore` lacks, and that were not written
-    # The environment variables that quotaform.yaml refers to, or would with `unread_properties`, and what they stand
-    # for here
-    environment: Mapping[str, str] = field(default_factory=dict)
-    directory: str = "."
-    is_versioned: bool = True  # whether the directory is in a git work tree
-    above: str | None = None  # the top of that, when it is another directory
-    # The line of the cluster in quotaform.yaml that would read the client properties which the workflows write; `None`
-    # when it is there, or there are no workflows
-    unread_properties: str | None = None
-    cluster: str = ""  # the name of a further cluster, to which `added` belongs
-    # The lines of a further cluster in quotaform.yaml, which is there already and not written
-    added: tuple[str, ...] = ()
-    matrices: tuple[str, ...] = ()  # the workflows that are there, which name each cluster
+    imported: Import | None  # what was imported; `None` when nothing was to be
+    notes: tuple[str, ...]  # what could not be done, and warnings
+    steps: tuple[str, ...]  # what comes next, in lines
+    is_further: bool  # whether the steps add a further cluster, so that they are of use without the files, too
 
 
 def render_import(done: Import, style: Style = PLAIN) -> str:
@@ -96,34 +83,7 @@ def init_lines(made: Initialization, style: Style = PLAIN, *, is_dry_run: bool =
         if imported.left_out:
             yield f"Not imported: {imported.left_out} that files cannot represent."
         yield from _live_lines(imported, style)
-    if made.unknown_id is not None:
-        yield style.paint(inert(f"Warning: the cluster id is not pinned: {made.unknown_id}"), "yellow")
-    if made.ignored:
-        yield f".gitignore exists already; add {', '.join(made.ignored)}"
-    workflows = [path for path in made.files if path.endswith(".yml")]
-    if workflows and made.above is not None:
-        text = f"CI reads workflows at the top of a git repository only, which is {inert(made.above)}"
-        remedy = f"move them there and adapt their paths, or make {inert(made.directory)} a repository of its own"
-        yield style.paint(f"Warning: {text}; {remedy}.", "yellow")
-    if is_dry_run and not made.added:
-        return
-    yield from ("", style.paint("Next:", "bold"))
-    if made.directory != ".":
-        yield f"  cd {inert(shell_word(made.directory))}"
-    if not made.is_versioned:
-        yield "  git init"
-    if made.added:
-        yield "  add to clusters in quotaform.yaml:"
-        yield from map(inert, made.added)
-    yield from (f"  add the cluster to each matrix in {inert(path)}" for path in made.matrices)
-    indent = "  "
-    if made.unread_properties is not None:
-        yield f"  if the cluster requires authentication or TLS, add to it in quotaform.yaml: {made.unread_properties}"
-        indent = "    "
-    for name, value in made.environment.items():
-        yield f"{indent}export {name}={inert(shell_word(value))}   # CI sets it"
-    yield "  quotaform validate"
-    of_cluster = f" {option_of('cluster')} {made.cluster}" if made.cluster else ""
-    yield f"  quotaform plan{of_cluster}"
-    yield "  git add . && git commit"
-    yield from (f"  follow the first lines of {inert(path)}" for path in workflows)
+    for note in made.notes:
+        yield style.paint(note, "yellow") if note.startswith("Warning:") else note
+    if made.is_further or not is_dry_run:
+        yield from ("", style.paint("Next:", "bold"), *made.steps)

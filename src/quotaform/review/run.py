@@ -12,7 +12,6 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from enum import StrEnum
 from functools import cached_property
 from json import dumps
 from pathlib import Path
@@ -37,15 +36,8 @@ _REF: Final = regex(r"refs/pull/([0-9]{1,18})/(?:merge|head)").fullmatch
 _NUMBER: Final = regex(r"[1-9][0-9]{0,17}").fullmatch
 
 
-class Platform(StrEnum):
-    """The platforms of pull requests."""
-
-    GITHUB = "github"
-    GITLAB = "gitlab"
-
-
-class Site(Struct, frozen=True, kw_only=True):
-    """What differs between platforms."""
+class Platform(Struct, frozen=True, kw_only=True):
+    """A platform of pull requests, and what differs between them."""
 
     name: str
     longest: int  # The most characters of a comment
@@ -67,8 +59,8 @@ class Site(Struct, frozen=True, kw_only=True):
     author: tuple[str, str]  # Where a comment has its author, and users their names
 
 
-SITES: Final = {
-    Platform.GITHUB: Site(
+PLATFORMS: Final = {
+    "github": Platform(
         name="GitHub",
         longest=65_536,
         url="https://api.github.com",
@@ -94,7 +86,7 @@ SITES: Final = {
         commit=("head", "sha"),
         author=("user", "login"),
     ),
-    Platform.GITLAB: Site(
+    "gitlab": Platform(
         name="GitLab",
         longest=1_000_000,
         url="https://gitlab.com/api/v4",
@@ -120,6 +112,7 @@ SITES: Final = {
         author=("author", "username"),
     ),
 }  # fmt: skip
+GITHUB, GITLAB = PLATFORMS.values()
 
 
 class PullRequest(Struct, frozen=True, kw_only=True):
@@ -143,16 +136,16 @@ class Comments:
 
     def __init__(self, pull_request: PullRequest, token: Secret, transport: Transport) -> None:
         """Nothing is asked yet."""
-        self.site = site = SITES[pull_request.platform]
-        safe = "/" if pull_request.platform is Platform.GITHUB else ""
+        self.platform = platform = pull_request.platform
+        safe = "/" if platform is GITHUB else ""
         self._place = {"repository": quote_for_url(pull_request.repository, safe=safe), "number": pull_request.number}
         self._base, self._token, self._transport = pull_request.api, token, transport
-        name, begin = site.token_header
+        name, begin = platform.token_header
         self._credentials = {name: Secret(f"{begin}{token.reveal()}")}
 
     def head(self) -> str:
         """Return the newest commit of the pull request."""
-        found = at(self._ask("GET", self._url(self.site.pull_request)).json(), *self.site.commit)
+        found = at(self._ask("GET", self._url(self.platform.pull_request)).json(), *self.platform.commit)
         if found is None:
             raise self._malformed()
         return str(found)
@@ -164,7 +157,7 @@ class Comments:
         list, or the next one is on another server.
         """
         own = self._own
-        url: Url | None = self._url(f"{self.site.comments}?{self.site.listed}")
+        url: Url | None = self._url(f"{self.platform.comments}?{self.platform.listed}")
         for _ in range(_MOST_PAGES):
             if url is None:
                 return
@@ -187,12 +180,12 @@ class Comments:
 
     def create(self, body: str) -> Posted:
         """Write a comment."""
-        return self._posted(self._ask("POST", self._url(self.site.comments), {"body": body}).json())
+        return self._posted(self._ask("POST", self._url(self.platform.comments), {"body": body}).json())
 
     def update(self, number: int, body: str) -> Posted:
         """Replace the text of a comment."""
-        url = self._url(f"{self.site.comment}/{number}")
-        return self._posted(self._ask(self.site.update, url, {"body": body}).json())
+        url = self._url(f"{self.platform.comment}/{number}")
+        return self._posted(self._ask(self.platform.update, url, {"body": body}).json())
 
     def _url(self, form: str) -> Url:
         return self._base.under(form.format(**self._place))
@@ -202,7 +195,7 @@ class Comments:
         request = HttpRequest(
             method=method,
             url=url,
-            headers={**self.site.headers, **({} if content is None else {"Content-Type": "application/json"})},
+            headers={**self.platform.headers, **({} if content is None else {"Content-Type": "application/json"})},
             credentials=self._credentials,
             body=None if content is None else dumps(content).encode(),
             is_repeatable=method == "PATCH",  # It sets what it names to given values.
@@ -231,7 +224,7 @@ class Comments:
             message = content.get("message") or content.get("error") if isinstance(content, dict) else None
             said = message.replace(self._token.reveal(), "***")[:200] if isinstance(message, str) else ""
             problem = f"refused this with status {status}" + (f" ({inert(said)})" if said else "")
-            problem += f"; {self.site.remedies[status]}" if status in self.site.remedies else ""
+            problem += f"; {self.platform.remedies[status]}" if status in self.platform.remedies else ""
         return HttpError(self._base.origin, problem, status=status, retry_after=wait)
 
     def _malformed(self) -> HttpError:
@@ -240,7 +233,7 @@ class Comments:
     def _posted(self, item: Any, own: str | None = None) -> Posted:
         """Read a comment; without who the token belongs to, it is one that was written just now."""
         number, body, url = (at(item, name) for name in ("id", "body", "html_url"))
-        user, name = self.site.author
+        user, name = self.platform.author
         author = at(item, user, name) if at(item, user) else "ghost"  # Of an account that was deleted.
         if not (isinstance(number, int) and isinstance(body or "", str) and isinstance(author, str)):
             raise self._malformed()
@@ -255,7 +248,7 @@ class Comments:
             return self._name(self._ask("GET", self._url("/user")).json())
         except HttpError as error:
             is_other_token = error.status in (403, 404) and error.retry_after is None
-            if self.site is not SITES[Platform.GITHUB] or not is_other_token:
+            if self.platform is not GITHUB or not is_other_token:
                 raise
         root = self._base.target.rstrip("/")
         graph = dataclasses.replace(self._base, target=f"{root.removesuffix('/v3')}/" if root else "/")
@@ -269,7 +262,7 @@ class Comments:
         return "github-actions[bot]" if viewer is None else self._name(viewer)
 
     def _name(self, user: Any) -> str:
-        name = at(user, self.site.author[1])
+        name = at(user, self.platform.author[1])
         if not isinstance(name, str) or not name:
             raise self._malformed()
         return name
@@ -278,7 +271,7 @@ class Comments:
 def find_pull_request(
     environ: Mapping[str, str],
     *,
-    platform: Platform | None = None,
+    platform: str | None = None,
     api_url: str | None = None,
     repository: str | None = None,
     number: str | None = None,
@@ -289,15 +282,13 @@ def find_pull_request(
     What the command line does not say, the environment does. Raises `UsageError` if they do not say where pull requests
     are, and `QuotaformError` if the event of GitHub cannot be read.
     """
-    running = [each for each in Platform if environ.get(SITES[each].running_variable) == "true"]
-    if platform is None:
-        if len(running) != 1:
-            raise ArgumentError(
-                "this is neither GitHub Actions nor GitLab CI, so say where the comment goes: {platform}, {repository} "
-                "and {pull_request}"
-            )
-        platform = running[0]
-    site = SITES[platform]
+    running = [each for each in PLATFORMS.values() if environ.get(each.running_variable) == "true"]
+    if platform is None and len(running) != 1:
+        raise ArgumentError(
+            "this is neither GitHub Actions nor GitLab CI, so say where the comment goes: {platform}, {repository} and "
+            "{pull_request}"
+        )
+    site = running[0] if platform is None else PLATFORMS[platform]
     asked = None if number is None else _number(number)
     if number is not None and asked is None:
         raise ArgumentError("{pull_request} takes the number of a pull request, not {}", quote(number))
@@ -306,7 +297,7 @@ def find_pull_request(
     variables = (environ.get(name) for name in site.repository_variables)
     repository = repository or next(filter(None, variables), "")
     found, its_commit = asked, None
-    if asked is None and platform is Platform.GITHUB:
+    if asked is None and site is GITHUB:
         found, its_commit = _github_number(environ)
     elif asked is None:
         found = _number(environ.get("CI_MERGE_REQUEST_IID"))
@@ -324,8 +315,8 @@ def find_pull_request(
         raise ArgumentError("the URL of the API cannot be used: {}; check {api_url}", error) from None
     if found is not None:
         commit = commit or its_commit
-        return PullRequest(platform=platform, api=api, repository=repository, number=found, commit=commit)
-    if platform not in running:
+        return PullRequest(platform=site, api=api, repository=repository, number=found, commit=commit)
+    if site not in running:
         raise ArgumentError("a pull request is needed: give {pull_request} NUMBER")
     return None
 
@@ -335,12 +326,12 @@ def find_token(platform: Platform, environ: Mapping[str, str]) -> Secret:
 
     Raises `QuotaformError` if there is none.
     """
-    own = SITES[platform].token_variable
+    own = platform.token_variable
     for name in (OwnSecret.COMMENT_TOKEN, own):
         if token := environ.get(name, "").strip():
             return Secret(token)
     also = ""
-    if platform is Platform.GITLAB and environ.get("CI_JOB_TOKEN"):
+    if platform is GITLAB and environ.get("CI_JOB_TOKEN"):
         also = ": CI_JOB_TOKEN cannot write notes, so create a project access token with the scope api"
     raise QuotaformError(f"no token is in {OwnSecret.COMMENT_TOKEN} or {own}; set one of them{also}")
 
@@ -418,10 +409,10 @@ def post_comments(
 
 def _write(comments: Comments, step: CommentStep, posted: Sequence[Posted]) -> CommentStep:
     body = step.draft.body
-    if step.action in (CommentAction.CREATE, CommentAction.UPDATE) and len(body) > comments.site.longest:
+    if step.action in (CommentAction.CREATE, CommentAction.UPDATE) and len(body) > comments.platform.longest:
         raise QuotaformError(
-            f"{step.draft.name} has {len(body):,} characters, and a comment of {comments.site.name} at most "
-            f"{comments.site.longest:,}; nothing was sent"
+            f"{step.draft.name} has {len(body):,} characters, and a comment of {comments.platform.name} at most "
+            f"{comments.platform.longest:,}; nothing was sent"
         )
     if step.action is CommentAction.UPDATE and step.target is not None:
         return replace(step, target=comments.update(step.target.id, body))

@@ -223,13 +223,13 @@ def comment(
       quotaform comment plan.md --platform github --repository acme/quotas --pull-request 7 --dry-run
     """
     from quotaform.http.client import Transport
-    from quotaform.review.run import Comments, Platform, find_pull_request, find_token, post_comments, read_drafts
+    from quotaform.review.run import Comments, find_pull_request, find_token, post_comments, read_drafts
 
     console = output.console
     drafts = read_drafts(files)
     found = find_pull_request(
         os.environ,
-        platform=Platform(platform) if platform else None,
+        platform=platform,
         api_url=api_url,
         repository=repository,
         number=pull_request,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.cli.ci import end_step, note_outcomes, run_options
 from quotaform.cli.main import run
+from quotaform.cli.present import end_step, note_outcomes, run_options
 from quotaform.model.entity import Entity
 from quotaform.model.errors import HttpError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome

@@ -158,9 +158,9 @@ def run(arguments: list[str]) -> int:
             code = ExitCode.most_severe({ExitCode(code), ExitCode.ERROR}) if output.is_result else code
             _fail(output.loss, code)
         if os.environ.get("GITHUB_OUTPUT") and "--no-github" not in arguments:
-            from quotaform.cli.ci import COMMANDS, end_step
+            from quotaform.cli.present import STEPS, end_step
 
-            if COMMANDS.intersection(globals_last(arguments)[:1]) and (problem := end_step(code)) is not None:
+            if STEPS.intersection(globals_last(arguments)[:1]) and (problem := end_step(code)) is not None:
                 _fail(problem, code)
         return code
 
@@ -220,7 +220,7 @@ def _invoke(arguments: list[str]) -> int:
         return _fail(total, error.exit_code, f"{problems}\nError: ")
     except QuotaformError as error:
         if "GITHUB_OUTPUT" in os.environ:
-            from quotaform.cli.ci import note_outcomes
+            from quotaform.cli.present import note_outcomes
             from quotaform.model.outcome import ClusterOutcome
 
             note_outcomes([ClusterOutcome("", error=error)])

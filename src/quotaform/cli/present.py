@@ -1,20 +1,26 @@
-"""Where results go: stdout in one format, the files of --out and --report, and the CI system; and the exit code."""
+"""Where results go: stdout in one format, the files of --out and --report, and the CI system; and the exit code.
+
+What a run in a CI system adds is links, annotations, a job summary, and outputs of the step. The variables of the
+environment are read here, and in `quotaform.apply.audit`; views get what they say as arguments.
+"""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from re import findall
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from quotaform.cli.ci import append_summary, is_github, note_outcomes, render_fleet, run_options
+from quotaform import __version__
 from quotaform.cli.console import Console, write_file
 from quotaform.cli.option.common import name_options
 from quotaform.cli.option.output import PARQUET, Output, read_output
-from quotaform.model.errors import ExitCode, NotReadError, QuotaformError, UsageError
+from quotaform.model.errors import BlockedError, ExitCode, NotReadError, QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome, digest_of, exit_code, outcome_lines
 from quotaform.model.text import inert, listed, nearest, quote
 from quotaform.report.format import (
@@ -23,12 +29,13 @@ from quotaform.report.format import (
     FORMATS,
     ONE_DOCUMENT,
     REPORT,
+    REPORTED,
     SECTIONS,
     render,
     render_outcome,
     render_total,
 )
-from quotaform.system.files import remove_regular_file, require_writable
+from quotaform.system.files import append_to_regular_file, remove_regular_file, require_writable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -102,9 +109,10 @@ class Results:
         self.interrupt: KeyboardInterrupt | None = None  # What ended the run early
         self._subject = output.subject
         self._in_ci = repository is not None and not output.no_github  # Whether a CI system shows the results
+        self._is_github = self._in_ci and os.environ.get("GITHUB_ACTIONS") == "true"
         self._out = tuple(out or ())
         self._unread = NotReadError(f"{missing}: the run was interrupted")
-        self._files: list[OutFile] = []
+        self.files: list[OutFile] = []
         self._reports: list[tuple[str, Path]] = []
         for text in report or ():
             format_name, place = read_output(text, FORMATS["fleet-report"], "--report")
@@ -127,25 +135,21 @@ class Results:
             raise UsageError(
                 f"--format {self.format_name} prints one cluster; choose one with --cluster, or use --format json"
             )
-        self._files += others
+        self.files += others
         for text in self._out:
             format_name, place = read_output(text, FORMATS[self._subject])
             paths = cluster_paths("--out", place, clusters)
             for each in paths.values() if PLACEHOLDER in place else ():
                 require_writable(each)
-            self._files.append(OutFile(self._subject, format_name, paths))
+            self.files.append(OutFile(self._subject, format_name, paths))
         for path, number in Counter(path.absolute() for path in self._paths()).items():
             if number > 1 and (path.is_file() or not path.exists()):
                 raise UsageError(
                     f"{inert(str(path))} would be written {number} times; give each result a file of its own"
                 )
 
-    def files(self) -> list[OutFile]:
-        """Return what is written of the subject, one for each `--out`."""
-        return [each for each in self._files if each.subject == self._subject]
-
     def _paths(self) -> list[Path]:
-        return [path for each in self._files for path in each.paths.values()] + [path for _, path in self._reports]
+        return [path for each in self.files for path in each.paths.values()] + [path for _, path in self._reports]
 
     def gather(self, outcomes: Iterable[ClusterOutcome[T]], clusters: Sequence[str]) -> tuple[ClusterOutcome[T], ...]:
         """Collect the outcomes of clusters until an interrupt comes; those that it left out failed."""
@@ -191,20 +195,37 @@ class Results:
             raise
 
     def _write_failed_files(self, outcomes: Sequence[ClusterOutcome[Any]]) -> None:
-        if not self._files:
+        if not self.files:
             self.open([outcome.cluster for outcome in outcomes])
         self._write_files(outcomes)
         self._report_to_ci(outcomes)
 
     def _report_to_ci(self, outcomes: Sequence[ClusterOutcome[Any]]) -> None:
+        """Note the outputs of a step of GitHub Actions, and append results to its summary."""
         if self._in_ci:
             note_outcomes(outcomes)
-            append_summary(self.console, self._subject, outcomes, self._context)
+        name = os.environ.get("GITHUB_STEP_SUMMARY")
+        if not (self._is_github and name):
+            return
+        is_one = len(outcomes) > MOST_SUMMARIES and self._subject in REPORTED
+        try:
+            for some in [outcomes] if is_one else [[outcome] for outcome in outcomes]:
+                room = SUMMARY_BYTES - Path(name).stat().st_size
+                if room < _LEAST:
+                    return
+                options = {**self._context, "limit": room - _LEAST // 2}
+                if is_one:
+                    pieces = render_fleet(self._subject, "markdown", some, **options)
+                else:
+                    pieces = render_outcome(self._subject, "markdown", some[0], **options)
+                append_to_regular_file(Path(name), f"{''.join(pieces)}\n", SUMMARY_BYTES)
+        except OSError as error:
+            self.console.report_failure(f"The job summary cannot be written: {error.strerror or error}")
 
     def _write_files(self, outcomes: Iterable[ClusterOutcome[Any]]) -> None:
         """Write what was made; the file of a cluster that failed says so if its format can, or is removed."""
         for outcome in outcomes:
-            for subject, format_name, paths in self._files:
+            for subject, format_name, paths in self.files:
                 path = paths[outcome.cluster]
                 if outcome.error is None or format_name in FAILURES:
                     write_file(path, render_outcome(subject, format_name, outcome, **self._context))
@@ -254,7 +275,7 @@ class Results:
         self._report_to_ci(outcomes)
         self.console.echo(self._printed(outcomes, is_shown=is_shown), self.format_name)
         # A result that has no annotations itself has them on stderr.
-        is_annotated = self._in_ci and is_github() and self.format_name != "github" and self._subject in ANNOTATED
+        is_annotated = self._is_github and self.format_name != "github" and self._subject in ANNOTATED
         for outcome in outcomes if is_annotated else ():
             if outcome.error is None and digest_of(outcome.value).exit_code in ANNOTATED[self._subject]:
                 pieces = render(self._subject, "github", outcome.value, **self._context)
@@ -374,3 +395,106 @@ class TableOutput:
         self.write(result, rows, **shown)
         self._output.print(result, **shown)
         report_saved_files(self._output.console, "result", (path for _, path in self._files))
+
+
+SUMMARY_BYTES: Final = 1 << 20
+"""How much GitHub takes as the summary of a step."""
+MOST_SUMMARIES: Final = 20
+"""With more clusters than this, the summary of a step has one report of all instead of a document for each."""
+_LEAST: Final = 4096
+"""With less room than this, nothing is added."""
+
+
+def run_options(root: Path | None = None) -> dict[str, Any]:
+    """Return what renders results may need of the run that this process is part of; `root` is the quotas directory."""
+    here, run = Path.cwd(), None
+    # The top of the repository, or the current directory outside of one.
+    given = os.environ.get("GITHUB_WORKSPACE") or os.environ.get("CI_PROJECT_DIR")
+    if given and here.is_relative_to(Path(given).resolve()):
+        top = Path(given).resolve()
+    else:
+        from quotaform.git import find_work_tree
+
+        top = (find_work_tree(root or here) or here).resolve()
+
+    def from_top(file: str) -> str | None:
+        """Return the path of a file from the top of the repository; `None` for one that is outside."""
+        path = Path(os.path.normpath(here / file))
+        return path.relative_to(top).as_posix() if path.is_relative_to(top) else None
+
+    if "GITHUB_ACTIONS" in os.environ or "GITLAB_CI" in os.environ:
+        from quotaform.apply.audit import read_run
+
+        run = read_run()
+    return {
+        "run_url": None if run is None else run.url,
+        "place": from_top,
+        "version": __version__,
+        "root": "quotas.d" if root is None else root.as_posix(),
+    }
+
+
+def render_fleet(
+    subject: str,
+    format_name: str,
+    outcomes: Iterable[ClusterOutcome[Any]],
+    error: QuotaformError | None = None,
+    **options: Any,
+) -> Iterator[str]:
+    """Return the one report of all clusters; `error` is what ended the run."""
+    from quotaform.fleet.report import make_fleet_report
+
+    report = make_fleet_report(REPORTED[subject], [outcome.map(digest_of) for outcome in outcomes], error=error)
+    return render("fleet-report", format_name, report, **options)
+
+
+# What a step of GitHub Actions gives to later steps in the file `$GITHUB_OUTPUT`: the exit code and what it means.
+#
+# Actions makes one failure of every code that is not 0, so the reason is what a workflow can act on. Of several
+# clusters it is that of the most severe.
+
+STEPS: Final = frozenset({"plan", "apply", "drift", "validate"})
+_REASONS: Final = {ExitCode.DONE: "success", ExitCode.INVALID: "invalid-files"}
+"""What the codes mean whose name does not say it.
+
+A blocked run is blocked:RULE,RULE, refused (by the broker's dry run) or not-approved.
+"""
+_NOTED: ContextVar[tuple[Any, ...]] = ContextVar("_NOTED", default=())
+"""The digests and errors of the step that is running."""
+
+
+def note_outcomes(outcomes: Iterable[ClusterOutcome[Any]]) -> None:
+    """Keep what became of clusters for the outputs of the step, if it has any."""
+    if not os.environ.get("GITHUB_OUTPUT"):
+        return
+    found = [digest_of(outcome.value) if outcome.error is None else outcome.error for outcome in outcomes]
+    _NOTED.set((*_NOTED.get(), *found))
+
+
+def end_step(code: int) -> str | None:
+    """Append the outputs to `$GITHUB_OUTPUT`, and return why that is not possible, if so."""
+    from secrets import token_hex
+
+    noted = _NOTED.get()
+    _NOTED.set(())
+    reason = _REASONS.get(ExitCode(code), ExitCode(code).name.lower())
+    if code == ExitCode.BLOCKED:
+        rules = sorted({rule for each in noted for rule in getattr(each, "rules", ())})
+        refusals = [each.reason for each in noted if isinstance(each, BlockedError)]
+        reason = f"blocked:{','.join(rules)}" if rules else min(refusals, default=reason)
+    totals: Counter[str] = Counter()
+    for each in noted:
+        totals.update(getattr(each, "counts", {}))  # Those of all clusters together
+    outputs = {"exitcode": str(code), "reason": reason} | {name: str(n) for name, n in totals.items()}
+    for name in ("plan_id", "fingerprint"):
+        if found := [value for each in noted if (value := getattr(each, name, ""))]:
+            outputs[name] = "\n".join(found)
+    text = ""
+    for name, value in outputs.items():
+        end = f"quotaform-{token_hex(16)}"  # It cannot be guessed, so that no value can contain it.
+        text += f"{name}<<{end}\n{value}\n{end}\n"
+    try:
+        append_to_regular_file(Path(os.environ["GITHUB_OUTPUT"]), text)
+    except OSError as error:
+        return f"the outputs of the step cannot be written: {error.strerror or error}"
+    return None

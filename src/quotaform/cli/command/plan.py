@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
-from quotaform.cli.ci import run_options
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import OR_SNAPSHOT, Clusters, Comparison, make_request
 from quotaform.cli.option.common import ALLOW, DIRECTORY, REQUIRED, argument, flag, option
@@ -26,7 +25,7 @@ from quotaform.cli.option.output import (
     printed,
     read_output,
 )
-from quotaform.cli.present import OutFile, Results, cluster_paths, report_saved_files
+from quotaform.cli.present import OutFile, Results, cluster_paths, report_saved_files, run_options
 from quotaform.model.errors import ExitCode, UsageError
 from quotaform.model.outcome import ClusterOutcome, digest_of
 from quotaform.model.text import inert
@@ -161,7 +160,7 @@ def plan(
             with spark_job(console, "Replaying usage", replays) as (spark, _):
                 outcomes = with_backtests(spark, str(backtest), outcomes, console.warn_of)
     results.present(outcomes, request)
-    report_saved(console, request, results.files(), outcomes)
+    report_saved(console, request, [each for each in results.files if each.subject == "plan"], outcomes)
     return results.exit_code(outcomes, counts_differences=detailed_exitcode)
 
 

@@ -30,6 +30,7 @@ from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.session import spark_session
 from quotaform.fleet.table import make_table, read_table
 from quotaform.model.entity import Entity
+from quotaform.model.records.record import ClusterRecord
 from quotaform.plan.plan import Plan, PlanHeader, PlanSource
 from quotaform.resolve.spark import QUOTAS
 from quotaform.usage.headroom.run import measured_headroom
@@ -75,7 +76,9 @@ def write_quotas(spark: SparkSession, path: Path) -> None:
 
 def plan() -> Plan:
     """Return a plan that changes nothing: all buckets are replayed in any case."""
-    header = PlanHeader(cluster_name="prod", cluster_id="id", created_at="", source=PlanSource(directory="quotas.d"))
+    header = PlanHeader(
+        cluster=ClusterRecord(name="prod", id="id"), created_at="", source=PlanSource(directory="quotas.d")
+    )
     return Plan(header=header, changes=(), actual={Entity(user=None): {KEY: LIMIT}})
 
 

@@ -16,6 +16,7 @@ from quotaform.model.finding import Finding, Location, by_severity
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Cause, Desired, Entry, Quotas, Values
 from quotaform.model.records.document import sealed_lines
+from quotaform.model.records.record import ClusterRecord
 from quotaform.model.settings import DEFAULT_GUARD_LIMITS, GuardLimits
 from quotaform.plan.check.check import CHECKS, lift, with_findings
 from quotaform.plan.check.guard import Check, Facts, check_changes
@@ -31,8 +32,7 @@ CONNECTION = "connection_creation_rate"
 CLIENT_KEYS = tuple(name for name, key in QUOTA_KEYS.items() if key.fits(Entity(user="a")))
 
 HEADER = PlanHeader(
-    cluster_name="lab",
-    cluster_id="3JxQ0v7pT2a",
+    cluster=ClusterRecord(name="lab", id="3JxQ0v7pT2a"),
     created_at="2026-11-20T09:12:44Z",
     source=PlanSource(directory="quotas.d", commit="4f2c1d9", dirty=False),
 )

@@ -15,6 +15,7 @@ from quotaform.drift.drift import Drift, make_drift
 from quotaform.model.entity import ENTITY_TYPES, Entity
 from quotaform.model.finding import DELETE, Allowance, Approval, Finding, Location, Severity, by_severity
 from quotaform.model.quotas import Base, Cause, DeclaredBase, Desired, Entry
+from quotaform.model.records.record import ClusterRecord
 from quotaform.model.scope import Pattern, Scope
 from quotaform.model.settings import CountLimit, GuardLimits, Ignore, PruneMode
 from quotaform.plan.blast_radius import Principals, make_blast_radius
@@ -75,8 +76,7 @@ SCOPE = Scope(exclude=(Pattern((("user", "kafka-*"),)),))
 def example_plan(*, with_findings: bool = True) -> Plan:
     desired = {entry.entity: entry for entry in ENTRIES}
     header = PlanHeader(
-        cluster_name="prod-eu",
-        cluster_id="3JxQ0v7pT2a",
+        cluster=ClusterRecord(name="prod-eu", id="3JxQ0v7pT2a"),
         created_at="2026-11-20T09:12:44Z",
         source=PlanSource(directory="quotas.d", commit="4f2c1d90aa", dirty=True),
     )

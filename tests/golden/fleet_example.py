@@ -18,6 +18,7 @@ from quotaform.model.errors import ConnectError, InvalidFilesError, NotReadError
 from quotaform.model.finding import Finding
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.quotas import Action, Entry, SnapshotFile
+from quotaform.model.records.record import ClusterRecord
 from quotaform.model.rule import CLUSTER_ID
 from quotaform.plan.blast_radius import LimitCount, LimitDirection, RadiusCounts
 from quotaform.plan.plan import Plan, Unmanaged
@@ -43,7 +44,7 @@ def plan_with(cluster: str, create: int = 0, update: int = 0, delete: int = 0) -
     wanted = {entity: Entry(entity=entity, values={PRODUCER: 1.0}) for entity in (*created, *updated)}
     wanted |= {entity: Entry(entity=entity, values={}) for entity in deleted}
     live = {entity: {PRODUCER: 2.0} for entity in (*updated, *deleted)}
-    header = structs.replace(HEADER, cluster_name=cluster, cluster_id=f"id-{cluster}", created_at=READ_AT)
+    header = structs.replace(HEADER, cluster=ClusterRecord(name=cluster, id=f"id-{cluster}"), created_at=READ_AT)
     return plan_of(wanted, live, header=header)
 
 

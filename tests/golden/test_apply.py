@@ -27,6 +27,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.errors import AuthorizationError, ClusterError, QuotaformError
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Quotas
+from quotaform.model.records.record import ClusterRecord
 from tests.builder import CONSUMER, PRODUCER, plan_of
 from tests.git_repository import GitRepository
 from tests.golden.conftest import Golden
@@ -51,7 +52,7 @@ PLAN = plan_of({ALICE: {PRODUCER: 2.0}, BOB: {PRODUCER: 2.0}, CAROL: {PRODUCER: 
 BOTH_KEYS: Final[Quotas] = {ALICE: {PRODUCER: 1.0, CONSUMER: 1.0}}
 PLANS = {
     "empty": plan_of({}, BEFORE),
-    "another": replace(PLAN, header=structs.replace(PLAN.header, cluster_id="another")),
+    "another": replace(PLAN, header=structs.replace(PLAN.header, cluster=ClusterRecord(name="lab", id="another"))),
     "blocked": replace(PLAN, findings=(Finding(rule="cluster-id", message="no", blocking=True),)),
     "two-keys": plan_of({ALICE: {PRODUCER: 2.0, CONSUMER: 1.0}}, BOTH_KEYS),
 }

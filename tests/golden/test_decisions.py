@@ -135,7 +135,7 @@ def of_resolved(text: Text) -> Lines:
         live,
         config=BrokerConfig(asked.get("callbacks", {1: None}), unasked),
         is_live=asked.get("is_live", True),
-        cluster_id=asked.get("cluster", HEADER.cluster_id),
+        cluster_id=asked.get("cluster", HEADER.cluster.id),
     )
     detail = ResolveOptions(keys=tuple(asked.get("keys", ())), inherited=asked.get("inherited", True))
     try:
@@ -204,7 +204,8 @@ def of_fingerprint(text: Text) -> Lines:
         base = None
         if "base" in given:
             base = DeclaredBase(Base(ref="origin/main", commit="a91be02"), declare(quotas_of(given["base"])))
-        header = replace(HEADER, **given.get("header", {}))
+        cluster = replace(HEADER.cluster, **given.get("cluster", {}))
+        header = replace(HEADER, cluster=cluster, created_at=given.get("created_at", HEADER.created_at))
         plan = make_plan(diff(files, live), files, live, header, base=base)
         perf, keys = Scope(include=(Pattern((("user", "perf-*"),)),)), frozenset(given.get("ignore", ()))
         ignores = [Ignore(entities=perf, keys=keys, reason="load test", expires=date(2026, 12, 31))] if keys else []

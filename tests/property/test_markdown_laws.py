@@ -71,7 +71,11 @@ def plans(draw: st.DrawFn) -> Plan:
         Finding(rule=text, message=f"{text} is {text}.", blocking=draw(st.booleans()), address=each.address)
         for each in entities[:2]
     )
-    header = structs.replace(HEADER, cluster_name=text, source=structs.replace(HEADER.source, directory=text))
+    header = structs.replace(
+        HEADER,
+        cluster=structs.replace(HEADER.cluster, name=text),
+        source=structs.replace(HEADER.source, directory=text),
+    )
     return replace(make_plan(diff(files, live), files, live, header), findings=findings)
 
 
@@ -86,7 +90,7 @@ def require_inert(text: str, cells: set[int]) -> None:
 def test_no_name_is_more_than_a_name(plan: Plan) -> None:
     require_inert(markdown_of("plan", plan), {3, 8})
     require_inert(markdown_of("drift", make_drift(plan), root=plan.header.source.directory), {7})
-    name = plan.header.cluster_name
+    name = plan.header.cluster.name
     receipt = receipt_of(plan, Result.REFUSED, message=name, applied_by=name)
     require_inert(markdown_of("receipt", receipt), {9})
 
@@ -121,5 +125,5 @@ def test_any_plan_fits(prefix: str, number: int, shares: tuple[int, int], distin
     assert f"**Blocked by {len(blocking):,} finding" in text or not blocking
     deleted = plan.summary["delete"]
     assert f"#### Deleted: {deleted:,} entit" in text or not deleted
-    assert plan.header.cluster_name in text
+    assert plan.header.cluster.name in text
     assert f"Plan id {plan.plan_id}" in text

@@ -177,7 +177,7 @@ def test_a_broker_throttles_for_as_long_as_the_backtest_says(
     held, planned = quotas(lambda case: case.large), quotas(lambda case: case.limit)
     plan = replace(plan_of(planned, held), actual=held)
     limit(admin, held)
-    record_traffic(traffic, plan.header.cluster_name, tmp_path / "usage")
+    record_traffic(traffic, plan.header.cluster.name, tmp_path / "usage")
     expected = predicted(spark, tmp_path / "usage", plan)
     limit(admin, planned)
     began = monotonic()

@@ -36,6 +36,7 @@ from quotaform.model.errors import (
 from quotaform.model.finding import Approval
 from quotaform.model.outcome import Kept
 from quotaform.model.quotas import Quotas
+from quotaform.model.records.record import ClusterRecord
 from quotaform.model.settings import DEFAULT_GUARD_LIMITS
 from quotaform.plan.check.guard import check_changes
 from quotaform.plan.plan import Plan
@@ -188,8 +189,7 @@ def test_what_blocks_an_apply_is_bounded_and_says_where_the_rest_is_and_why() ->
         assert named in caught.value.rules
 
 
-CREATION = plan_of({ALICE: {PRODUCER: 2.0}}, {})
-LAB = replace(CREATION, header=structs.replace(CREATION.header, cluster_name="lab"))
+LAB = plan_of({ALICE: {PRODUCER: 2.0}}, {})
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ class Watched(ScriptedGateway):
                 assert load_receipt_file(*receipts(self.repository)).is_started
                 with (
                     pytest.raises(QuotaformError, match="another apply"),
-                    cluster_lock(self.repository.config_path.parent, "lab", LAB.header.cluster_id),
+                    cluster_lock(self.repository.config_path.parent, "lab", LAB.header.cluster.id),
                 ):
                     raise AssertionError
             yield from chunks
@@ -270,7 +270,7 @@ def test_what_is_not_approved_is_audited_and_not_applied(repository: Repository,
 
     audit = tmp_path / "audit.jsonl"
     gateway = ScriptedGateway({})
-    other = replace(LAB, header=structs.replace(LAB.header, cluster_name="other"))
+    other = replace(LAB, header=structs.replace(LAB.header, cluster=ClusterRecord(name="other", id="3JxQ0v7pT2a")))
     wrong: list[tuple[list[Any], dict[str, Any], type[Exception]]] = [
         ([LAB], {"approve": refuse}, NotApprovedError),
         ([LAB], {"approve": lambda plans: False}, NotApprovedError),

@@ -157,7 +157,7 @@ def test_a_signal_at_any_line_leaves_a_receipt_of_what_was_sent_and_no_lock(tmp_
             assert receipt.is_started or {item.entity for item in receipt.results if item.result.holds} == set(
                 gateway.quotas
             )
-        with cluster_lock(folder, "lab", PLAN.header.cluster_id):
+        with cluster_lock(folder, "lab", PLAN.header.cluster.id):
             pass
         return signals
 

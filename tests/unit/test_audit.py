@@ -51,7 +51,9 @@ def told(run: Run | None) -> list[str]:
         log.start(PLAN)
         for receipt in (RECEIPT, replace(RECEIPT, interrupted_by="SIGTERM")):
             assert log.finish(receipt) is None
-        other = dataclasses.replace(PLAN, header=replace(PLAN.header, cluster_name="other"))
+        other = dataclasses.replace(
+            PLAN, header=replace(PLAN.header, cluster=replace(PLAN.header.cluster, name="other"))
+        )
         with pytest.raises(NotApprovedError), log.refusals([other]):
             raise NotApprovedError
         log.close()

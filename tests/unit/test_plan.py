@@ -16,6 +16,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterError
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.quotas import Quotas
+from quotaform.model.records.record import ClusterRecord
 from quotaform.model.rule import NO_LONGER_DECLARED
 from quotaform.plan.report import render_plan
 from quotaform.report.comment import COMMENT_BYTES
@@ -40,7 +41,10 @@ def test_what_blocks_comes_first_and_makes_the_plan_not_applyable() -> None:
 
 
 def test_the_plan_id_is_another_on_another_cluster() -> None:
-    here, there = (plan_of({}, {}, header=structs.replace(HEADER, cluster_id=name)) for name in ("one", "another"))
+    here, there = (
+        plan_of({}, {}, header=structs.replace(HEADER, cluster=ClusterRecord(name="lab", id=name)))
+        for name in ("one", "another")
+    )
     assert here.plan_id != there.plan_id
 
 

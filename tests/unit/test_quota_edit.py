@@ -195,7 +195,7 @@ def test_the_plan_is_that_of_the_written_files(tmp_path: Path) -> None:
     ([made], others, _), (prod, lab) = planned(
         tmp_path, proposal("alice", 3 * MIB), proposal("gone", None), proposal("new", MIB), text=text
     )
-    assert (made.plan_id, made.header.cluster_name, others) == (prod.plan_id, "prod", 0)
+    assert (made.plan_id, made.header.cluster.name, others) == (prod.plan_id, "prod", 0)
     assert rows(made) == {
         "user=alice": (MIB, 3 * MIB),
         "user=gone": (3 * MIB, None),
@@ -221,12 +221,12 @@ def test_clusters_whose_proposals_no_file_follows_are_not_planned(tmp_path: Path
 def test_a_cluster_that_cannot_be_read_any_more_keeps_no_other_from_being_planned(tmp_path: Path) -> None:
     text = FILE.replace("7MiB", "2MiB")
     (plans, *_), _ = planned(tmp_path, proposal("alice", 3 * MIB), proposal("bob", MIB, "lab"), text=text)
-    assert [each.header.cluster_name for each in plans] == ["prod", "lab"]
+    assert [each.header.cluster.name for each in plans] == ["prod", "lab"]
     repository = Repository.at(tmp_path, None)
     config = repository.config()
     (tmp_path / "lab.json").unlink()
     again = [replace(proposal("gone", None), cluster=name) for name in ("prod", "lab")]
     edited = edit_quotas(repository, config, again, {}, date(2026, 11, 22))
     plans, _, failed = plan_proposals(repository, config, tuple(config.clusters.values()), again, edited)
-    assert [each.header.cluster_name for each in plans] == ["prod"]
+    assert [each.header.cluster.name for each in plans] == ["prod"]
     assert [outcome.cluster for outcome in failed] == ["lab"]

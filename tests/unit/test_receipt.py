@@ -93,7 +93,7 @@ def test_a_receipt_may_be_an_hour_ahead(tmp_path: Path, minute: int, expected: b
     path.parent.mkdir(parents=True)
     write_receipt(path, receipt_of(PLAN))
     clock = Mock(now=lambda: datetime(2026, 11, 20, 8, minute, tzinfo=UTC))
-    assert (last_receipt_base(repository, PLAN.header.cluster_id, clock)[0] is not None) is expected
+    assert (last_receipt_base(repository, PLAN.header.cluster.id, clock)[0] is not None) is expected
 
 
 def test_very_many_entities_that_are_done_have_no_line_each() -> None:
@@ -128,7 +128,7 @@ def test_two_receipts_of_one_name_are_two_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["x" * 500, "a/../../b", "..", "a\n::error::b", "ä" * 200])
 def test_a_cluster_of_any_name_has_a_receipt_in_the_folder_of_receipts(tmp_path: Path, name: str) -> None:
     """A long name of a cluster made a file name that no file system takes, after everything had been written."""
-    plan = replace(PLAN, header=structs.replace(PLAN.header, cluster_name=name))
+    plan = replace(PLAN, header=structs.replace(PLAN.header, cluster=structs.replace(PLAN.header.cluster, name=name)))
     path = receipt_path(plan.digest, Repository.at(tmp_path / "quotas.d", tmp_path / "quotaform.yaml"))
     assert path.parent == tmp_path / ".quotaform" / "receipts"
     path.parent.mkdir(parents=True)

@@ -181,7 +181,7 @@ class AuditFile:
         except (QuotaformError, KeyboardInterrupt) as error:
             reason = str(error) if isinstance(error, QuotaformError) else f"interrupted by {signal_name(error)}"
             for plan in () if self._descriptor is None else map(loaded, plans):
-                if plan.header.cluster_name not in self._ended:
+                if plan.header.cluster.name not in self._ended:
                     fields = {"outcome": "refused", "reason": _cut(reason), "summary": None}
                     self._end(plan, [self._line(plan, "end", timestamp(self._clock), **fields)])
             raise
@@ -235,7 +235,7 @@ class AuditFile:
         record = AuditRecord(
             event=event,
             time=time,
-            cluster=ClusterRecord(name=header.cluster_name, id=header.cluster_id),
+            cluster=header.cluster,
             plan_id=plan.plan_id,
             commit=header.source.commit,
             applied_by=self._applier.name,
@@ -245,7 +245,7 @@ class AuditFile:
         return f"{json_line(builtins(record))}\n"
 
     def _end(self, plan: Plan, lines: Iterable[str]) -> QuotaformError | None:
-        self._ended.add(plan.header.cluster_name)
+        self._ended.add(plan.header.cluster.name)
         try:
             with writing(self._path, "; what was done is in the receipt"):
                 self.append(lines)

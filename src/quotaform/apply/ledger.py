@@ -261,7 +261,7 @@ class ReceiptKeeper:
         with writing(path, "; nothing was written to the cluster"):
             self.started = write_receipt(path, receipt)
         if self.repository is not None and self.started != path:
-            note_start(self.lock, self.repository, receipt.plan.header.cluster_id, self.started)
+            note_start(self.lock, self.repository, receipt.plan.header.cluster.id, self.started)
 
     def keep(self, receipt: Receipt, saved: Path | None = None) -> Applied[Receipt]:
         """Write the receipt of what was done, if anything was, and that it has ended; raise nothing: it stays done.
@@ -278,7 +278,7 @@ class ReceiptKeeper:
                 unsaved = error
         header = receipt.plan.header
         if self.repository is not None and unsaved is None and receipt.is_complete:
-            note_end(self.lock, self.repository, header.cluster_id, header.options)
+            note_end(self.lock, self.repository, header.cluster.id, header.options)
         unaudited = self.audit.finish(receipt)
         self.done = Applied(receipt, saved, unsaved, () if unaudited is None else (unaudited,))
         return self.done

@@ -146,7 +146,7 @@ def receipt_report(receipt: Receipt) -> Report:
     results = {each.entity: each.result.value.replace("-", " ") for each in receipt.results}
     return Report(
         title="Kafka quota plan for",
-        name=header.cluster_name,
+        name=header.cluster.name,
         state=state,
         about=(
             f"Plan id {receipt.plan.plan_id}{commit}, applied by {inert(receipt.applied_by)} from {receipt.started_at} "
@@ -159,6 +159,6 @@ def receipt_report(receipt: Receipt) -> Report:
         nothing="There was nothing to apply.",
         total=resources_line([done], is_complete=receipt.is_complete),
         marker=Marker(
-            MARKER, header.cluster_name, header.source.directory, None if receipt.interruption else len(receipt.results)
+            MARKER, header.cluster.name, header.source.directory, None if receipt.interruption else len(receipt.results)
         ),
     )

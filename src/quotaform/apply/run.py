@@ -86,7 +86,7 @@ def read_plans(
     problems: list[QuotaformError] = []
     for given in require_items(plans, (Plan, Path), "plans", "plans and pathlib.Paths of saved ones"):
         plan = load_plan_file(given) if isinstance(given, Path) else given
-        name = plan.header.cluster_name
+        name = plan.header.cluster.name
         if choose is None or not isinstance(given, Path):
             cluster = repository.config().clusters.get(name)
             if cluster is None:
@@ -402,7 +402,7 @@ def check_plan(
     if expired:
         raise _blocked(expired)
     plan.require_cluster(gateway.cluster_id())
-    require_pinned(plan.header.cluster_name, pinned_id, gateway.cluster_id())
+    require_pinned(plan.header.cluster.name, pinned_id, gateway.cluster_id())
     progress(f"Reading quotas of {spell_name(gateway.name)}", 0, 0)
     try:
         freshness = _read_fresh(plan.changes, gateway, clock)

@@ -350,7 +350,7 @@ def make_drift(plan: Plan, *, ignores: Collection[Ignore] = (), today: date = da
         findings.append(rule.BASELINE_VALUES_UNKNOWN.finding(text))
     undeclared = sum(change.cause is Cause.UNDECLARED for change in plan.changes)
     return Drift(
-        cluster=ClusterRecord(name=plan.header.cluster_name, id=plan.header.cluster_id),
+        cluster=plan.header.cluster,
         read_at=plan.header.created_at,
         entities=tuple(entities),
         in_sync=plan.unchanged,

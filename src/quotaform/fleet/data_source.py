@@ -52,6 +52,7 @@ from quotaform.model.errors import ClusterError, ExitCode, InvalidFilesError, Pa
 from quotaform.model.finding import Location
 from quotaform.model.moment import read_moment
 from quotaform.model.quotas import Change, Quotas, SnapshotFile, same_value
+from quotaform.model.records.record import ClusterRecord
 from quotaform.model.rule import SNAPSHOT
 from quotaform.model.text import listed, quote
 from quotaform.plan.check.saved import entity_problem, value_problem
@@ -346,7 +347,7 @@ class PlanWriter(DataSourceArrowWriter):
                 for entity, own in changes.items()
             }
             source, now = PlanSource(directory="kafka_quotas"), timestamp(SYSTEM_CLOCK)
-            header = PlanHeader(cluster_name=name, cluster_id=cluster_id, created_at=now, source=source)
+            header = PlanHeader(cluster=ClusterRecord(name=name, id=cluster_id), created_at=now, source=source)
             made = make_plan(chain.from_iterable(changes.values()), {}, before, header)
             plan = replace(made, declared=None)  # There are no files that declare anything.
             keeper = ReceiptKeeper(self._receipts and self._receipts / receipt_name(plan.digest))

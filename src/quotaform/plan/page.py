@@ -71,7 +71,7 @@ def plan_report(plan: Plan) -> Report:
     drifted = sum(change.origin in DRIFTED for change in plan.changes)
     return Report(
         title="Kafka quota plan for",
-        name=header.cluster_name,
+        name=header.cluster.name,
         state=state,
         about=(*header_lines(plan, PLAIN), *([drift_text(drifted)] if drifted else []), f"Plan id {plan.plan_id}"),
         findings=plan.findings,
@@ -86,7 +86,7 @@ def plan_report(plan: Plan) -> Report:
         text=partial(render_plan, plan) if plan.changes else None,
         marker=Marker(
             MARKER,
-            header.cluster_name,
+            header.cluster.name,
             header.source.directory,
             len(plan.changes) if plan.changes or plan.is_applyable else None,
         ),

@@ -35,7 +35,18 @@ from quotaform.model.quotas import (
     same_values,
 )
 from quotaform.model.records.document import digest_of, json_number, json_pieces
-from quotaform.model.records.record import Address, Count, Digest, KeyDoubles, Record, about, builtins, derived, written
+from quotaform.model.records.record import (
+    Address,
+    ClusterRecord,
+    Count,
+    Digest,
+    KeyDoubles,
+    Record,
+    about,
+    builtins,
+    derived,
+    written,
+)
 from quotaform.model.scope import Pattern
 from quotaform.model.settings import DEFAULT_GUARD_LIMITS, CountLimit, GuardLimits, PruneMode
 from quotaform.plan.blast_radius import BlastRadius, LimitChange, RadiusCounts
@@ -229,8 +240,7 @@ class PlanSource(Record):
 class PlanHeader(Struct, frozen=True, kw_only=True):
     """What a plan was made of."""
 
-    cluster_name: str
-    cluster_id: str
+    cluster: ClusterRecord
     created_at: str  # When the cluster or its snapshot was read, ISO 8601 UTC
     source: PlanSource
     options: PlanOptions = PlanOptions()
@@ -327,7 +337,7 @@ class Plan:
                 for address, change in sorted([(each.entity.address, each) for each in self.changes], key=itemgetter(0))
                 for row in sorted(change.changes, key=attrgetter("key"))
             ),
-            "cluster_id": self.header.cluster_id,
+            "cluster_id": self.header.cluster.id,
         }
         if self.approvals:
             content["approvals"] = [
@@ -373,8 +383,8 @@ class Plan:
         status = FleetStatus.CHANGE if self.changes else FleetStatus.UNCHANGED
         actions = {action.value: summary[action] for action in Action}
         row = FleetRow(
-            cluster=header.cluster_name,
-            cluster_id=header.cluster_id,
+            cluster=header.cluster.name,
+            cluster_id=header.cluster.id,
             status=status if self.is_applyable else FleetStatus.BLOCKED,
             read_at=header.created_at if header.snapshot is None else header.snapshot.captured_at,
             is_snapshot=header.snapshot is not None,
@@ -396,5 +406,5 @@ class Plan:
 
     def require_cluster(self, cluster_id: str) -> None:
         """Raise `OtherClusterError` unless the plan is for this cluster."""
-        if self.header.cluster_id != cluster_id:
-            raise OtherClusterError("plan", expected=self.header.cluster_id, found=cluster_id)
+        if self.header.cluster.id != cluster_id:
+            raise OtherClusterError("plan", expected=self.header.cluster.id, found=cluster_id)

@@ -157,7 +157,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
         return SavedReceipt(
             plan_id=plan.plan_id,
             state="started" if self.is_started else None,
-            cluster=ClusterRecord(name=header.cluster_name, id=header.cluster_id),
+            cluster=header.cluster,
             source=ReceiptSource(**structs.asdict(header.source)),
             options=header.options,
             allowances=tuple(map(str, plan.allowances)),
@@ -183,8 +183,8 @@ class Receipt(Struct, frozen=True, kw_only=True):
         may_have_changed = sum(count for result, count in tally.items() if result.may_have_written)
         status = FleetStatus.APPLIED if self.results else FleetStatus.UNCHANGED
         row = FleetRow(
-            cluster=header.cluster_name,
-            cluster_id=header.cluster_id,
+            cluster=header.cluster.name,
+            cluster_id=header.cluster.id,
             status=status if self.is_complete else FleetStatus.INCOMPLETE,
             entities={
                 **applied,

@@ -343,15 +343,9 @@ class PlanRecord(Record, document=PLAN, omit_defaults=True):
         """Return the plan; the record is without changes then. Raises `ShapeError` if it holds what no plan does."""
         changes = tuple(load_items("changes", _taken(self.changes), load_change))
         with readable():
+            checked_options(self.options)
             return Plan(
-                header=PlanHeader(
-                    cluster_name=self.cluster.name,
-                    cluster_id=self.cluster.id,
-                    created_at=self.created_at,
-                    source=self.source,
-                    options=checked_options(self.options),
-                    snapshot=self.snapshot,
-                ),
+                header=msgspec.convert(self, PlanHeader, from_attributes=True),
                 changes=changes,
                 unchanged=self.summary.no_op,
                 in_scope=self.summary.in_scope,
@@ -416,14 +410,9 @@ def plan_lines(plan: Plan) -> Iterator[str]:
 
 def _record(plan: Plan) -> PlanRecord:
     """Return the record of a plan without its changes, which of a large plan take the memory."""
-    header = plan.header
     return PlanRecord(
+        **structs.asdict(plan.header),
         plan_id=plan.plan_id,
-        created_at=header.created_at,
-        cluster=ClusterRecord(name=header.cluster_name, id=header.cluster_id),
-        snapshot=header.snapshot,
-        source=header.source,
-        options=header.options,
         allowances=[str(allowance) for allowance in plan.allowances] or None,
         approvals=list(plan.approvals) or None,
         complete=plan.is_complete,

@@ -224,7 +224,7 @@ def header_lines(plan: Plan, style: Style) -> Iterator[str]:
     source = inert(header.source.directory)
     if header.source.commit:
         source += f" @ {inert(header.source.commit[:7])}{' (dirty)' if header.source.dirty else ''}"
-    cluster = cluster_text(header.cluster_name, header.cluster_id, header.options.bootstrap_server, style)
+    cluster = cluster_text(header.cluster.name, header.cluster.id, header.options.bootstrap_server, style)
     base = header.source.base
     at = f" @ {inert(base.commit[:7])}" if base is not None and base.commit is not None else ""
     shown_base = "" if base is None else f"   Base {inert(base.ref)}{at}"
@@ -415,7 +415,7 @@ def plan_problems(plan: Plan) -> Problems:
         else structs.replace(finding, location=places[finding.address])
         for finding in plan.findings
     ]
-    return Problems(findings=findings, command="plan", cluster=plan.header.cluster_name)
+    return Problems(findings=findings, command="plan", cluster=plan.header.cluster.name)
 
 
 def render_plan_total(outcomes: Sequence[ClusterOutcome[ClusterDigest]], style: Style = PLAIN) -> str:

@@ -17,6 +17,7 @@ from quotaform.model.errors import InvalidFilesError, OtherClusterError
 from quotaform.model.finding import Allowance, Approval, Location, by_severity
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, digest_of, loaded, no_progress
 from quotaform.model.quotas import Change, Desired, Quotas, SnapshotFile
+from quotaform.model.records.record import ClusterRecord
 from quotaform.model.scope import ALL, Selection
 from quotaform.model.settings import DEFAULT_GUARD_LIMITS, PruneMode
 from quotaform.model.text import option_of
@@ -103,8 +104,7 @@ def make_cluster_plan(
         desired,
         reading.quotas,
         PlanHeader(
-            cluster_name=cluster.name,
-            cluster_id=reading.cluster_id,
+            cluster=ClusterRecord(name=cluster.name, id=reading.cluster_id),
             created_at=plan_timestamp(clock),
             source=structs.replace(source.plan_source, base=base.declared.base if base.declared else None),
             options=_options(request, cluster, revert),

@@ -103,7 +103,7 @@ def resolve(
     assumed = None if saved is None else as_if_applied(saved)
     if not on_spark:
         entities = _read_entities(console, entity, name or (), from_file)
-    planned = None if saved is None else saved.header.cluster_name
+    planned = None if saved is None else saved.header.cluster.name
     clusters = target.choose(planned=planned, needs_name=False)
     if on_spark:
         if len(clusters) > 1:

@@ -259,7 +259,7 @@ def _plans(console: Console, source: Path | None, target: Clusters) -> Sequence[
     from quotaform.repository.gateway import open_pinned_gateway
 
     saved = load_plan_file(source)
-    name = saved.header.cluster_name
+    name = saved.header.cluster.name
     if target.snapshot is None:
         cluster = target.choose_for_plan(target.repository(), source, name)
     else:

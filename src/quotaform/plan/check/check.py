@@ -47,7 +47,7 @@ def check_reading(plan: Plan, facts: Facts) -> Iterator[Finding]:
     declared nor a live entity, and that the commit of the files is not known.
     """
     header = plan.header
-    found = check_pinned_id(header.cluster_name, facts.safeguards.pinned_id, header.cluster_id, header.snapshot)
+    found = check_pinned_id(header.cluster.name, facts.safeguards.pinned_id, header.cluster.id, header.snapshot)
     if found is not None:
         yield found
     for glob in facts.selection.without_match(chain(facts.desired, facts.actual)):
@@ -144,7 +144,7 @@ def check_revert_policies(plan: Plan, facts: Facts) -> Iterator[Finding]:
             address=None if violation is TOO_SLOW else entry.entity.address,
             key=violation.key,
         )
-        for entry, policy, violation in find_violations(entries, facts.policies, plan.header.cluster_name)
+        for entry, policy, violation in find_violations(entries, facts.policies, plan.header.cluster.name)
         if violation is TOO_SLOW or (entry.entity, violation.key) in written
     )
     yield from islice(found, MAX_PROBLEMS)
@@ -240,7 +240,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_plan_lints,
     # A revert applies no policies to the files, see `check_revert_policies`.
     lambda plan, facts: (
-        () if facts.revert else check_policies(facts.desired, facts.policies, plan.header.cluster_name, facts.selection)
+        () if facts.revert else check_policies(facts.desired, facts.policies, plan.header.cluster.name, facts.selection)
     ),
     lambda plan, facts: facts.base.findings,
     check_prune,

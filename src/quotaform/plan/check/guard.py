@@ -154,8 +154,8 @@ Check: TypeAlias = Callable[[Plan, Facts], Iterable[Finding]]
 
 def check_same_cluster(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Warn of a plan for a cluster whose id quotaform.yaml pins for another name."""
-    config, name = facts.safeguards.config, plan.header.cluster_name
-    pins = config.pins.get(plan.header.cluster_id, ()) if name in config.clusters else ()
+    config, name = facts.safeguards.config, plan.header.cluster.name
+    pins = config.pins.get(plan.header.cluster.id, ()) if name in config.clusters else ()
     other = next((each for each in reversed(pins) if each != name), None)
     if other is not None and plan.header.snapshot is None:
         yield rule.SAME_CLUSTER.finding(_names(plan, other))
@@ -164,7 +164,7 @@ def check_same_cluster(plan: Plan, facts: Facts) -> Iterator[Finding]:
 def check_empty(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Block a plan of files that declare nothing at all: an emptied directory must not look like a decision."""
     if not facts.desired and facts.revert is None:
-        name = inert(plan.header.cluster_name)
+        name = inert(plan.header.cluster.name)
         yield rule.EMPTY.finding(facts.missing or f"the files declare no entries for cluster {name}")
 
 
@@ -408,7 +408,7 @@ GUARDS: Final[tuple[Check, ...]] = (
 
 def check_second_plan(first: Plan, second: Plan) -> Finding:
     """Return what is wrong with the second of two plans that are for the same live cluster."""
-    names = _names(second, first.header.cluster_name)
+    names = _names(second, first.header.cluster.name)
     entity = _conflict(first, second) or _conflict(second, first)
     if entity is None:
         return rule.SAME_CLUSTER.finding(names)
@@ -429,5 +429,5 @@ def _conflict(one: Plan, other: Plan) -> Entity | None:
 
 
 def _names(plan: Plan, other: str) -> str:
-    name = inert(plan.header.cluster_name)
-    return f"{name} and {inert(other)} are the same live cluster (id {inert(plan.header.cluster_id)})"
+    name = inert(plan.header.cluster.name)
+    return f"{name} and {inert(other)} are the same live cluster (id {inert(plan.header.cluster.id)})"

@@ -86,7 +86,7 @@ def _approval_problems(plan: Plan) -> Iterator[Problem]:
         )
         if approval.rule not in APPROVABLE or not is_used:
             yield f"approvals[{index}]", "lifts nothing"
-        if not is_of_cluster(approval, plan.header.cluster_name):
+        if not is_of_cluster(approval, plan.header.cluster.name):
             yield f"approvals[{index}].cluster", "is not the cluster of the plan"
 
 

@@ -286,7 +286,7 @@ def backtested(
     no row of these clusters.
     """
     recorded = read_usage(spark, usage, since, until)
-    names = [plan.header.cluster_name for plan in plans]
+    names = [plan.header.cluster.name for plan in plans]
     with ExitStack() as stack:
         before, after = planned_values(plans)
         tested, clusters = usage_of(recorded, names, [] if has_others else names)
@@ -331,14 +331,12 @@ def planned_quotas(spark: SparkSession, plans: Sequence[Plan]) -> tuple[DataFram
 
     `plans`: one per cluster, each with what the cluster holds (`Plan.actual`).
     """
-    headers = [plan.header for plan in plans]
+    clusters = [plan.header.cluster for plan in plans]
     before, after = (
         make_table(
             spark,
             QUOTAS,
-            chain.from_iterable(
-                quota_rows(each.cluster_name, each.cluster_id, side[each.cluster_name]) for each in headers
-            ),
+            chain.from_iterable(quota_rows(each.name, each.id, side[each.name]) for each in clusters),
         )
         for side in planned_values(plans)
     )
@@ -350,7 +348,7 @@ def planned_values(plans: Sequence[Plan]) -> tuple[HeldQuotas, HeldQuotas]:
     before: dict[str | None, Quotas] = {}
     after: dict[str | None, Quotas] = {}
     for plan in plans:
-        name, actual = plan.header.cluster_name, plan.actual or {}
+        name, actual = plan.header.cluster.name, plan.actual or {}
         changed = {each.entity: apply_ops(actual.get(each.entity, {}), each.alteration().ops) for each in plan.changes}
         before[name] = actual
         after[name] = {entity: values for entity, values in {**actual, **changed}.items() if values}
@@ -376,7 +374,7 @@ def _clusters(
     largest = _largest(rows.where(is_affected), most)
     made = []
     for plan in plans:
-        name = plan.header.cluster_name
+        name = plan.header.cluster.name
         recording = recordings.get(name, {"first": None, "last": None, "series": 0, "limited": 0})
         changed, unchanged = (
             Buckets(**counts.get((name, is_changed), {}), rows=tuple(largest.get((name, is_changed), ())))

@@ -252,7 +252,7 @@ def lookups(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def look_up(*arguments: Any, **options: Any) -> Any:
         return getaddrinfo(*arguments, **options) if options["flags"] else over.wait(PATIENCE) and []
 
-    monkeypatch.setattr("quotaform.cluster.wire.broker_connection.getaddrinfo", look_up)
+    monkeypatch.setattr("quotaform.cluster.wire.broker_connection.socket.getaddrinfo", look_up)
     yield
     over.set()
     for thread in set(threads()) - before:

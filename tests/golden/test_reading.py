@@ -26,9 +26,9 @@ from quotaform.system.files import (
     is_folder,
     read_text,
     remove_regular_file,
+    write_atomically,
     write_files,
     write_new_text,
-    write_text_atomically,
 )
 from tests.git_repository import GitRepository
 from tests.golden.conftest import Golden
@@ -137,7 +137,7 @@ def of_written(text: Text) -> Iterator[str]:
 
 
 WRITERS: dict[str, Callable[..., object]] = {
-    "write": write_text_atomically,
+    "write": write_atomically,
     "new": write_new_text,
     "remove": remove_regular_file,
 }

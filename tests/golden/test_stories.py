@@ -394,7 +394,7 @@ class Story:
         self.listening.setblocking(False)
         self.addresses["ATTACKER"] = f"127.0.0.1:{self.listening.getsockname()[1]}"
         self.addresses["PORT"] = str(self.listening.getsockname()[1])
-        self.environment.setattr("quotaform.cluster.wire.broker_connection.getaddrinfo", numeric_only)
+        self.environment.setattr("quotaform.cluster.wire.broker_connection.socket.getaddrinfo", numeric_only)
 
     def untouched(self) -> None:
         with closing(self.listening), pytest.raises(BlockingIOError):

@@ -39,8 +39,8 @@ def names(monkeypatch: pytest.MonkeyPatch) -> None:
         return [(2, 1, 6, "", (address, port)) for address in find(ADDRESSES, host)]
 
     name: Callable[..., tuple[str, str]] = lambda address, _: (find(NAMES, address[0]), "")  # noqa: E731
-    monkeypatch.setattr("quotaform.cluster.wire.broker_connection.getaddrinfo", addresses)
-    monkeypatch.setattr("quotaform.cluster.wire.broker_connection.getnameinfo", name)
+    monkeypatch.setattr("quotaform.cluster.wire.broker_connection.socket.getaddrinfo", addresses)
+    monkeypatch.setattr("quotaform.cluster.wire.broker_connection.socket.getnameinfo", name)
 
 
 def canonical(server: Server) -> list[Server]:
@@ -91,7 +91,7 @@ def test_closing_ends_with_the_address_that_is_tried(monkeypatch: pytest.MonkeyP
             closing.set()
             raise OSError
 
-    monkeypatch.setattr("quotaform.cluster.wire.broker_connection.socket", Closed)
+    monkeypatch.setattr("quotaform.cluster.wire.broker_connection.socket.socket", Closed)
     connection = BrokerConnection(Server("kafka.example", 1), ClientConfig(), ssl_context=None, closing=closing)
     with pytest.raises(AttemptError, match="it was closed"):
         connection.open(monotonic() + 60)

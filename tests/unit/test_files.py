@@ -18,7 +18,7 @@ from quotaform.drift.metric import MetricStore
 from quotaform.model.errors import FileReadError
 from quotaform.model.text import MIB
 from quotaform.system import files
-from quotaform.system.files import LEADS_OUT, read_bytes, read_stdin, trusted_folder, update_lock, write_text_atomically
+from quotaform.system.files import LEADS_OUT, read_bytes, read_stdin, trusted_folder, update_lock, write_atomically
 from tests.golden.example import example_drift
 from tests.golden.usage_example import HEADROOM as FOUND
 from tests.scripted_gateway import Clock
@@ -32,7 +32,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path, monkeypatch: pyte
     read: list[str] = []
     reader = Thread(target=lambda: read.append(pipe.read_text(encoding="utf-8")))
     reader.start()
-    write_text_atomically(pipe, "through")
+    write_atomically(pipe, "through")
     reader.join(60)
     assert read == ["through"]
     assert pipe.is_fifo()

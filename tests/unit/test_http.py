@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from quotaform import __version__
-from quotaform.http.client import Transport
+from quotaform.http.client import Transport, trusting
 from quotaform.http.message import HttpRequest, Url
 from quotaform.model.errors import FileReadError, HttpError, QuotaformError
 from quotaform.model.text import Secret
@@ -120,7 +120,7 @@ class TestTls:
 
     def test_a_certificate_of_a_given_authority_is_trusted(self, certificates: Path) -> None:
         with self.server(certificates) as server:
-            response = Transport(ca_file=certificates / "ca.pem").send_once(get(server))
+            response = Transport(context=trusting(certificates / "ca.pem")).send_once(get(server))
         assert response.body == b"secure"
 
     def test_another_certificate_is_refused(self, certificates: Path) -> None:
@@ -136,12 +136,11 @@ class TestTls:
         assert "cannot be reached with TLS" in str(error)
 
     def test_a_ca_file_must_be_readable_and_hold_certificates(self, tmp_path: Path) -> None:
-        request = HttpRequest(method="GET", url=Url.parse("https://localhost:1/"))
         with pytest.raises(FileReadError, match="cannot be read"):
-            Transport(ca_file=tmp_path / "ca.pem").send_once(request)
+            trusting(tmp_path / "ca.pem")
         (tmp_path / "ca.pem").write_text("no certificate")
         with pytest.raises(QuotaformError, match="contains no readable PEM certificate"):
-            Transport(ca_file=tmp_path / "ca.pem").send_once(request)
+            trusting(tmp_path / "ca.pem")
 
 
 def test_a_proxy_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

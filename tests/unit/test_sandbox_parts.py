@@ -196,7 +196,7 @@ def test_a_node_of_three_knows_the_others(tmp_path: Path) -> None:
     assert properties["controller.quorum.bootstrap.servers"] == "127.0.0.1:11,127.0.0.1:12,127.0.0.1:13"
     assert properties["listeners"] == "PLAINTEXT://127.0.0.1:2,CONTROLLER://127.0.0.1:12"
     assert properties["offsets.topic.replication.factor"] == "3"
-    assert nodes[1].initial_controller == "2@127.0.0.1:12:id"
+    assert nodes[1].voter == "2@127.0.0.1:12"
 
 
 @pytest.fixture

@@ -315,10 +315,10 @@ def cut_lines(message: str) -> str:
 
 def write_file(path: Path, text: str | Iterable[str]) -> None:
     """Write a file whole or not at all."""
-    from quotaform.system.files import write_text_atomically, writing
+    from quotaform.system.files import write_atomically, writing
 
     with writing(path):
-        write_text_atomically(path, text)
+        write_atomically(path, text)
 
 
 def require_confirmed(console: Console, chosen: Cluster, *, auto_approve: bool) -> None:

@@ -78,11 +78,6 @@ class Gateway(Connected, ABC):
         """How many brokers the cluster named when it was connected to; `None` if that is not known."""
         return None
 
-    @property
-    def is_live(self) -> bool:
-        """Whether this is a running cluster, whose answers may change from one read to the next."""
-        return self.snapshot is None
-
     @abstractmethod
     def cluster_id(self) -> str:
         """Return the cluster id."""
@@ -169,7 +164,8 @@ def read_settled(
     deadline = read_at + _MAX_WAIT
     actual = reader.describe()
     made = make(actual)
-    different = bulk(made, actual) if reader.is_live else 0
+    # Only the answers of a running cluster may change from one read to the next.
+    different = bulk(made, actual) if reader.snapshot is None else 0
     if not different:
         return made
     pause = min(1.0, max(0.05, different / 100_000))

@@ -8,6 +8,7 @@ from typing import Final, Self, TypeVar
 
 from quotaform.cluster.broker import (
     AlterClientQuotas,
+    AlteredEntity,
     BrokerRelease,
     DescribeBrokerConfig,
     DescribeClientQuotas,
@@ -248,21 +249,20 @@ class KafkaGateway(BrokerGateway, Gateway):
         """Send what the newest brokers would accept; the rest is refused here, whatever this broker would do."""
         release = self.release
         refused = {each.entity: words for each in chunk if (words := refusal_of(each, release))}
-        if not refused:
-            return self._send_alter(chunk, validate_only)
         sent = [each for each in chunk if each.entity not in refused]
-        rows = {row.entity: row for row in (self._send_alter(sent, validate_only) if sent else ())}
-        rows |= {entity: AlterRow(entity, Outcome.REFUSED, _INVALID_REQUEST, refused[entity]) for entity in refused}
-        return tuple(rows[each.entity] for each in chunk)
-
-    def _send_alter(self, chunk: Sequence[Alteration], validate_only: bool) -> tuple[AlterRow, ...]:
-        request = AlterClientQuotas(chunk, validate_only)
+        request = AlterClientQuotas(sent, validate_only)
         try:
-            if validate_only:
+            if not sent:
+                answer: Sequence[AlteredEntity] = ()
+            elif validate_only:
                 answer = self._ask(request, ALTER_TIMEOUT, request_timeout=ALTER_TIMEOUT, silence=_DRY_RUN_SILENCE)
             else:
                 answer = self.connection.send(request, timeout=self._alter_timeout)
         except UnansweredError as error:
             more = "" if validate_only else " The change may have been made, or may still be made."
-            return rows_of(chunk, Outcome.UNKNOWN, f"{error}{more}")
-        return match_rows(chunk, answer, self.service_hint)
+            found = rows_of(sent, Outcome.UNKNOWN, f"{error}{more}")
+        else:
+            found = match_rows(sent, answer, self.service_hint)
+        rows = {row.entity: row for row in found}
+        rows |= {entity: AlterRow(entity, Outcome.REFUSED, _INVALID_REQUEST, refused[entity]) for entity in refused}
+        return tuple(rows[each.entity] for each in chunk)

@@ -36,7 +36,7 @@ from quotaform.model.records.document import json_line
 from quotaform.model.scope import matches_glob
 from quotaform.model.text import MIB, Secret
 from quotaform.system.clock import Clock
-from quotaform.system.files import read_text, update_lock, write_text_atomically
+from quotaform.system.files import read_text, update_lock, write_atomically
 
 # Notifications posted to webhooks, signed, and sent again for a bounded time.
 #
@@ -253,7 +253,7 @@ class DriftReporter(Struct, kw_only=True):
                 return
             problem = None
             try:
-                write_text_atomically(path, dump_notify_state(states))
+                write_atomically(path, dump_notify_state(states))
             except (OSError, QuotaformError) as error:  # A folder is wrong usage.
                 reason = str(error.strerror or error) if isinstance(error, OSError) else str(error)
                 problem = f"{path} cannot be written: {reason}; notifications may be repeated"

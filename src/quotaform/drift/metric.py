@@ -28,7 +28,7 @@ from quotaform.drift.drift import Drift
 from quotaform.model.errors import FileReadError
 from quotaform.model.quotas import Action
 from quotaform.model.text import MIB
-from quotaform.system.files import read_text, update_lock, write_text_atomically, writing
+from quotaform.system.files import read_text, update_lock, write_atomically, writing
 
 COMMAND: Final = "drift"
 """What runs are called in labels."""
@@ -264,7 +264,7 @@ class MetricStore(Struct):
             if self.only is not None:
                 samples = keep_clusters(samples, self.only)
             with writing(path):
-                write_text_atomically(path, render_metrics(samples))
+                write_atomically(path, render_metrics(samples))
 
 
 # `/metrics` and `/healthz` over HTTP, for a process that goes on.

@@ -88,8 +88,7 @@ class Transport(Struct, frozen=True, kw_only=True):
 
     connect: float = 10.0  # to connect to one address of the host, TLS included
     total: float = 30.0  # for one attempt
-    ca_file: Path | None = None  # the certificates that are trusted, in PEM; `None` for those of the system
-    context: ssl.SSLContext | None = None  # what is trusted and shown, instead of `ca_file`
+    context: ssl.SSLContext | None = None  # what is trusted and shown; `None` for the certificates of the system
     attempts: int = 5
     first_wait: float = 1.0  # after the first failure; each further wait is twice as long
     patience: float = 120.0  # from the beginning, after which nothing is sent again
@@ -102,8 +101,7 @@ class Transport(Struct, frozen=True, kw_only=True):
     def send_once(self, request: HttpRequest) -> Response:
         """Send a request once and return the answer, whatever its status.
 
-        Raises `HttpError` if there is no answer, or none that can be used, and `QuotaformError` if the CA file cannot
-        be read.
+        Raises `HttpError` if there is no answer, or none that can be used.
         """
         for value in [*request.headers.values(), *(secret.reveal() for secret in request.credentials.values())]:
             if not value.isascii() or not value.isprintable():
@@ -111,7 +109,7 @@ class Transport(Struct, frozen=True, kw_only=True):
                     "was not asked: the token or another header contains a line break or a character outside of ASCII"
                 )
                 raise HttpError(request.url.origin, words, may_have_arrived=False)
-        context = self.context or _tls(self.ca_file) if request.url.scheme == "https" else None
+        context = self.context or ssl.create_default_context() if request.url.scheme == "https" else None
         deadline = time.monotonic() + self.total
         for _ in range(_REDIRECTS + 1):
             response = _exchange(request, self, deadline, context)
@@ -152,9 +150,8 @@ class Transport(Struct, frozen=True, kw_only=True):
         return max(self.first_wait * 2.0 ** (attempt - 1), asked or 0.0) * (1 + self.jitter() / 2)
 
 
-def _tls(ca_file: Path | None) -> ssl.SSLContext:
-    if ca_file is None:
-        return ssl.create_default_context()
+def trusting(ca_file: Path) -> ssl.SSLContext:
+    """Return a context that trusts the certificates of a file, in PEM. Raises `QuotaformError` if there are none."""
     text = read_text(ca_file, PEM_LIMIT)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:

@@ -27,7 +27,7 @@ from quotaform.plan.plan import Plan
 from quotaform.plan.receipt import Receipt, ReceiptSource, SavedReceipt, load_receipt, receipt_lines
 from quotaform.plan.records import load_plan
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
-from quotaform.system.files import PLAN_LIMIT, RECEIPT_LIMIT, read_bytes, write_new_text, write_text_atomically
+from quotaform.system.files import PLAN_LIMIT, RECEIPT_LIMIT, read_bytes, write_atomically, write_new_text
 
 if TYPE_CHECKING:
     from quotaform.plan.digest import ClusterDigest
@@ -110,7 +110,7 @@ def write_receipt(path: Path, receipt: Receipt, *, is_started: bool = False) -> 
     written.
     """
     if is_started or (path.exists() and not path.is_file()):
-        write_text_atomically(path, receipt_lines(receipt))
+        write_atomically(path, receipt_lines(receipt))
         return path
     # Of the receipts of a cluster that are written in one second each gets a higher number than those before it,
     # whatever plan it is of, so that the names tell which is the newest.

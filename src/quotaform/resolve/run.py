@@ -80,7 +80,7 @@ class ResolveRun:
             self._general.append(rule.UNKNOWN_SHAPE.finding(text))
         if plan is not None:
             self._general += plan.findings(actual)
-        if has_clients and gateway.is_live:
+        if has_clients and gateway.snapshot is None:
             progress("Reading the configuration of the brokers", 0, 0)
             found = gateway.broker_config(CALLBACK)
             self._general += check_callbacks(found.values, found.errors)

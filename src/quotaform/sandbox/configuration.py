@@ -99,9 +99,9 @@ class Node(Struct, frozen=True):
         return f"{HOST}:{self.ports[listener]}"
 
     @property
-    def initial_controller(self) -> str:
-        """Return this node as `StorageTool format --initial-controllers` wants it (KIP-853)."""
-        return f"{self.number}@{self.address(CONTROLLER)}:{self.directory_id}"
+    def voter(self) -> str:
+        """This node as a voter of the quorum."""
+        return f"{self.number}@{self.address(CONTROLLER)}"
 
 
 def new_uuid() -> str:
@@ -139,8 +139,7 @@ def node_properties(
         "listeners": f"{clients},{CONTROLLER}://{node.address(CONTROLLER)}",
     }
     if not release.has_dynamic_voters:
-        voters = ",".join(f"{other.number}@{other.address(CONTROLLER)}" for other in nodes)
-        return properties | {"controller.quorum.voters": voters}
+        return properties | {"controller.quorum.voters": ",".join(other.voter for other in nodes)}
     return properties | {
         "advertised.listeners": properties["listeners"],
         "controller.quorum.bootstrap.servers": ",".join(other.address(CONTROLLER) for other in nodes),
@@ -315,11 +314,6 @@ USERS: Mapping[str, User] = {
 
 _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
-
-
-def secured_protocols(release: Release) -> dict[str, str]:
-    """Return the listeners of a secured sandbox of a release: with ZooKeeper those without TLS."""
-    return {name: found for name, found in PROTOCOLS.items() if not (release.has_zookeeper and found.endswith("SSL"))}
 
 
 def security_properties(certificates: Path, release: Release) -> dict[str, str]:

@@ -28,6 +28,7 @@ from quotaform.sandbox.configuration import (
     EXPORTER_RULES,
     HOST,
     PLAINTEXT,
+    PROTOCOLS,
     SCRAM,
     USERS,
     Node,
@@ -39,7 +40,6 @@ from quotaform.sandbox.configuration import (
     new_uuid,
     node_properties,
     render_properties,
-    secured_protocols,
     security_properties,
 )
 from quotaform.sandbox.release import (
@@ -251,9 +251,11 @@ class Sandbox:
         (directory / "log4j2.properties").write_text(LOGGING, encoding="ascii")
         (directory / EXPORTER_RULES).write_bytes(resources.files(__package__).joinpath(EXPORTER_RULES).read_bytes())
         self.cluster_id = "" if self.release.has_zookeeper else new_uuid()
-        protocols = secured_protocols(self.release) if self.secured else {PLAINTEXT: "PLAINTEXT"}
-        more: dict[str, str] = {}
+        protocols, more = {PLAINTEXT: "PLAINTEXT"}, dict[str, str]()
         if self.secured:
+            # With ZooKeeper those without TLS.
+            has_tls = not self.release.has_zookeeper
+            protocols = {name: each for name, each in PROTOCOLS.items() if has_tls or not each.endswith("SSL")}
             more = security_properties(make_certificates(directory / "certificates"), self.release)
         zookeeper = ""
         if self.release.has_zookeeper:
@@ -325,7 +327,7 @@ class Sandbox:
         """Format all nodes' storage at once; where Kafka can, as a quorum whose voters may change (KIP-853)."""
         more = []
         if self.release.has_dynamic_voters:
-            more = ["--initial-controllers", ",".join(node.initial_controller for node in nodes)]
+            more = ["--initial-controllers", ",".join(f"{node.voter}:{node.directory_id}" for node in nodes)]
         if self.secured and self.release.formats_scram:
             known = [(user, name) for user in USERS.values() for name in user.mechanisms if name in SCRAM]
             for user, mechanism in known:

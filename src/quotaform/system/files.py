@@ -60,8 +60,8 @@ def write_files(files: Mapping[str, str], before: Mapping[str, str] = MappingPro
                     folder.mkdir(exist_ok=True)
                     undo.append(folder.rmdir)
                 if name in before:
-                    write_text_atomically(path, text)
-                    undo.append(partial(write_text_atomically, path, before[name]))
+                    write_atomically(path, text)
+                    undo.append(partial(write_atomically, path, before[name]))
                 else:
                     write_new_text(path, text)
                     undo.append(path.unlink)
@@ -249,13 +249,11 @@ TEMPORARY: Final = ".quotaform-*.tmp"
 """What temporary files are called; a process that is killed leaves one."""
 _READER_SECONDS: Final = 2.0  # how long a named pipe is given to be read from
 
-
-def write_text_atomically(path: str | Path, text: str | Iterable[str]) -> None:
-    """Write a file of text in UTF-8, whole or in pieces, its line ends as they are; see `write_bytes_atomically`."""
-    write_bytes_atomically(path, _encoded(text))
+Content = str | Iterable[str | bytes]
+"""What is written: text, in UTF-8 with its line ends as they are, or pieces of text or bytes."""
 
 
-def write_bytes_atomically(path: str | Path, content: Iterable[bytes]) -> None:
+def write_atomically(path: str | Path, content: Content) -> None:
     """Write a file by way of a temporary one in its folder, so that a reader sees the old or the new one, never a part.
 
     Its folder must exist. The mode of an existing file stays, a symbolic link stays a link, and what is no regular file
@@ -270,7 +268,7 @@ def write_bytes_atomically(path: str | Path, content: Iterable[bytes]) -> None:
         raise UsageError(f"{path} is a directory; give the name of a file in it.")
     if mode is not None and not S_ISREG(mode):
         with os.fdopen(_open_for_writing(path), "wb") as file:
-            file.writelines(content)
+            file.writelines(_encoded(content))
         return
     with _temporary_file(target, content, mode) as temporary:
         temporary.replace(target)
@@ -311,7 +309,7 @@ def require_writable(path: Path, *, makes_folder: bool = True) -> None:
         raise QuotaformError(f"{path} cannot be written; nothing was done: name another file")
 
 
-def write_new_text(path: str | Path, text: str | Iterable[str]) -> None:
+def write_new_text(path: str | Path, text: Content) -> None:
     """Write a file of text in UTF-8 that does not exist yet, so that a reader sees all of it or no file.
 
     Its folder must exist. Where the file system has no hard links, a reader may see an empty file for a moment.
@@ -320,7 +318,7 @@ def write_new_text(path: str | Path, text: str | Iterable[str]) -> None:
     """
     require_no_way_out(path)
     target = Path(path)
-    with _temporary_file(target, _encoded(text)) as temporary:
+    with _temporary_file(target, text) as temporary:
         try:
             target.hardlink_to(temporary)
         except OSError as error:
@@ -337,14 +335,14 @@ def write_new_text(path: str | Path, text: str | Iterable[str]) -> None:
 
 
 @contextmanager
-def _temporary_file(target: Path, content: Iterable[bytes], mode: int | None = None) -> Iterator[Path]:
+def _temporary_file(target: Path, content: Content, mode: int | None = None) -> Iterator[Path]:
     """Yield a file next to the target that holds this, even after a power cut, and remove it if it is still there."""
     temporary = target.with_name(TEMPORARY.replace("*", os.urandom(8).hex()))
     try:
         with open(temporary, "xb") as file:  # noqa: PTH123
             if mode is not None:
                 os.fchmod(file.fileno(), S_IMODE(mode))
-            file.writelines(content)
+            file.writelines(_encoded(content))
             file.flush()
             os.fsync(file.fileno())
         yield temporary
@@ -352,8 +350,9 @@ def _temporary_file(target: Path, content: Iterable[bytes], mode: int | None = N
         temporary.unlink(missing_ok=True)
 
 
-def _encoded(text: str | Iterable[str]) -> Iterator[bytes]:
-    return (piece.encode() for piece in ((text,) if isinstance(text, str) else text))
+def _encoded(content: Content) -> Iterator[bytes]:
+    pieces = (content,) if isinstance(content, str) else content
+    return (piece.encode() if isinstance(piece, str) else piece for piece in pieces)
 
 
 def append_to_regular_file(path: Path, text: str, limit: int | None = None) -> bool:
@@ -377,7 +376,7 @@ def append_to_regular_file(path: Path, text: str, limit: int | None = None) -> b
 
 
 def remove_regular_file(path: str | Path) -> bool:
-    """Remove what `write_text_atomically` would replace, and return whether it was there. Raises `OSError`."""
+    """Remove what `write_atomically` would replace, and return whether it was there. Raises `OSError`."""
     require_no_way_out(path)
     target = Path(os.path.realpath(path))
     is_there = target.is_file()

@@ -222,7 +222,7 @@ def comment(
       quotaform comment plans/prod-eu.md plans/lab.md --mode changes-only
       quotaform comment plan.md --platform github --repository acme/quotas --pull-request 7 --dry-run
     """
-    from quotaform.http.client import Transport
+    from quotaform.http.client import Transport, trusting
     from quotaform.review.run import Comments, find_pull_request, find_token, post_comments, read_drafts
 
     console = output.console
@@ -239,7 +239,7 @@ def comment(
         console.warn("This run is for no pull request; no comment was written.")
         return ExitCode.DONE
     # A job waits for at most a minute.
-    transport = Transport(patience=60.0, ca_file=ca_file)
+    transport = Transport(patience=60.0, context=trusting(ca_file) if ca_file else None)
     comments = Comments(found, find_token(found.platform, os.environ), transport)
     code = ExitCode.DONE
     for step in post_comments(comments, drafts, CommentMode(mode), commit=found.commit, is_dry_run=dry_run):

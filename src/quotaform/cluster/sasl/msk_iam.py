@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from os import environ
 from re import compile as regex
 from typing import Any, Final
@@ -66,7 +65,7 @@ class MskIam:
 
     def exchange(self, host: str) -> Exchange:
         credentials, region = _find(self, host)
-        answer = json.loads((yield payload(credentials, host=host, region=region, now=datetime.now(UTC))))
+        answer = json.loads((yield payload(credentials, host=host, region=region)))
         if not isinstance(answer, dict) or answer.get("version") != _VERSION:
             raise MalformedError(f"it is not an answer of {MECHANISM}")
 
@@ -100,27 +99,19 @@ def read(reader: ClientProperties, mechanism: str) -> MskIam:
     return MskIam(options=given, who=f"{kind} {name}")
 
 
-def payload(credentials: Any, *, host: str, region: str, now: datetime) -> bytes:
-    """Return the message that signs in to the broker on a host, valid for 15 minutes; `now` has a zone."""
-    from botocore.auth import SigV4Auth
+def payload(credentials: Any, *, host: str, region: str) -> bytes:
+    """Return the message that signs in to the broker on a host, valid for 15 minutes."""
+    from botocore.auth import SigV4QueryAuth
     from botocore.awsrequest import AWSRequest
+    from botocore.compat import parse_qsl, urlsplit
 
     bracketed = f"[{host}]" if ":" in host else host
-    signer, request = SigV4Auth(credentials, "kafka-cluster", region), AWSRequest("GET", f"https://{bracketed}/")
-    request.context["timestamp"] = now.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
-    request.params = {
-        "Action": "kafka-cluster:Connect",
-        "X-Amz-Algorithm": "AWS4-HMAC-SHA256",
-        "X-Amz-Credential": signer.scope(request),
-        "X-Amz-Date": request.context["timestamp"],
-        "X-Amz-Expires": "900",
-        **({"X-Amz-Security-Token": credentials.token} if credentials.token else {}),
-        "X-Amz-SignedHeaders": "host",
-    }
-    signature = signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
-    signed = {**request.params, "X-Amz-Signature": signature}
+    request = AWSRequest("GET", f"https://{bracketed}/", params={"Action": "kafka-cluster:Connect"})
+    credentials = credentials._replace(token=credentials.token or None)  # An empty variable is no token.
+    SigV4QueryAuth(credentials, "kafka-cluster", region, expires=900).add_auth(request)
+    signed = {name.lower(): value for name, value in parse_qsl(urlsplit(request.url).query)}
     fields = {"version": _VERSION, "host": host, "user-agent": f"quotaform/{__version__}"}
-    return json.dumps(fields | {name.lower(): value for name, value in signed.items()}).encode()
+    return json.dumps(fields | signed).encode()
 
 
 _temporary: Final[dict[tuple[MskIam, str], Any]] = {}

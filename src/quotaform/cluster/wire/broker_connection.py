@@ -7,27 +7,13 @@ immediately.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Mapping
 from concurrent.futures import wait
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from os import environ
-from socket import (
-    AF_UNSPEC,
-    AI_NUMERICHOST,
-    IPPROTO_TCP,
-    NI_NAMEREQD,
-    SHUT_RDWR,
-    SO_KEEPALIVE,
-    SOCK_STREAM,
-    SOL_SOCKET,
-    TCP_NODELAY,
-    gaierror,
-    getaddrinfo,
-    getnameinfo,
-    socket,
-)
 from ssl import SSLContext, SSLSocket, SSLWantReadError, cert_time_to_seconds
 from threading import Event
 from time import monotonic
@@ -96,7 +82,7 @@ class BrokerConnection:
         self._config = config
         self._ssl_context = ssl_context
         self._closing = closing
-        self._socket: socket | None = None
+        self._socket: socket.socket | None = None
         self._correlation_id = 0
         self._authenticate_at: float | None = None
 
@@ -129,8 +115,8 @@ class BrokerConnection:
         if self.server.problem(environ):
             raise AttemptError("Unlisted", f"not listed in {ALLOWED_HOSTS}")
         try:
-            addresses = _addresses(self.server, AI_NUMERICHOST)
-        except gaierror:
+            addresses = _addresses(self.server, socket.AI_NUMERICHOST)
+        except socket.gaierror:
             addresses = _look_up(lambda: _addresses(self.server), deadline, self._closing)
         self.addresses = tuple(dict.fromkeys(address[0] for *_, address in addresses))
         problem: Exception = OSError("the host name has no address")
@@ -140,9 +126,9 @@ class BrokerConnection:
             # An address that swallows connections leaves time for the others.
             share = (deadline - monotonic()) / (len(addresses) - number)
             try:
-                self._socket = sock = socket(family, kind, protocol)
-                sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
-                sock.setsockopt(SOL_SOCKET, SO_KEEPALIVE, 1)
+                self._socket = sock = socket.socket(family, kind, protocol)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
                 sock.settimeout(max(share, 0.001))
                 sock.connect(address)
                 return
@@ -303,7 +289,7 @@ class BrokerConnection:
         if sock is not None:
             with suppress(OSError):
                 # Not that of a TLS socket, which would remove the TLS layer while another thread reads.
-                socket.shutdown(sock, SHUT_RDWR)
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close the connection without sending pending data; may be called more than once."""
@@ -313,7 +299,7 @@ class BrokerConnection:
             sock.close()
 
     @property
-    def _open_socket(self) -> socket:
+    def _open_socket(self) -> socket.socket:
         if self._socket is None:
             raise AttemptError("Lost", "it is closed")
         return self._socket
@@ -352,7 +338,7 @@ def canonical_servers(server: Server, deadline: float, closing: Event) -> list[S
         for *_, (address, *rest) in _addresses(server):
             hosts.append(address)
             with suppress(OSError, UnicodeError):
-                name, _ = getnameinfo((address, *rest), NI_NAMEREQD)
+                name, _ = socket.getnameinfo((address, *rest), socket.NI_NAMEREQD)
                 if any(found[0] == address for *_, found in _addresses(Server(name, server.port))):
                     hosts[-1] = name
         return [replace(server, host=host) for host in hosts]
@@ -364,7 +350,7 @@ def canonical_servers(server: Server, deadline: float, closing: Event) -> list[S
 
 
 def _addresses(server: Server, flags: int = 0) -> list[Any]:
-    return getaddrinfo(server.host, server.port, AF_UNSPEC, SOCK_STREAM, flags=flags)
+    return socket.getaddrinfo(server.host, server.port, socket.AF_UNSPEC, socket.SOCK_STREAM, flags=flags)
 
 
 def _look_up(ask: Callable[[], list[T]], deadline: float, closing: Event) -> list[T]:

@@ -25,7 +25,7 @@ from quotaform.model.errors import ArgumentError, EngineError, QuotaformError, f
 from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
 from quotaform.model.text import inert
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
-from quotaform.system.files import require_no_way_out, write_bytes_atomically, writing
+from quotaform.system.files import require_no_way_out, write_atomically, writing
 from quotaform.system.process import held_signals
 from quotaform.usage.record.reader import Reader, broker_readers, problem_of
 from quotaform.usage.record.recording import Gap, Reading, RecordedSource, Recording, explain_no_rows, first_problem
@@ -399,7 +399,7 @@ class UsageDirectory:
             parquet.write_table(usage_table(own).drop_columns(["cluster"]), content)
             with writing(inert(str(self._path)), "; files written before stay"):
                 folder.mkdir(parents=True, exist_ok=True)
-                write_bytes_atomically(path, [content.getvalue()])
+                write_atomically(path, [content.getvalue()])
             paths.append(path)
         return paths
 

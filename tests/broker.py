@@ -7,6 +7,7 @@ from typing import Final
 
 from quotaform import Alteration, QuotaAdmin
 from quotaform.cluster.broker import BrokerRelease
+from quotaform.cluster.gateway import Gateway
 from quotaform.model.quotas import Quotas
 from quotaform.sandbox import Sandbox
 from quotaform.sandbox.configuration import PROTOCOLS, SCRAM, USERS, User, render_properties
@@ -17,7 +18,7 @@ SHORT_SESSIONS: Final = {"broker.session.timeout.ms": "3000", "broker.heartbeat.
 """A broker that was killed may register again only when its old session is over: 9 seconds by default."""
 
 
-def wait_for(admin: QuotaAdmin, quotas: Quotas) -> None:
+def wait_for(admin: QuotaAdmin | Gateway, quotas: Quotas) -> None:
     """Wait until a cluster has just these quotas: accepted changes show with a delay."""
     deadline = monotonic() + PATIENCE
     while (live := admin.describe()) != quotas and monotonic() < deadline:
@@ -25,7 +26,7 @@ def wait_for(admin: QuotaAdmin, quotas: Quotas) -> None:
     assert live == quotas
 
 
-def become(admin: QuotaAdmin, quotas: Quotas) -> None:
+def become(admin: QuotaAdmin | Gateway, quotas: Quotas) -> None:
     """Make a cluster hold these quotas and nothing else."""
     live = admin.describe()
     wanted = {entity: {**dict.fromkeys(live.get(entity, {})), **quotas.get(entity, {})} for entity in {*live, *quotas}}
@@ -44,15 +45,10 @@ def holds(sandbox: Sandbox, fact: str) -> bool:
     return FACTS[fact].holds(broker_release(sandbox))
 
 
-def client_properties(
-    sandbox: Sandbox,
-    listener: str,
-    *,
-    user: str = "admin",
-    password: str | None = None,
-    certificate: str = "quota-admin",
-) -> str:
-    """Write a Java client's properties for a listener of a secured sandbox; a certificate is for MTLS."""
+def client_settings(
+    sandbox: Sandbox, listener: str, *, user: str = "admin", password: str = "", certificate: str = "quota-admin"
+) -> dict[str, str]:
+    """Return a Java client's properties for a listener of a secured sandbox; a certificate is for MTLS."""
     properties = {"security.protocol": PROTOCOLS[listener]}
     if listener.startswith("SASL"):
         known = USERS.get(user) or User(user, "", SCRAM)
@@ -67,4 +63,9 @@ def client_properties(
     for kind, name in stores.items():
         properties[f"ssl.{kind}.type"] = "PEM"
         properties[f"ssl.{kind}.location"] = f"{sandbox.data_dir}/certificates/{name}.pem"
-    return render_properties(properties)
+    return properties
+
+
+def client_properties(sandbox: Sandbox, listener: str, **given: str) -> str:
+    """Write `client_settings` as a file."""
+    return render_properties(client_settings(sandbox, listener, **given))

@@ -13,7 +13,6 @@ from quotaform.model.alteration import Alteration, apply_ops
 from quotaform.model.entity import Entity
 from quotaform.model.filter import EVERYTHING, Described
 from quotaform.model.finding import Finding, Location, by_severity
-from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Cause, Desired, Entry, Quotas, Values
 from quotaform.model.records.document import sealed_lines
 from quotaform.model.records.record import ClusterRecord
@@ -29,7 +28,7 @@ from quotaform.resolve.index import QuotaIndex, Resolved, request_of
 PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
 REQUEST, MUTATION = "request_percentage", "controller_mutation_rate"
 CONNECTION = "connection_creation_rate"
-CLIENT_KEYS = tuple(name for name, key in QUOTA_KEYS.items() if key.fits(Entity(user="a")))
+MIB = 1024.0**2
 
 HEADER = PlanHeader(
     cluster=ClusterRecord(name="lab", id="3JxQ0v7pT2a"),

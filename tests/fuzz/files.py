@@ -35,6 +35,7 @@ quotas:
 def _read_policy(document: bytes) -> None:
     """Read a policy, and ask it about entries with and without each field."""
     policy, findings, _ = read_policy(SourceFile("policies/p.json", document))
+    assert (policy is None) is bool(findings), findings
     if policy is None:
         raise InvalidFilesError(findings)
     desired, _ = conclude([load_file(SourceFile("quotas.d/lab/a.yaml", kept("quotas")[2], "lab"), _PROFILES)], _TODAY)

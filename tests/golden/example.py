@@ -23,9 +23,8 @@ from quotaform.plan.check.check import with_findings
 from quotaform.plan.check.guard import GUARDS, Facts, Safeguards
 from quotaform.plan.difference import diff, make_plan, prune, removable_entities, removals
 from quotaform.plan.plan import Plan, PlanHeader, PlanOptions, PlanSource
-from tests.builder import HEADER, guarded
+from tests.builder import HEADER, MIB, guarded
 
-MIB = 1024.0**2
 _TEXT = (Path(__file__).parents[1] / "data" / "example.yaml").read_text(encoding="utf-8")
 _DATA: dict[str, list[dict[str, Any]]] = yaml.safe_load(_TEXT)
 

@@ -8,7 +8,6 @@ or a status, a message or JSON, and headers. Each item of `post` is a run, with 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import yaml
@@ -20,17 +19,16 @@ from quotaform.model.text import Secret
 from quotaform.report.comment import read_marker
 from quotaform.review.comment import CommentMode, CommentStep, DesiredComment
 from quotaform.review.run import Comments, find_pull_request, post_comments
-from quotaform.system.clock import Clock
 from tests.golden.conftest import Golden
 from tests.golden.table import Text, check_told
 from tests.http_server import HttpServer, answer
 from tests.pull_request_server import TOKEN, FakeGitHub, FakeGitLab
+from tests.scripted_gateway import Clock
 
 MARKER = '<!-- quotaform:plan {"v":1,"cluster":"lab","root":"quotas.d"} -->'
 OTHER = MARKER.replace("lab", "prod-eu")
 BODY = f"{MARKER}\n### Kafka quota plan for `lab`: 1 to add\n\ntext\n"
 EMPTY = MARKER.replace("}", ',"changes":0}') + "\n### Kafka quota plan for `lab`: no changes\n"
-BEGIN = datetime(2026, 11, 22, 12, tzinfo=UTC)
 BODIES: Final = {
     "plan": BODY,
     "plan+": f"{BODY}more",
@@ -42,29 +40,13 @@ BODIES: Final = {
 NAMES: Final = {body: name for name, body in BODIES.items()}
 
 
-class FakeClock(Clock):
-    """A clock that moves when somebody waits."""
-
-    def __init__(self) -> None:
-        self.waits: list[float] = []
-
-    def now(self) -> datetime:
-        return BEGIN + timedelta(seconds=self.monotonic())
-
-    def monotonic(self) -> float:
-        return sum(self.waits)
-
-    def sleep(self, seconds: float) -> None:
-        self.waits.append(seconds)
-
-
 def post(
     server: HttpServer,
     *bodies: str,
     mode: str = "update",
     platform: str = "github",
     root: str = "",
-    clock: FakeClock | None = None,
+    clock: Clock | None = None,
     commit: str | None = None,
 ) -> list[CommentStep]:
     """Post comments with a clock that nobody waits for; the token must not show in what comes of it."""
@@ -78,7 +60,7 @@ def post(
         commit=commit,
     )
     assert pull_request is not None
-    comments = Comments(pull_request, Secret(TOKEN), Transport(clock=clock or FakeClock(), patience=60.0))
+    comments = Comments(pull_request, Secret(TOKEN), Transport(clock=clock or Clock(), patience=60.0))
     drafts = [DesiredComment("plan.md", marker, body) for body in bodies if (marker := read_marker(body))]
     steps = list(post_comments(comments, drafts, CommentMode(mode), commit=pull_request.commit))
     for step in steps:
@@ -117,7 +99,7 @@ def platform_of(asked: dict[str, Any]) -> FakeGitHub | FakeGitLab:
 def of_posted(text: Text) -> Iterator[str]:
     """Yield what becomes of each comment, what was written, and how long it was waited for."""
     asked = yaml.safe_load(text)
-    platform, clock = platform_of(asked), FakeClock()
+    platform, clock = platform_of(asked), Clock()
     is_lab = isinstance(platform, FakeGitLab)
     with platform.server() as server:
         for bodies in asked["post"]:
@@ -148,8 +130,8 @@ def of_posted(text: Text) -> Iterator[str]:
                 yield f"{name}: {step.action} {target}{others}{duplicates}"
     writes = [f"{what} {NAMES[body]}" for what, body in platform.writes]
     yield f"written: {', '.join(writes) or 'nothing'}; {len(server.received)} requests"
-    if clock.waits:
-        yield f"waited {len(clock.waits)} times, each {'20 s or more' if min(clock.waits) >= 20 else 'a few seconds'}"
+    if clock.pauses:
+        yield f"waited {len(clock.pauses)} times, each {'20 s or more' if min(clock.pauses) >= 20 else 'a few seconds'}"
 
 
 def test_comments_are_written_like_this(golden: Golden) -> None:

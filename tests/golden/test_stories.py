@@ -13,8 +13,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
-from dataclasses import replace
+from contextlib import ExitStack, chdir, closing
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import sha256
@@ -32,6 +31,7 @@ from pyarrow import parquet
 
 from quotaform.apply.ledger import cluster_lock
 from quotaform.cli.client_quotas import run as client_quotas
+from quotaform.cli.main import run
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.errors import ClusterError
 from quotaform.model.quotas import Values
@@ -42,18 +42,20 @@ from quotaform.repository.repository import Repository
 from quotaform.system.process import TerminatedError
 from quotaform.usage.table.schema import USAGE
 from tests.builder import HEADER, PRODUCER, dumped_receipt, plan_of, receipt_of
+from tests.git_repository import ENVIRONMENT, GitRepository
 from tests.golden.conftest import Golden
 from tests.golden.table import check_told
 from tests.golden.test_comments import EMPTY
 from tests.http_server import HttpServer, Received, answer
 from tests.loading import load_schema
 from tests.markdown import ROOT
-from tests.planned_repository import CONFIG, MIB, PlannedRepository, live_rate, own_environment, rate
 from tests.pull_request_server import TOKEN as COMMENT_TOKEN
 from tests.pull_request_server import FakeGitHub
 from tests.scripted_gateway import FINE, Answer, ScriptedGateway
 from tests.terraform_tools import ATLANTIS_CHANGES, ATLANTIS_NO_CHANGES, read_apply, read_plan
 
+MIB = 1048576
+CONFIG = "clusters: {lab: {snapshot: lab.json}}\n"
 CheckStory = Callable[[str, Callable[..., "Story"]], None]
 SOON = (datetime.now(UTC) + timedelta(9)).date().isoformat()
 LATEST = (datetime.now(UTC) + timedelta(30)).date().isoformat()
@@ -117,16 +119,14 @@ class Story:
     def __init__(
         self, path: Path, capsys: pytest.CaptureFixture[str], environment: pytest.MonkeyPatch, stack: ExitStack
     ) -> None:
-        self.made = PlannedRepository(path / "repository", capsys)
-        self.path, self.environment, self.stack = self.made.path, environment, stack
+        self.made = GitRepository.init(path / "repository")
+        self.path, self.capsys, self.environment, self.stack = self.made.path, capsys, environment, stack
         self.hook: HttpServer | None = None
         self.commits: list[str] = []
         self.digests: dict[str, int] = {}
         self.expected = ""
         self.gateways: dict[str, ScriptedGateway] = {}
         self.addresses: dict[str, str] = {}
-        self.path.mkdir(parents=True)
-        self.made.git("init", "-q", "-b", "main")
         self.file("quotaform.yaml", CONFIG)
         self.file(".gitignore", "*.json\n.quotaform/\n")
         environment.setattr("quotaform.apply.run._SETTLE_PAUSE", 0)
@@ -159,11 +159,20 @@ class Story:
         """`quotas a=1 'b=state: absent'`: what the files declare, MiB/s or what an entry says; `FILE:` is another."""
         name = users[0][:-1] if users and users[0].endswith(":") else "all.yaml"
         said = (each.split("=", 1) for each in users if not each.endswith(":"))
-        self.made.quotas(name, **{user: rate(int(what)) if what.isdigit() else what for user, what in said})
+        items = "".join(
+            f"  - {{match: {{user: {user}}}, {f'values: {{{PRODUCER}: {what}MiB/s}}' if what.isdigit() else what}}}\n"
+            for user, what in said
+        )
+        self.made.write(f"quotas.d/{name}", f"quotas:\n{items}" if items else "quotas: []\n")
 
     def live(self, *users: str) -> None:
         """`live a=1`: what the cluster holds."""
-        self.made.live(**{user: live_rate(int(what)) for user, what in (each.split("=") for each in users)})
+        quotas = [
+            {"entity": {"user": user}, "values": {PRODUCER: int(what) * MIB}}
+            for user, what in (each.split("=") for each in users)
+        ]
+        head = {"format_version": "1.0", "kind": "quotaform.snapshot", "captured_at": "2026-11-20T09:12:44Z"}
+        self.made.write("lab.json", json.dumps({**head, "cluster": {"name": "lab", "id": "id"}, "quotas": quotas}))
 
     def snapshot(self, name: str, *users: str) -> None:
         """`snapshot NAME a=1`: what another cluster holds, with its name as its id."""
@@ -172,11 +181,13 @@ class Story:
         self.file(f"{name}.json", text.replace('"lab"', f'"{name}"').replace('"id": "id"', f'"id": "{name}"'))
 
     def commit(self) -> None:
-        self.commits.append(self.made.commit())
+        """`commit`: commit everything but the snapshots."""
+        self.made.git("add", "-A")
+        self.git("commit", "-q", "--allow-empty", "-m", "change")
 
     def git(self, *arguments: str) -> None:
         self.made.git(*arguments)
-        if arguments[0] == "merge":
+        if arguments[0] in ("commit", "merge"):
             self.commits.append(self.made.git("rev-parse", "HEAD"))
 
     def move(self, source: str, target: str) -> None:
@@ -238,7 +249,7 @@ class Story:
         """`clone --depth=1`: go on in a clone, of a cluster that holds the same."""
         made = self.made.clone(self.path.parent / "clone", *options)
         made.write("lab.json", (self.made.path / "lab.json").read_bytes())
-        self.made = replace(self.made, path=made.path)
+        self.made = made
 
     def env(self, name: str, value: str) -> None:
         self.environment.setenv(name, value)
@@ -260,7 +271,7 @@ class Story:
 
     def cd(self, folder: str) -> None:
         """`cd FOLDER`: go on in this folder, which is made if there is none; `.` is that of the repository."""
-        self.made = replace(self.made, path=self.path / folder)
+        self.made = GitRepository(self.path / folder)
         self.made.path.mkdir(parents=True, exist_ok=True)
 
     def broker(self, *users: str) -> None:
@@ -322,7 +333,7 @@ class Story:
                     gateway._writes = [FINE] * int(moment) + [Answer(applies=False, raises=Killed())]
             else:
                 patch.setattr(MOMENTS[moment], end)
-            self.made(*arguments)
+            self.command(*arguments)
 
     def newest(self) -> str:
         """Return where the newest receipt is."""
@@ -381,7 +392,7 @@ class Story:
     def often(self, times: str, *arguments: str) -> None:
         """`often 25 ARGUMENTS`: run a command so many times; N in it is the number."""
         for number in range(int(times)):
-            self.made(*(each.replace("N", str(number)) for each in arguments))
+            self.command(*(each.replace("N", str(number)) for each in arguments))
 
     def attacker(self) -> None:
         """`attacker`: a host of somebody else, ATTACKER, which waits for connections; `untouched`: none came.
@@ -429,7 +440,7 @@ class Story:
 
     def step(self, folder: str) -> None:
         """`step FOLDER`: go on in this folder, in a step of GitHub Actions."""
-        self.made = replace(self.made, path=self.path / folder)
+        self.made = GitRepository(self.path / folder)
         for name in ("output", "summary"):
             (self.path / name).touch()
             self.env({"output": "GITHUB_OUTPUT", "summary": "GITHUB_STEP_SUMMARY"}[name], str(self.path / name))
@@ -492,7 +503,8 @@ class Story:
 
     def source(self) -> Iterator[str]:
         """`source`: tell which commit a plan names, and whether its files differ from it."""
-        found = self.made.plan()["source"]
+        _, out, _ = self.command("plan", "--format", "json")
+        found = json.loads(out)["source"]
         yield self.masked(f"commit {found['commit']}, dirty {found['dirty']}")
 
     def run(self, *arguments: str) -> Iterator[str]:
@@ -506,7 +518,14 @@ class Story:
         yield from ("  " + self.masked(f"{name}={text.strip()}".replace("\n", ", ")) for name, _, text in outputs)
 
     def command(self, *arguments: str) -> tuple[int, str, str]:
-        code, out, err = self.made(*arguments)
+        """Run a command in the folder; return its code, and what it printed on stdout and stderr."""
+        self.capsys.readouterr()
+        with chdir(self.made.path):
+            try:
+                code = run(list(arguments))
+            except SystemExit as end:  # A shell that completes a command is answered so.
+                code = int(end.code or 0)
+        out, err = self.capsys.readouterr()
         assert TOKEN not in out + err
         assert COMMENT_TOKEN not in err
         return code, out, err
@@ -524,9 +543,9 @@ class Story:
 
     def script(self, *arguments: str) -> Iterator[str]:
         """`script ARGUMENTS`: tell what `kafka-client-quotas` prints, where `broker` says what the cluster holds."""
-        self.made.capsys.readouterr()
+        self.capsys.readouterr()
         code = client_quotas(["--bootstrap-server", "b:1", *arguments])
-        out, err = self.made.capsys.readouterr()
+        out, err = self.capsys.readouterr()
         yield f"{shlex.join(arguments)}: exit {code}"
         yield from (f"  {line}" for line in (out + err).splitlines())
 
@@ -635,10 +654,13 @@ LONG = "base prune guards dry many ci receipts tables import resolve files notif
 def check_story(
     golden: Golden, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> CheckStory:
-    """Compare the golden file of stories with what they tell; each is made anew."""
+    """Compare the golden file of stories with what they tell; each is made anew, without the tester's own git or CI."""
 
     def check(file: str, make: Callable[..., Story]) -> None:
-        own_environment(monkeypatch)
+        for name in [name for name in os.environ if name.startswith(("GIT_", "CI_", "GITHUB_", "GITLAB_"))]:
+            monkeypatch.delenv(name)
+        for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM"):
+            monkeypatch.setenv(name, ENVIRONMENT[name])
         beginning: list[str] = []
 
         def tell(text: str | bytes) -> Iterator[str]:

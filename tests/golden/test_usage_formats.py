@@ -40,7 +40,7 @@ from quotaform.usage.recommend.recommendation import Advice, Recommendation, Rec
 from quotaform.usage.recommend.right_size import recommend
 from quotaform.usage.record.recording import explain_no_rows, read_rows
 from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Sample, Series, merge
-from tests.builder import PRODUCER
+from tests.builder import MIB, PRODUCER
 from tests.golden.conftest import FOLDER, Golden
 from tests.golden.table import Text, check_told
 
@@ -172,7 +172,6 @@ def test_what_is_read_of_a_recording(name: str, golden: Golden) -> None:
     golden(f"usage-{name}.txt", found.rstrip("\n") + "\n")
 
 
-MIB: Final = 2.0**20
 LAST: Final = datetime(2026, 11, 20, 23, 59, tzinfo=UTC)
 MONDAYS: Final = {"day": "2026-11-02", "is_weekly": True, "weekday_days": 5}
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.doors import Doors
+from tests.doors import Doors, open_doors
 
 
 @pytest.fixture(scope="session")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
     """One broker with every mechanism, for the files that `tests.worker` keeps together."""
-    from tests.doors import open_doors
-
     with open_doors(tmp_path_factory.mktemp("doors")) as doors:
         yield doors
 

@@ -8,23 +8,15 @@ from dataclasses import replace
 import pytest
 
 from quotaform.cluster import kafka
-from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.gateway import BrokerConfig
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.model.errors import AuthorizationError, ConnectError
 from quotaform.sandbox import Sandbox
-from tests.broker import client_properties
+from tests.broker import client_settings
 from tests.faulty_sandbox import FaultySandbox
 
 pytestmark = pytest.mark.kafka
-
-
-def config_of(sandbox: Sandbox, user: str) -> ClientConfig:
-    text = client_properties(sandbox, "SASL_PLAINTEXT", user=user)
-    return from_properties(
-        dict(line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#")), environ={}
-    )
 
 
 def test_every_broker_tells_its_own_value_and_one_that_is_down_takes_nothing_from_the_others(
@@ -43,7 +35,8 @@ def test_every_broker_tells_its_own_value_and_one_that_is_down_takes_nothing_fro
 
 
 def test_a_principal_without_rights_is_told_so_and_nothing_fails(secured_sandbox: Sandbox) -> None:
-    with KafkaGateway.connect(secured_sandbox.bootstrap_servers, config_of(secured_sandbox, "tenant")) as gateway:
+    config = from_properties(client_settings(secured_sandbox, "SASL_PLAINTEXT", user="tenant"), environ={})
+    with KafkaGateway.connect(secured_sandbox.bootstrap_servers, config) as gateway:
         found = gateway.broker_config("node.id")
     assert found.values == {}
     error = found.errors[1]

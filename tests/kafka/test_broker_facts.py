@@ -22,14 +22,13 @@ from quotaform.model.quotas import Quotas
 from quotaform.model.server import parse_server, parse_servers
 from quotaform.sandbox import Sandbox
 from tests.broker import broker_release
+from tests.builder import CONNECTION, CONSUMER, MUTATION, PRODUCER, REQUEST
 from tests.traffic import create_topic
 from tests.waiting import wait_until
 from tools.broker_facts import FACTS
 
 pytestmark = pytest.mark.kafka
 
-PRODUCE, CONSUME, REQUEST = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
-MUTATE, CONNECT = "controller_mutation_rate", "connection_creation_rate"
 USER: Final = Entity(user="measured")
 ADDRESS: Final = Entity(ip="10.0.0.1")
 
@@ -59,7 +58,7 @@ class Broker:
 
 
 def counts_dry_runs(broker: Broker) -> bool:
-    broker.code(Entity(client_id="dry"), MUTATE, 0.1)
+    broker.code(Entity(client_id="dry"), MUTATION, 0.1)
     wait_until(lambda: bool(broker.describe()))
     connection = BrokerConnection(parse_server(broker.address), ClientConfig(), ssl_context=None, closing=Event())
     connection.client_id = "dry"
@@ -77,30 +76,30 @@ def counts_dry_runs(broker: Broker) -> bool:
 
 
 def applies_the_first_of_two(broker: Broker) -> bool:
-    codes = broker.alter(Alteration(USER, {PRODUCE: 1.0}), Alteration(USER, {CONSUME: 1.0}))
+    codes = broker.alter(Alteration(USER, {PRODUCER: 1.0}), Alteration(USER, {CONSUMER: 1.0}))
     wait_until(lambda: bool(broker.describe()))
     return len(broker.describe()[USER]) == 1 and codes == [42]
 
 
 def keeps_what_was_sent(broker: Broker) -> bool:
-    assert broker.code(USER, PRODUCE, 1e-7) == 0
+    assert broker.code(USER, PRODUCER, 1e-7) == 0
     wait_until(lambda: bool(broker.describe()))
-    return broker.describe()[USER] == {PRODUCE: 1e-7}
+    return broker.describe()[USER] == {PRODUCER: 1e-7}
 
 
 def many() -> list[Alteration]:
-    return [Alteration(Entity(user=f"u{number}"), {PRODUCE: 1.0}) for number in range(10_001)]
+    return [Alteration(Entity(user=f"u{number}"), {PRODUCER: 1.0}) for number in range(10_001)]
 
 
 MEASURES: Final[Mapping[str, Callable[[Broker], bool]]] = {
     "client-quotas": lambda broker: 48 in broker.connection.versions and 49 in broker.connection.versions,
-    "ip": lambda broker: broker.code(ADDRESS, CONNECT, 1.0) == 0,
-    "ipv6": lambda broker: broker.code(Entity(ip="2001:db8::1"), CONNECT, 1.0) == 0,
+    "ip": lambda broker: broker.code(ADDRESS, CONNECTION, 1.0) == 0,
+    "ipv6": lambda broker: broker.code(Entity(ip="2001:db8::1"), CONNECTION, 1.0) == 0,
     "scram": lambda broker: 50 in broker.connection.versions,
     "values": lambda broker: {
-        *(broker.code(USER, key, 0.0) for key in (PRODUCE, CONSUME, REQUEST, MUTATE)),
-        *(broker.code(USER, key, -1.0) for key in (REQUEST, MUTATE)),
-        *(broker.code(ADDRESS, CONNECT, value) for value in (0.0, 2.0**31)),
+        *(broker.code(USER, key, 0.0) for key in (PRODUCER, CONSUMER, REQUEST, MUTATION)),
+        *(broker.code(USER, key, -1.0) for key in (REQUEST, MUTATION)),
+        *(broker.code(ADDRESS, CONNECTION, value) for value in (0.0, 2.0**31)),
     } == {42},
     "verbatim": keeps_what_was_sent,
     "foreign-key": lambda broker: broker.code(USER, "SCRAM-SHA-256", 4096.0) == 42,

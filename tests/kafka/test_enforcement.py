@@ -22,7 +22,7 @@ from quotaform.model.quota_key import PRODUCER_BYTE_RATE
 from quotaform.model.units import is_unlimited
 from quotaform.resolve.index import Resolved
 from quotaform.sandbox import Sandbox
-from tests.broker import become, client_properties
+from tests.broker import become, client_settings
 from tests.traffic import connected, make_batch, open_topic, send
 from tests.waiting import wait_until
 
@@ -54,8 +54,7 @@ def kafka() -> Iterator[Sandbox]:
 @pytest.fixture
 def admin(kafka: Sandbox) -> Iterator[QuotaAdmin]:
     """The quotas of the broker, none before and none after."""
-    text = client_properties(kafka, "SASL_PLAINTEXT")
-    properties = dict(line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
+    properties = client_settings(kafka, "SASL_PLAINTEXT")
     with QuotaAdmin.connect(kafka.bootstrap_servers, properties=properties) as client:
         yield client
         become(client, {})

@@ -19,10 +19,10 @@ from quotaform.model.filter import select
 from quotaform.model.server import parse_servers
 from quotaform.sandbox import Sandbox
 from tests.broker import become, broker_release
+from tests.builder import CONNECTION, REQUEST
 
 pytestmark = pytest.mark.kafka
 
-REQUEST, CONNECT = "request_percentage", "connection_creation_rate"
 
 USERS, CLIENTS, IPS = ("a", "b", "<default>"), ("a", "x y"), ("10.0.0.1", "10.0.0.2")
 SHAPES: Final[dict[Entity, dict[str, float]]] = {
@@ -33,7 +33,7 @@ SHAPES: Final[dict[Entity, dict[str, float]]] = {
         for user in ("a", "<default>", None)
         for client in (*CLIENTS, None)
     },
-    **{Entity(ip=ip): {CONNECT: 4.0} for ip in (*IPS, None)},
+    **{Entity(ip=ip): {CONNECTION: 4.0} for ip in (*IPS, None)},
 }
 """All ten shapes, of few names that meet."""
 

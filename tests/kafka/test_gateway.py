@@ -18,120 +18,83 @@ import pytest
 from quotaform.cluster.broker import AlterClientQuotas
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
-from quotaform.model.alteration import Alteration, AlterResult, Outcome
+from quotaform.model.alteration import Alteration, Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ConnectError, InvalidRequestError, UnsupportedError
-from quotaform.model.quotas import Quotas, Values, same_values
+from quotaform.model.quotas import Quotas, Values
 from quotaform.sandbox import Sandbox
-from tests.broker import broker_release, holds
+from tests.broker import become, broker_release, holds, wait_for
+from tests.builder import CONNECTION, CONSUMER, PRODUCER, REQUEST
 from tests.faulty_sandbox import FaultySandbox
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
-PRODUCE, CONSUME = "producer_byte_rate", "consumer_byte_rate"
-REQUEST, MUTATE, CONNECT = "request_percentage", "controller_mutation_rate", "connection_creation_rate"
 
+USER: Final = Entity(user="user")
 REFUSED: Final = [
     # what is asked for, and what the broker says
-    (Entity(user=""), {PRODUCE: 1.0}, "Empty user not supported"),
-    (Entity(client_id=""), {PRODUCE: 1.0}, "Empty client-id not supported"),
-    (Entity({"": "name"}), {PRODUCE: 1.0}, "Unhandled client quota entity type: "),
-    (Entity({"group": "g"}), {PRODUCE: 1.0}, "Unhandled client quota entity type: group"),
-    (Entity(), {PRODUCE: 1.0}, "Invalid empty client quota entity"),
-    (Entity(user="u", ip="1.2.3.4"), {CONNECT: 1.0}, "Invalid quota entity combination"),
-    (Entity(client_id="c", ip="1.2.3.4"), {CONNECT: 1.0}, "Invalid quota entity combination"),
+    (Entity(user=""), {PRODUCER: 1.0}, "Empty user not supported"),
+    (Entity(client_id=""), {PRODUCER: 1.0}, "Empty client-id not supported"),
+    (Entity({"": "name"}), {PRODUCER: 1.0}, "Unhandled client quota entity type: "),
+    (Entity({"group": "g"}), {PRODUCER: 1.0}, "Unhandled client quota entity type: group"),
+    (Entity(), {PRODUCER: 1.0}, "Invalid empty client quota entity"),
+    (Entity(user="u", ip="1.2.3.4"), {CONNECTION: 1.0}, "Invalid quota entity combination"),
+    (Entity(client_id="c", ip="1.2.3.4"), {CONNECTION: 1.0}, "Invalid quota entity combination"),
     (Entity(user="unknown key"), {"bad": 1.0}, "Invalid configuration key bad"),
-    (Entity(user="key of ips"), {CONNECT: 1.0}, f"Invalid configuration key {CONNECT}"),
-    (Entity(ip="1.2.3.4"), {PRODUCE: 1.0}, f"Invalid configuration key {PRODUCE}"),
-    (Entity(user="fraction"), {PRODUCE: 10000.5, CONSUME: 1.0}, f"{PRODUCE} cannot be a fractional value."),
-    (Entity(user="zero"), {PRODUCE: 0.0}, f"Quota {PRODUCE} must be greater than 0"),
+    (Entity(user="key of ips"), {CONNECTION: 1.0}, f"Invalid configuration key {CONNECTION}"),
+    (Entity(ip="1.2.3.4"), {PRODUCER: 1.0}, f"Invalid configuration key {PRODUCER}"),
+    (Entity(user="fraction"), {PRODUCER: 10000.5, CONSUMER: 1.0}, f"{PRODUCER} cannot be a fractional value."),
+    (Entity(user="zero"), {PRODUCER: 0.0}, f"Quota {PRODUCER} must be greater than 0"),
     (Entity(user="negative"), {REQUEST: -1.0}, f"Quota {REQUEST} must be greater than 0"),
-    (Entity(user="large"), {PRODUCE: 1e308}, f"Proposed value for {PRODUCE} is too large for a LONG."),
-    (Entity(ip="1.2.3.5"), {CONNECT: 2.0**31}, f"Proposed value for {CONNECT} is too large for an INT."),
-    (Entity(ip="no.such.host.invalid"), {CONNECT: 1.0}, "is not a valid IP or resolvable host."),
+    (Entity(user="large"), {PRODUCER: 1e308}, f"Proposed value for {PRODUCER} is too large for a LONG."),
+    (Entity(ip="1.2.3.5"), {CONNECTION: 2.0**31}, f"Proposed value for {CONNECTION} is too large for an INT."),
+    (Entity(ip="no.such.host.invalid"), {CONNECTION: 1.0}, "is not a valid IP or resolvable host."),
 ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def gateway(sandbox: Sandbox) -> Iterator[KafkaGateway]:
+def connected(sandbox: Sandbox) -> Iterator[KafkaGateway]:
     with KafkaGateway.connect(sandbox.bootstrap_servers, name="lab") as gateway:
         yield gateway
 
 
-def set_quotas(gateway: KafkaGateway, quotas: Quotas) -> AlterResult:
-    return gateway.alter([Alteration(entity, values) for entity, values in quotas.items()])
-
-
-def remove(gateway: KafkaGateway, quotas: Quotas) -> None:
-    gateway.alter([Alteration(entity, dict.fromkeys(values)) for entity, values in quotas.items()]).raise_for_errors()
-    wait_until(lambda: not quotas.keys() & gateway.describe().keys())
-
-
-def read(gateway: KafkaGateway, expected: Quotas) -> Quotas:
-    """Describe until the expected entities are as expected, or for a minute; return those entities."""
-    deadline = monotonic() + 60
-    while True:
-        live = gateway.describe()
-        found = {entity: live[entity] for entity in expected if entity in live}
-        as_expected = found.keys() == expected.keys() and all(
-            same_values(found[entity], values) for entity, values in expected.items()
-        )
-        if as_expected or monotonic() > deadline:
-            return found
-        sleep(0.02)
-
-
 @pytest.fixture
-def round_trip(gateway: KafkaGateway) -> Iterator[list[Quotas]]:
-    """Begin without quotas, and clean up what a test names here: what other tests left would be read as well."""
-    remove(gateway, gateway.describe())
-    used: list[Quotas] = []
-    yield used
-    for quotas in used:
-        remove(gateway, quotas)
+def gateway(connected: KafkaGateway) -> Iterator[KafkaGateway]:
+    """A connection to a broker without any quotas."""
+    become(connected, {})
+    yield connected
+    become(connected, {})
 
 
 class TestReadingAndWriting:
-    def test_a_value_that_is_no_number_is_shown_as_it_is(self, gateway: KafkaGateway, round_trip: list[Quotas]) -> None:
-        entity = Entity(user="no-number")
-        round_trip.append({entity: {REQUEST: nan}})
-        gateway.connection.send(AlterClientQuotas([Alteration(entity, {REQUEST: nan})]), timeout=65)
-        assert isnan(read(gateway, {entity: {REQUEST: nan}})[entity][REQUEST])
+    def test_a_value_that_is_no_number_is_shown_as_it_is(self, gateway: KafkaGateway) -> None:
+        gateway.connection.send(AlterClientQuotas([Alteration(USER, {REQUEST: nan})]), timeout=65)
+        wait_until(gateway.describe)
+        assert isnan(gateway.describe()[USER][REQUEST])
 
-    def test_keys_are_set_and_removed_in_one_go_whether_they_are_there_or_not(
-        self, gateway: KafkaGateway, round_trip: list[Quotas]
-    ) -> None:
-        entity = Entity(user="set-and-remove")
-        round_trip.append({entity: {PRODUCE: 0.0, CONSUME: 0.0}})
-        set_quotas(gateway, {entity: {PRODUCE: 1.0}}).raise_for_errors()
-        changes = {PRODUCE: None, CONSUME: 2.0, REQUEST: None, "unknown": None, CONNECT: None}
-        gone = Alteration(Entity(user="gone"), {PRODUCE: None})
-        gateway.alter([Alteration(entity, changes), gone]).raise_for_errors()
-        assert read(gateway, {entity: {CONSUME: 2.0}}) == {entity: {CONSUME: 2.0}}
+    def test_keys_are_set_and_removed_in_one_go_whether_they_are_there_or_not(self, gateway: KafkaGateway) -> None:
+        become(gateway, {USER: {PRODUCER: 1.0}})
+        changes = {PRODUCER: None, CONSUMER: 2.0, REQUEST: None, "unknown": None, CONNECTION: None}
+        gone = Alteration(Entity(user="gone"), {PRODUCER: None})
+        gateway.alter([Alteration(USER, changes), gone]).raise_for_errors()
+        wait_for(gateway, {USER: {CONSUMER: 2.0}})
 
-    def test_the_credentials_of_a_user_are_no_quotas(
-        self, gateway: KafkaGateway, round_trip: list[Quotas], sandbox: Sandbox
-    ) -> None:
+    def test_the_credentials_of_a_user_are_no_quotas(self, gateway: KafkaGateway, sandbox: Sandbox) -> None:
         done = sandbox.run_tool(
             "kafka.admin.ConfigCommand", "--bootstrap-server", sandbox.bootstrap_servers, "--alter",
             "--entity-type", "users", "--entity-name", "scram-user",
             "--add-config", "SCRAM-SHA-256=[iterations=4096,password=not-a-secret]",
         )  # fmt: skip
         assert (done.returncode == 0) == holds(sandbox, "scram"), done.stderr
-        quotas: Quotas = {Entity(user="scram-user"): {CONSUME: 10000.0}}
-        round_trip.append(quotas)
-        set_quotas(gateway, quotas).raise_for_errors()
-        assert read(gateway, quotas) == quotas
-        assert gateway.describe() == quotas
+        become(gateway, {Entity(user="scram-user"): {CONSUMER: 10000.0}})
 
 
 class TestRefusals:
     def test_what_makes_no_sense_is_refused_in_the_brokers_words_and_does_not_keep_the_others(
-        self, gateway: KafkaGateway, round_trip: list[Quotas]
+        self, gateway: KafkaGateway
     ) -> None:
-        good: Quotas = {Entity(user=f"good-{number}"): {PRODUCE: 1.0} for number in range(3)}
-        round_trip.append(good)
+        good: Quotas = {Entity(user=f"good-{number}"): {PRODUCER: 1.0} for number in range(3)}
         asked = {**{entity: values for entity, values, _ in REFUSED}, **good}
         for validate_only in (True, False):
             result = gateway.alter([Alteration(*item) for item in asked.items()], validate_only=validate_only)
@@ -144,17 +107,13 @@ class TestRefusals:
                 result.raise_for_errors()
             sleep(0.2)
             assert validate_only is (gateway.describe() == {})
-        assert read(gateway, good) == gateway.describe() == good
+        wait_for(gateway, good)
 
-    def test_an_entity_is_changed_whole_or_not_at_all(self, gateway: KafkaGateway, round_trip: list[Quotas]) -> None:
-        quotas: Quotas = {Entity(user="whole"): {CONSUME: 5.0}}
-        round_trip.append(quotas)
-        set_quotas(gateway, quotas).raise_for_errors()
-        read(gateway, quotas)
-        changes = {PRODUCE: 1.0, CONSUME: None, REQUEST: -1.0}
-        assert gateway.alter([Alteration(Entity(user="whole"), changes)]).failed
+    def test_an_entity_is_changed_whole_or_not_at_all(self, gateway: KafkaGateway) -> None:
+        become(gateway, {USER: {CONSUMER: 5.0}})
+        assert gateway.alter([Alteration(USER, {PRODUCER: 1.0, CONSUMER: None, REQUEST: -1.0})]).failed
         sleep(0.1)
-        assert gateway.describe() == quotas
+        assert gateway.describe() == {USER: {CONSUMER: 5.0}}
 
 
 @pytest.mark.parametrize("name", ["bulk", "bulk" + "x" * 32_000])
@@ -164,7 +123,7 @@ def test_a_request_is_split_before_a_broker_refuses_it_or_a_controller_resigns(
     """A broker takes 10,000 values at once, and a controller resigns over a few hundred long names."""
     is_long = len(name) > 10
     count = 10_001 if not is_long else 270 if holds(sandbox, "names") else 100
-    quotas: Quotas = {Entity(user=f"{name}-{number}"): {PRODUCE: 1.0 + number} for number in range(count)}
+    quotas: Quotas = {Entity(user=f"{name}-{number}"): {PRODUCER: 1.0 + number} for number in range(count)}
     told: list[int] = []
     result = gateway.alter(
         [Alteration(entity, values) for entity, values in quotas.items()],
@@ -172,8 +131,7 @@ def test_a_request_is_split_before_a_broker_refuses_it_or_a_controller_resigns(
     )
     assert {row.outcome for row in result} == {Outcome.OK}
     assert is_long or told == [4_000, 8_000, 10_001]
-    assert read(gateway, quotas) == quotas
-    remove(gateway, quotas)
+    wait_for(gateway, quotas)
 
 
 class TestConnection:
@@ -204,15 +162,15 @@ def test_work_goes_on_at_another_broker_and_no_acked_change_is_lost(three_broker
             deadline = monotonic() + 30
             while (not lost or len(quotas) < 40) and monotonic() < deadline:
                 entity = Entity(user=f"failover-{len(quotas) + lost}")
-                [row] = gateway.alter([Alteration(entity, {PRODUCE: 1.0})])
+                [row] = gateway.alter([Alteration(entity, {PRODUCER: 1.0})])
                 assert row.outcome in {Outcome.OK, Outcome.UNKNOWN}
                 if row.outcome is Outcome.OK:
-                    quotas[entity] = {PRODUCE: 1.0}
+                    quotas[entity] = {PRODUCER: 1.0}
                 else:
                     lost += 1
             assert lost <= 2
-            assert read(gateway, quotas) == quotas
+            wait_until(lambda: quotas.items() <= gateway.describe().items())
         finally:
             kill.join()
             three_brokers.restart(serving)
-        remove(gateway, quotas)
+        become(gateway, {})

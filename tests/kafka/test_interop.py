@@ -13,11 +13,10 @@ import pytest
 from quotaform import Alteration, Entity, QuotaAdmin
 from quotaform.sandbox import Sandbox
 from tests.broker import become, holds, wait_for
+from tests.builder import CONNECTION, CONSUMER, MUTATION, PRODUCER, REQUEST
 
 pytestmark = pytest.mark.kafka
 
-PRODUCE, CONSUME = "producer_byte_rate", "consumer_byte_rate"
-REQUEST, MUTATE, CONNECT = "request_percentage", "controller_mutation_rate", "connection_creation_rate"
 
 NAMES = (
     "two words",
@@ -34,19 +33,19 @@ NAMES = (
 NOT_TYPED = ("e\u0301", "\u202e\u2028\x7f", "x" * 32_767, "é" * 16_383)
 """More names, which nobody gives to a command."""
 
-ALL_KEYS = {PRODUCE: 2.0**63, CONSUME: 2.0**53 + 2, REQUEST: 0.1 + 0.2, MUTATE: 1e308}
+ALL_KEYS = {PRODUCER: 2.0**63, CONSUMER: 2.0**53 + 2, REQUEST: 0.1 + 0.2, MUTATION: 1e308}
 
 SHAPES: dict[Entity, dict[str, float]] = {
     Entity(user="plain"): ALL_KEYS,
-    Entity(user=None): {CONSUME: 9007199254740991.0, REQUEST: 1e308},
-    Entity(client_id="plain"): {PRODUCE: 1.0, REQUEST: 100 / 3},
-    Entity(client_id=None): {MUTATE: 2.2250738585072014e-308},
+    Entity(user=None): {CONSUMER: 9007199254740991.0, REQUEST: 1e308},
+    Entity(client_id="plain"): {PRODUCER: 1.0, REQUEST: 100 / 3},
+    Entity(client_id=None): {MUTATION: 2.2250738585072014e-308},
     Entity(user="plain", client_id="of,a"): ALL_KEYS,
-    Entity(user="CN=a b,O=x", client_id=None): {PRODUCE: 1048576.0},
+    Entity(user="CN=a b,O=x", client_id=None): {PRODUCER: 1048576.0},
     Entity(user=None, client_id="plain"): {REQUEST: 12.5},
-    Entity(user=None, client_id=None): {REQUEST: 2147483647.0, MUTATE: 0.25},
-    Entity(ip="10.0.0.7"): {CONNECT: 2147483647.0},
-    Entity(ip=None): {CONNECT: 1000.0},
+    Entity(user=None, client_id=None): {REQUEST: 2147483647.0, MUTATION: 0.25},
+    Entity(ip="10.0.0.7"): {CONNECTION: 2147483647.0},
+    Entity(ip=None): {CONNECTION: 1000.0},
 }
 
 TYPES = {"user": "users", "client-id": "clients", "ip": "ips"}
@@ -117,13 +116,15 @@ def admin(sandbox: Sandbox) -> Iterator[QuotaAdmin]:
 
 
 def test_kafka_configs_reads_what_quotaform_writes(admin: QuotaAdmin, config_command: ConfigCommand) -> None:
-    quotas = SHAPES | ({Entity(ip="2001:db8::1"): {CONNECT: 5e-324}} if holds(config_command.sandbox, "ipv6") else {})
+    quotas = SHAPES | (
+        {Entity(ip="2001:db8::1"): {CONNECTION: 5e-324}} if holds(config_command.sandbox, "ipv6") else {}
+    )
     for name in (*NAMES, *NOT_TYPED):
         quotas[Entity(user=name)] = ALL_KEYS
-        quotas[Entity(client_id=name)] = {PRODUCE: 5e6}
+        quotas[Entity(client_id=name)] = {PRODUCER: 5e6}
         quotas[Entity(user=name, client_id=name)] = {REQUEST: 0.1}
-        quotas[Entity(user=name, client_id=None)] = {CONSUME: 3.0}
-        quotas[Entity(user=None, client_id=name)] = {MUTATE: 7.25}
+        quotas[Entity(user=name, client_id=None)] = {CONSUMER: 3.0}
+        quotas[Entity(user=None, client_id=name)] = {MUTATION: 7.25}
     admin.alter([Alteration(entity, values) for entity, values in quotas.items()]).raise_for_errors()
     wait_for(admin, quotas)
     texts = config_command.all_texts()
@@ -156,10 +157,10 @@ def test_quotaform_reads_what_kafka_configs_writes(admin: QuotaAdmin, config_com
 
 def test_each_removes_what_the_other_wrote(admin: QuotaAdmin, config_command: ConfigCommand) -> None:
     ours, theirs = Entity(user="<default>", client_id=None), Entity(user=None)
-    admin.alter([Alteration(ours, {PRODUCE: 1.0, CONSUME: 2.0})]).raise_for_errors()
-    config_command.alter(ours, "--delete-config", PRODUCE)
-    config_command.alter(theirs, "--add-config", f"{REQUEST}=50,{PRODUCE}=9")
-    wait_for(admin, {ours: {CONSUME: 2.0}, theirs: {REQUEST: 50.0, PRODUCE: 9.0}})
-    admin.alter([Alteration(theirs, {REQUEST: None, PRODUCE: None})]).raise_for_errors()
-    wait_for(admin, {ours: {CONSUME: 2.0}})
+    admin.alter([Alteration(ours, {PRODUCER: 1.0, CONSUMER: 2.0})]).raise_for_errors()
+    config_command.alter(ours, "--delete-config", PRODUCER)
+    config_command.alter(theirs, "--add-config", f"{REQUEST}=50,{PRODUCER}=9")
+    wait_for(admin, {ours: {CONSUMER: 2.0}, theirs: {REQUEST: 50.0, PRODUCER: 9.0}})
+    admin.alter([Alteration(theirs, {REQUEST: None, PRODUCER: None})]).raise_for_errors()
+    wait_for(admin, {ours: {CONSUMER: 2.0}})
     assert config_command("--describe", "--user-defaults") == ""

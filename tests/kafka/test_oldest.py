@@ -14,7 +14,7 @@ from quotaform.sandbox import Sandbox
 from quotaform.sandbox.release import RELEASES
 from tests.kafka.test_broker_facts import test_a_broker_does_what_the_table_says_of_its_release as test_facts
 from tests.kafka.test_broker_facts import test_the_release_of_a_broker_follows_from_what_it_offers as test_release
-from tests.kafka.test_gateway import TestReadingAndWriting, TestRefusals, gateway, round_trip
+from tests.kafka.test_gateway import TestReadingAndWriting, TestRefusals, connected, gateway
 from tests.workflow.command import Cluster
 from tests.workflow.conftest import cluster, repository
 from tests.workflow.test_loop import test_from_quotas_made_by_hand_to_a_repaired_drift as test_loop
@@ -25,9 +25,9 @@ __all__ = [
     "TestReadingAndWriting",
     "TestRefusals",
     "cluster",
+    "connected",
     "gateway",
     "repository",
-    "round_trip",
     "test_facts",
     "test_loop",
     "test_release",

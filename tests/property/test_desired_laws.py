@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import date
 from functools import cache
@@ -12,27 +11,41 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from quotaform.desired.policy.policy import check_policies
-from quotaform.desired.policy.reader import KEYWORDS, ROOT_KEYWORDS, read_policy
 from quotaform.desired.schema import quotas as quotas_schema
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.writer import render_quotas, spell_scalar, writable_values
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Severity
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, keys_for
-from quotaform.model.quotas import Entry
 from quotaform.model.records.schema import gate
 from quotaform.model.units import is_writable, parse_value, render_value, spell_value
-from tests.builder import PRODUCER, REQUEST
 from tests.loading import check, load
-from tests.strategies import desired
 
 TODAY = date(2026, 1, 1)
 
 ODD_NAMES = [
     *("<default>", "yes", "No", "y", "on", "007", "0x1F", "1_000", "1e5", "1.5", "1:30", "null", "~", "=", "<<", "-"),
     *("2026-12-31", ".inf", ".nan", "#x", "a #b", "a: b", "a:", ": a", "- a", "? a", "*a", "&a", "!a", "!!str a", "%a"),
-    *("`a", "@a", "---", "{a}", "[a]", "a,b", "|", ">", "'", '"', "\\", "a\nb", "\n", "\r\n", "\t", " ", " a", "a "),
+    *(
+        "`a",
+        "@a",
+        "---",
+        "{a}",
+        "[a]",
+        "a,b",
+        "|",
+        ">",
+        "'",
+        '"',
+        "\\",
+        "a\n::b",
+        "\n",
+        "\r\n",
+        "\t",
+        " ",
+        " a",
+        "a ",
+    ),
     *("\0", "\x1b[31m", "\x7f", "\x85", "\xa0", "\u2028", "\u2029", "\ufeff", "\ufffe", "\U0001f600", "\U000e0001"),
     *("\u202e", "Å", "A\u030a", "${env:HOME}", "{{ name }}", "%0A::error", "CN=a,O=b", "a" * 1000),
 ]
@@ -173,60 +186,3 @@ def test_a_file_that_the_schema_refuses_has_a_problem(items: Any) -> None:
     assert len(places) == len(set(places))
     if not errors:
         assert all(entry.values or entry.absent for entry in desired.values())
-
-
-@given(st.text(max_size=60) | st.from_regex(r"[\[\]{}:,&*!|>'\"%@`#?\- \na-c<~]{1,40}"))
-def test_no_text_breaks_the_loader(text: str) -> None:
-    _, findings = check([SourceFile("f.yaml", text)], {}, TODAY)
-    assert all(str(finding).isprintable() for finding in findings)
-
-
-@given(st.binary(max_size=60))
-def test_no_bytes_break_the_loader(data: bytes) -> None:
-    check([SourceFile("f.yaml", data)], {}, TODAY)
-
-
-POLICY_FIELDS = ("address", "entity", "values", "owner", PRODUCER, REQUEST, "user", "client-id", "cluster")
-POLICY_SCALARS = st.one_of(
-    st.sampled_from([0, 1, -1, 1048576, 2**63, 1e300, 0.5, True, False, None]),
-    st.sampled_from(
-        ["", "^svc-", "(a+)+$", "string", "object", "number", "#", "#/$defs/owner", "user=<default>", *POLICY_FIELDS]
-    ),
-    st.text(max_size=5),
-)
-WORDS = st.sampled_from([*KEYWORDS, *ROOT_KEYWORDS, *POLICY_FIELDS])
-SCHEMAS = st.recursive(
-    POLICY_SCALARS,
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(WORDS, inner, max_size=4)),
-    max_leaves=12,
-)
-LIKELY = st.dictionaries(
-    st.sampled_from(["properties", "if", "then", "not", "allOf", "required", "x-match", "$defs", "x-message"]),
-    SCHEMAS,
-    max_size=3,
-)
-ODD = {Entity(user="a"): Entry(Entity(user="a"), {PRODUCER: 1.0}, owner="x\n::error::", reason="\x1b[0m")}
-
-
-@given(st.one_of(SCHEMAS, LIKELY), desired(max_size=4))
-def test_any_json_is_a_policy_or_says_why_not(schema: Any, declared: dict[Entity, Entry]) -> None:
-    policy, problems, steps = read_policy(SourceFile("p.json", json.dumps(schema)))
-
-    assert (policy is None) == bool(problems)
-    assert steps >= 0
-    for problem in problems:
-        assert problem.location is not None
-        assert problem.location.line >= 1
-        assert str(problem).isprintable()
-    if policy is not None:
-        for finding in check_policies({**declared, **ODD}, [policy], "lab"):
-            assert finding.message.isprintable()
-            assert finding.address is not None or finding.rule == "more-problems"
-
-
-@given(st.one_of(st.binary(max_size=40), st.text(max_size=40)))
-def test_any_bytes_are_a_policy_or_say_why_not(content: bytes | str) -> None:
-    policy, problems, _ = read_policy(SourceFile("p.json", content))
-
-    assert (policy is None) == bool(problems)
-    assert all(str(problem).isprintable() for problem in problems)

@@ -10,7 +10,7 @@ from re import findall
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quotaform.desired.format import FormattedFile, format_source, respell
@@ -25,7 +25,7 @@ from quotaform.model.units import parse_value
 from quotaform.repository.repository import Repository
 from quotaform.usage.recommend.quota_edit import edit_quotas, write_quotas
 from quotaform.usage.recommend.recommendation import Advice, Recommendation
-from tests.builder import CONSUMER, PRODUCER, REQUEST
+from tests.builder import CONSUMER, MIB, PRODUCER, REQUEST
 from tests.strategies import quotas
 
 PROFILES = {"gold": {"producer_byte_rate": 5.0}}
@@ -202,19 +202,6 @@ def test_what_import_writes_is_formatted(live: dict[Entity, dict[str, float]]) -
     assert formatted(text.encode()).after == text
 
 
-@given(st.text(max_size=60) | st.from_regex(r"[\[\]{}:,&*!|>'\"%@`#?\- \na-c<~]{1,40}"))
-@example("a: &x\n")
-@example("? [a]\n: b\n")
-@example("- - a # x\n  - b\n")
-@example("{a: 1, b} # x")
-def test_any_text_is_formatted_once_and_for_all_or_has_a_problem(text: str) -> None:
-    file = format_source(SourceFile("f.yaml", text))
-    if not file.problems:
-        again = format_source(SourceFile("f.yaml", file.after))
-        assert not again.problems
-        assert again.after == file.after
-
-
 SPELLINGS = st.from_regex(r"[0-9]{1,4}(\.[0-9]{1,3})?(e[0-9]{1,2})? ?([kKMGTP]i?)?B?(/s)?%?", fullmatch=True)
 
 
@@ -230,7 +217,6 @@ def test_a_respelled_value_is_the_same_number_and_stays(name: str, text: str) ->
         assert parse_value(QUOTA_KEYS[name], spelled) == value
 
 
-MIB = 2.0**20
 DAY = date(2026, 11, 22)
 CLUSTERS = ("lab", "prod")
 CONFIG = """\

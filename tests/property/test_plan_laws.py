@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from quotaform.apply.freshness import check_fresh
 from quotaform.desired.writer import is_out_of_reach, is_removable
-from quotaform.drift.drift import make_drift
+from quotaform.drift.drift import Drift, make_drift
 from quotaform.model.finding import Location
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import (
@@ -145,14 +145,17 @@ def test_a_plan_does_not_depend_on_the_order_of_what_it_is_made_of(
     assert dumped_plan(again) == dumped_plan(plan_of(files, actual, scope))
 
 
-@given(desired(), live_quotas(), SELECTIONS)
-def test_a_plan_file_reads_back_as_the_plan(files: Desired, actual: Quotas, selection: Selection) -> None:
+@given(desired(), desired(), live_quotas(), SELECTIONS, st.sampled_from(PruneMode))
+def test_a_plan_file_reads_back_as_the_plan(
+    base: Desired, files: Desired, actual: Quotas, selection: Selection, mode: PruneMode
+) -> None:
     plan = guarded(plan_of(files, actual, selection=selection))
-    text = dumped_plan(plan)
-    again = load_plan(text, "plan.json")
-    assert spelled(again) == spelled(plan)
-    assert again.plan_id == plan.plan_id
-    assert dumped_plan(again) == text
+    for made in (plan, guarded(pruning_plan(base, files, actual, mode))):
+        again = load_plan(dumped_plan(made), "plan.json")
+        assert spelled(again.changes) == spelled(made.changes)
+        assert again.plan_id == made.plan_id
+        assert dumped_plan(again) == dumped_plan(made)
+    assert spelled(load_plan(dumped_plan(plan), "plan.json")) == spelled(plan)
 
 
 @given(desired(), live_quotas())
@@ -226,11 +229,14 @@ def test_what_wins_after_a_plan_is_what_it_sets_unless_it_says_who_else(files: D
 BASE = Base(ref="origin/main", commit="a91be02")
 
 
+def drift_of(head: Desired, live: Quotas, base: Desired | None = None) -> Drift:
+    agreed = None if base is None else DeclaredBase(BASE, base)
+    return make_drift(make_plan(diff(head, live), head, live, HEADER, base=agreed))
+
+
 @given(desired(), desired(), live_quotas())
 def test_drift_and_pending_are_the_plan_seen_from_the_other_side(base: Desired, head: Desired, live: Quotas) -> None:
-    agreed = DeclaredBase(BASE, base)
-    plan = make_plan(diff(head, live), head, live, HEADER, base=agreed)
-    drift = make_drift(plan)
+    plan, drift = plan_of(head, live), drift_of(head, live, base)
     drifted, pending = ([each.entity for each in group] for group in (drift.entities, drift.pending))
     planned = [change.entity for change in plan.changes]
     unmanaged = [item.entity for item in plan.unmanaged if not is_out_of_reach(item.entity)]
@@ -243,8 +249,7 @@ def test_drift_and_pending_are_the_plan_seen_from_the_other_side(base: Desired, 
 
 @given(desired(), live_quotas())
 def test_without_a_baseline_nothing_is_pending(head: Desired, live: Quotas) -> None:
-    plan = make_plan(diff(head, live), head, live, HEADER)
-    drift = make_drift(plan)
+    plan, drift = plan_of(head, live), drift_of(head, live)
     assert drift.pending == ()
     keys = [(each.entity, key) for each in drift.entities if each.is_declared for key in each.keys]
     assert [Change(entity, key.key, key.actual, key.desired) for entity, key in keys] == [
@@ -254,28 +259,22 @@ def test_without_a_baseline_nothing_is_pending(head: Desired, live: Quotas) -> N
 
 @given(desired(), live_quotas())
 def test_files_that_did_not_move_have_nothing_pending(head: Desired, live: Quotas) -> None:
-    agreed = DeclaredBase(BASE, head)
-    plan = make_plan(diff(head, live), head, live, HEADER, base=agreed)
-    drift = make_drift(plan)
+    drift = drift_of(head, live, head)
     assert drift.pending == ()
-    assert drift.summary == make_drift(make_plan(diff(head, live), head, live, HEADER)).summary
+    assert drift.summary == drift_of(head, live).summary
 
 
 @given(desired(), desired(), live_quotas())
 def test_once_the_plan_is_applied_no_declared_entity_differs(base: Desired, head: Desired, live: Quotas) -> None:
-    agreed = DeclaredBase(BASE, base)
-    plan = make_plan(diff(head, live), head, live, HEADER, base=agreed)
-    applied = altered(live, [change.alteration() for change in plan.changes])
-    after = make_drift(make_plan(diff(head, applied), head, applied, HEADER, base=agreed))
+    after = drift_of(head, after_apply(plan_of(head, live), live), base)
     left = {each.entity for each in after.entities} | {each.entity for each in after.pending}
     assert not left & head.keys()
 
 
 @given(desired(), desired())
 def test_a_cluster_that_is_as_the_baseline_says_has_no_drift(base: Desired, head: Desired) -> None:
-    agreed = DeclaredBase(BASE, base)
     live = {entity: entry.values for entity, entry in base.items() if entry.values}
-    drift = make_drift(make_plan(diff(head, live), head, live, HEADER, base=agreed))
+    drift = drift_of(head, live, base)
     assert drift.status == "in-sync"
     assert all(change.key in QUOTA_KEYS for each in drift.pending for change in each.keys)
 
@@ -348,14 +347,5 @@ def test_pruning_changes_nothing_about_the_entities_that_files_declare(
 def test_a_plan_after_the_apply_prunes_nothing_more(
     base: Desired, files: Desired, actual: Quotas, mode: PruneMode
 ) -> None:
-    after = altered(actual, [change.alteration() for change in pruning_plan(base, files, actual, mode).changes])
+    after = after_apply(pruning_plan(base, files, actual, mode), actual)
     assert pruning_plan(base, files, after, mode).changes == ()
-
-
-@given(desired(), desired(), live_quotas(), MODES)
-def test_a_plan_with_a_base_reads_back(base: Desired, files: Desired, actual: Quotas, mode: PruneMode) -> None:
-    plan = guarded(pruning_plan(base, files, actual, mode))
-    text = dumped_plan(plan)
-    again = load_plan(text, "plan.json")
-    assert spelled(again.changes) == spelled(plan.changes)
-    assert dumped_plan(again) == text

@@ -220,6 +220,25 @@ def test_rounding_never_decreases_keeps_the_order_and_leaves_its_results(
         assert rounded <= low * 1.25 or rounded == key.maximum
 
 
+STEADY: Final = BucketDemand(
+    bucket="user=a",
+    key=PRODUCER,
+    broker="1",
+    entity_key="user=a",
+    limit=None,
+    busiest=BusiestDay(basis=20 * 2.0**20, day=LAST.date()),
+    samples=400,
+    throttled=0,
+    first=LAST - timedelta(days=60),
+    begin=LAST - timedelta(days=60),
+    last=LAST,
+    last_used=LAST,
+    hours=(1 << 1441) - 1,
+    is_coarse=False,
+)
+"""A bucket that used 20 MiB/s for two months."""
+
+
 @st.composite
 def _buckets(draw: st.DrawFn) -> list[BucketDemand]:
     found = []
@@ -227,18 +246,16 @@ def _buckets(draw: st.DrawFn) -> list[BucketDemand]:
         first = LAST - timedelta(days=(age := draw(st.integers(1, 60))))
         source = draw(st.sampled_from([f"user={name}", "user=<default>", None]))
         found += [
-            BucketDemand(
+            replace(
+                STEADY,
                 bucket=f"user={name}",
-                key=PRODUCER,
                 broker=broker,
                 entity_key=source,
-                limit=None,
                 busiest=BusiestDay(basis=draw(SIZES), day=LAST.date()),
                 samples=draw(st.integers(1, 400)),
                 throttled=draw(st.sampled_from([0, 0, 5])),
                 first=first,
                 begin=first - timedelta(seconds=11.5),
-                last=LAST,
                 last_used=draw(st.sampled_from([LAST, LAST, LAST - timedelta(days=31)])),
                 hours=(1 << age * 24 + 1) - (1 << draw(st.sampled_from([0, 0, 100, age * 24]))),
                 is_coarse=draw(st.integers(0, 9)) == 0,
@@ -248,27 +265,13 @@ def _buckets(draw: st.DrawFn) -> list[BucketDemand]:
     return found
 
 
-def _steady(name: str) -> BucketDemand:
-    """A bucket that used 20 MiB/s for two months."""
-    return BucketDemand(
-        bucket=f"user={name}",
-        key=PRODUCER,
-        broker="1",
-        entity_key=f"user={name}",
-        limit=None,
-        busiest=BusiestDay(basis=20 * 2.0**20, day=LAST.date()),
-        samples=400,
-        throttled=0,
-        first=LAST - timedelta(days=60),
-        begin=LAST - timedelta(days=60),
-        last=LAST,
-        last_used=LAST,
-        hours=(1 << 1441) - 1,
-        is_coarse=False,
-    )
-
-
-@example([_steady("a"), _steady("b")], {"a": 30 * 2.0**20, "b": 10 * 2.0**20}, False, 50 * 2.0**20, ["user=b"])
+@example(
+    [STEADY, replace(STEADY, bucket="user=b", entity_key="user=b")],
+    {"a": 30 * 2.0**20, "b": 10 * 2.0**20},
+    False,
+    50 * 2.0**20,
+    ["user=b"],
+)
 @given(
     _buckets(),
     st.dictionaries(st.sampled_from([*"abcdef", None]), st.integers(1, 2**34).map(float), min_size=1),

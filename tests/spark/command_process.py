@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from re import MULTILINE
+from re import compile as regex
 from typing import IO, Any, Final
 
 from tests.workflow.command import Repository, Result, environment, require_calm
@@ -16,11 +18,7 @@ _ROOT: Final = Path(__file__).parents[2]
 
 
 class CommandProcess:
-    """See `tests.spark.command_program`; one command runs at a time.
-
-    Attributes:
-        options: Options that each command is given in addition.
-    """
+    """See `tests.spark.command_program`; one command runs at a time, each with `options` in addition."""
 
     def __init__(self, process: subprocess.Popen[str], log: Path, options: tuple[str, ...] = ()) -> None:
         self.options = options
@@ -35,7 +33,7 @@ class CommandProcess:
         return self._answer(arguments=words, cwd=str(repository.path), env=dict(env or {}))
 
     def ask(self, env: Mapping[str, str] | None = None, **session: Any) -> Result:
-        """Return what `tests.spark.query` finds in a session of such options; without any, in the one that it has."""
+        """Return what `answer` finds in a session of such options; without any, in the one that it has."""
         return self._answer(session=session, env=dict(env or {}))
 
     def _answer(self, **request: Any) -> Result:
@@ -59,12 +57,9 @@ def _pipe(stream: IO[str] | None) -> IO[str]:
 def command_process(
     session: Mapping[str, Any] | None, env: Mapping[str, str], log: Path
 ) -> Iterator[subprocess.Popen[str]]:
-    """Start such a process, and end it.
+    """Start such a process, and end it; what is printed beside the commands goes to the log.
 
-    Args:
-        session: The `SessionOptions` of the session in which all its commands run; none if each has its own.
-        env: Variables of its environment in addition.
-        log: Where what is printed beside the commands goes.
+    `session`: the `SessionOptions` of the session in which all its commands run; none if each has its own.
     """
     arguments = [sys.executable, "-m", "tests.spark.command_program", json.dumps(session)]
     with (
@@ -89,3 +84,20 @@ def command_process(
                 process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
+
+
+_BEGINS: Final = regex(r"^[A-Z].* on Spark( \(.*\))? \.\.\.\n", MULTILINE)
+_REACHED: Final = regex(r"^[A-Z].* [\d,]+ of [\d,]+ \(\d+%\) \.\.\.\n", MULTILINE)
+"""How far it is: printed every 30 seconds, so on a slow machine only."""
+
+
+def without_progress(text: str) -> str:
+    """Return what is on stderr without the lines that say what Spark begins."""
+    return _BEGINS.sub("", _REACHED.sub("", text))
+
+
+def messages(result: Result) -> str:
+    """Return what is on stderr without progress, and the line that says what Spark begins, which must be there once."""
+    text, begun = _BEGINS.subn("", _REACHED.sub("", result.err))
+    assert begun == 1, result.err
+    return text

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
+from quotaform.cluster.kafka import KafkaGateway
+from quotaform.fleet.options import SessionOptions
+from quotaform.fleet.session import spark_session
 from quotaform.sandbox import Sandbox
 from tests.faulty_sandbox import FaultySandbox
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from tests.spark.cluster import Standalone
-    from tests.spark.command_process import CommandProcess
-    from tests.workflow.command import Cluster
+from tests.spark import cluster as servers
+from tests.spark.command_process import CommandProcess, command_process
+from tests.spark.shared_classes import CONF
+from tests.workflow.command import Cluster
 
 HERE = Path(__file__).parent
 
@@ -31,24 +31,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session that is active while the tests run, as it is in a notebook."""
-    from quotaform.fleet.options import SessionOptions
-    from quotaform.fleet.session import spark_session
-    from tests.spark.shared_classes import CONF
-
     with spark_session(SessionOptions(conf=CONF)) as session:
         yield session
 
 
 @pytest.fixture(scope="session")
-def standalone_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Standalone, CommandProcess]]:
+def standalone_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[servers.Standalone, CommandProcess]]:
     """A standalone master with two workers, and a process with a session on it that runs commands."""
-    from tests.spark.cluster import standalone
-    from tests.spark.command_process import CommandProcess, command_process
-
     folder = tmp_path_factory.mktemp("cluster")
     log = folder / "session.log"
     with (
-        standalone(folder) as cluster,
+        servers.standalone(folder) as cluster,
         # It starts while the workers do. Another Spark that is installed here is not the one that runs.
         command_process(cluster.session, {"SPARK_HOME": "/nowhere"}, log) as process,
     ):
@@ -57,13 +50,13 @@ def standalone_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
 
 
 @pytest.fixture(scope="session")
-def standalone_cluster(standalone_session: tuple[Standalone, CommandProcess]) -> Standalone:
+def standalone_cluster(standalone_session: tuple[servers.Standalone, CommandProcess]) -> servers.Standalone:
     """The standalone cluster."""
     return standalone_session[0]
 
 
 @pytest.fixture(scope="session")
-def standalone(standalone_session: tuple[Standalone, CommandProcess]) -> CommandProcess:
+def standalone(standalone_session: tuple[servers.Standalone, CommandProcess]) -> CommandProcess:
     """What runs commands in a session on the standalone cluster."""
     return standalone_session[1]
 
@@ -71,17 +64,13 @@ def standalone(standalone_session: tuple[Standalone, CommandProcess]) -> Command
 @pytest.fixture(scope="session")
 def connect_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a Spark Connect server."""
-    from tests.spark.cluster import connect_server
-
-    with connect_server(tmp_path_factory.mktemp("connect")) as url:
+    with servers.connect_server(tmp_path_factory.mktemp("connect")) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def connect(connect_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandProcess]:
     """What runs commands over Spark Connect, each in a session of its own; it has no Java."""
-    from tests.spark.command_process import CommandProcess, command_process
-
     log = tmp_path_factory.mktemp("client") / "client.log"
     with command_process(None, {"JAVA_HOME": "/nowhere", "PATH": ""}, log) as process:
         yield CommandProcess(process, log, ("--remote", connect_url))
@@ -97,9 +86,6 @@ def third_sandbox() -> Iterator[FaultySandbox]:
 @pytest.fixture
 def cluster(sandbox: Sandbox) -> Iterator[Cluster]:
     """The shared broker, empty before and after."""
-    from quotaform.cluster.kafka import KafkaGateway
-    from tests.workflow.command import Cluster
-
     with KafkaGateway.connect(sandbox.bootstrap_servers) as gateway:
         cluster = Cluster(gateway)
         cluster.wipe()

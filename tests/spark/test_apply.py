@@ -10,9 +10,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from re import sub
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
+from pyspark.sql import SparkSession
 
 from quotaform.api import apply
 from quotaform.apply.audit import Applier
@@ -28,23 +29,16 @@ from quotaform.repository.repository import Repository as Files
 from quotaform.resolve.spark import packed
 from quotaform.sandbox import Sandbox
 from quotaform.system.clock import SYSTEM_CLOCK
-from tests.builder import PRODUCER, dumped_receipt
+from tests.builder import MIB, PRODUCER, dumped_receipt
 from tests.faults.proxy import Action, FrameFault, Moment, Proxy, Side
 from tests.faults.raw import ALTER
-from tests.spark.cluster import kill_python
-from tests.spark.log import without_progress
+from tests.spark.cluster import Standalone, kill_python
+from tests.spark.command_process import CommandProcess, without_progress
 from tests.waiting import once, wait_until
 from tests.workflow.command import Cluster, Repository, Result
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from tests.spark.cluster import Standalone
-    from tests.spark.command_process import CommandProcess
-
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("spark")]
 
-MIB = 2.0**20
 ALICE, BOB, CAROL = (Entity(user=name) for name in ("alice", "bob", "carol"))
 SPARK = ("--engine", "spark")
 ALLOWED = ("--allow", "delete=9", "--allow", "to-unlimited", "--allow", "change-factor")

@@ -6,23 +6,23 @@ from collections.abc import Iterable
 from math import isnan
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from msgspec import structs
+from pyspark.sql import DataFrame, SparkSession
 
 from quotaform.model.entity import KNOWN_TYPES, Entity
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
 from quotaform.plan.blast_radius import LimitDirection, Principals, change_row, changed_values, make_blast_radius
 from quotaform.plan.plan import Plan
+from quotaform.plan.spark import blast_radius, changed_cluster, changes_between, cluster_radii, distinct_principals
+from quotaform.resolve.spark import PRINCIPALS
 from tests.builder import PRODUCER, plan_of
 from tests.spark.files import write_snapshot
 from tests.spark.test_resolved import CLIENTS, IPS, USERS, some_quotas
 from tests.workflow.command import Repository
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 Row = tuple[Any, ...]
 PEOPLE: Final = [
@@ -35,8 +35,6 @@ CLUSTERS: Final = 12
 
 
 def principal_table(spark: SparkSession, principals: Iterable[Entity]) -> DataFrame:
-    from quotaform.resolve.spark import PRINCIPALS
-
     return spark.createDataFrame([tuple(map(each.names.get, KNOWN_TYPES)) for each in principals], PRINCIPALS)
 
 
@@ -62,8 +60,6 @@ def cells(rows: Iterable[Row]) -> list[str]:
 
 
 def test_the_rows_the_counts_and_the_largest_are_those_of_the_local_engine(spark: SparkSession) -> None:
-    from quotaform.plan.spark import blast_radius, changed_cluster, cluster_radii, distinct_principals
-
     random = Random(7)
     actual = {f"c{place:02}": some_quotas(random) for place in range(CLUSTERS)}
     plans = {name: some_plan(random, quotas) for name, quotas in actual.items()}
@@ -87,8 +83,6 @@ def test_the_rows_the_counts_and_the_largest_are_those_of_the_local_engine(spark
 
 def test_states_with_the_same_nan_have_no_changes() -> None:
     """NaN was compared with `!=`: tasks were given all entities that hold one."""
-    from quotaform.plan.spark import changes_between
-
     before, after = ({Entity(user="alice"): {PRODUCER: float("nan")}} for _ in range(2))
     assert changes_between(before, after) == {}
     assert changes_between(before, {}) == {Entity(user="alice"): ({}, (PRODUCER,))}

@@ -12,8 +12,8 @@ import pytest
 
 from quotaform.model.entity import Entity
 from tests.builder import PRODUCER, REQUEST
+from tests.spark.command_process import messages
 from tests.spark.files import write_snapshot
-from tests.spark.log import messages
 from tests.waiting import is_alive, wait_until
 from tests.workflow.command import QUOTAFORM, Repository, environment
 

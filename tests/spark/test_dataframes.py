@@ -5,21 +5,37 @@ from __future__ import annotations
 import runpy
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from quotaform import Repository, plan
 from quotaform.model.entity import Entity
 from quotaform.model.errors import HistoryError, InvalidFilesError, UsageError
+from quotaform.spark import (
+    BACKTEST,
+    BEFORE,
+    HEADROOM,
+    HISTORY,
+    HISTORY_CHANGES,
+    LIMIT_CHANGES,
+    QUOTAS,
+    RESOLVED,
+    backtest,
+    blast_radius,
+    headroom,
+    history,
+    history_at,
+    history_changes,
+    planned_quotas,
+    resolve,
+)
 from tests.builder import PRODUCER
 from tests.spark import files
 from tests.spark.test_usage_backtest import quotas_table, sample
 from tests.spark.usage_oracle import usage_table
 from tests.workflow import command
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 JOB: Final = Path(__file__).parents[2] / "examples/spark/quota_report.py"
 ALICE: Final = Entity(user="alice")
@@ -35,8 +51,6 @@ def row(table: DataFrame, schema: Any) -> dict[str, Any]:
 
 
 def test_requests_are_resolved_also_beside_earlier_quotas(spark: SparkSession) -> None:
-    from quotaform.spark import BEFORE, RESOLVED, resolve
-
     requests = spark.createDataFrame([("alice",)], "user string")
     quotas = quotas_table(spark, SMALL)
     found = row(
@@ -51,8 +65,6 @@ def test_requests_are_resolved_also_beside_earlier_quotas(spark: SparkSession) -
 
 
 def test_whom_other_quotas_change_and_what_they_would_have_throttled(spark: SparkSession) -> None:
-    from quotaform.spark import BACKTEST, HEADROOM, LIMIT_CHANGES, backtest, blast_radius, headroom
-
     usage, before, after = usage_table(spark, SAMPLES), quotas_table(spark, LARGE), quotas_table(spark, SMALL)
     principals = spark.createDataFrame([("alice",), ("alice",), ("bob",)], "user string")
     changed = row(blast_radius(principals, before, after), LIMIT_CHANGES)
@@ -79,8 +91,6 @@ def test_a_job_writes_tables_of_what_clusters_hold(
 
 
 def test_plans_are_the_quotas_before_and_after_them(spark: SparkSession, tmp_path: Path) -> None:
-    from quotaform.spark import planned_quotas
-
     files.write_snapshot(tmp_path / "prod.json", {ALICE: {PRODUCER: 100.0}}, "prod", "id", "2026-10-01T00:00:00Z")
     made = command.Repository(tmp_path)
     made.config(f"clusters: {{prod: {{snapshot: {tmp_path}/prod.json}}}}\n")
@@ -91,8 +101,6 @@ def test_plans_are_the_quotas_before_and_after_them(spark: SparkSession, tmp_pat
 
 
 def test_a_history_is_a_table_and_its_moments_are_quotas(spark: SparkSession, tmp_path: Path) -> None:
-    from quotaform.spark import HISTORY, HISTORY_CHANGES, QUOTAS, history, history_at, history_changes
-
     with pytest.raises(HistoryError):
         history(spark, str(tmp_path / "none"))
     for day, value in ((1, 100.0), (2, 50.0)):
@@ -108,7 +116,5 @@ def test_a_history_is_a_table_and_its_moments_are_quotas(spark: SparkSession, tm
 
 
 def test_a_table_that_lacks_a_column_is_refused_by_its_name(spark: SparkSession) -> None:
-    from quotaform.spark import headroom
-
     with pytest.raises(InvalidFilesError, match="quotas: error: the table lacks the column value"):
         headroom(usage_table(spark, SAMPLES), quotas_table(spark, LARGE).drop("value"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from quotaform.cli.command.sandbox import run_demo
 from quotaform.cli.console import Console
 from tests.workflow.command import run_process
+from tests.workflow.test_demo import require_in_order
 
 pytestmark = [pytest.mark.kafka, pytest.mark.workflow, pytest.mark.prove]
 
@@ -47,15 +47,6 @@ def test_the_demo_of_a_fleet_runs_the_full_workflow(tmp_path: Path, connect_url:
     require_in_order(done.out, expected)
     assert "\x1b[" not in done.out
     assert list(tmp_path.iterdir()) == []
-
-
-def require_in_order(out: str, expected: Sequence[str]) -> None:
-    """Make sure that an output has these texts, one after the other."""
-    at = 0
-    for text in expected:
-        found = out.find(text, at)
-        assert found >= 0, f"{text!r} is missing after {out[:at][-200:]!r}"
-        at = found + len(text)
 
 
 @pytest.mark.timeout(400)

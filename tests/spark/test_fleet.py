@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from msgspec import structs
+from pyspark.sql import SparkSession
 
 from quotaform import api
 from quotaform.cluster.gateway import dump_snapshot
@@ -19,7 +20,7 @@ from quotaform.fleet.run import plan as plan_on_spark
 from quotaform.fleet.run import take_snapshots as take_snapshots_on_spark
 from quotaform.model.entity import Entity
 from quotaform.model.errors import EngineError, QuotaformError
-from quotaform.model.outcome import Kept, loaded
+from quotaform.model.outcome import ClusterOutcome, Kept, loaded
 from quotaform.model.quotas import Quotas
 from quotaform.model.settings import PruneMode
 from quotaform.plan.base import BaseChoice
@@ -35,11 +36,6 @@ from tests.broker import client_properties
 from tests.builder import CONSUMER, PRODUCER, REQUEST, dumped_plan
 from tests.git_repository import GitRepository
 from tests.spark.files import entry, write_entries, write_snapshot
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from quotaform.model.outcome import ClusterOutcome
 
 pytestmark = pytest.mark.usefixtures("spark", "same_time")
 

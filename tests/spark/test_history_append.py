@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
+from quotaform.fleet.data_source import failed_row, quota_rows
+from quotaform.fleet.table import make_table
+from quotaform.history import table as parquet_table
+from quotaform.history.spark import as_of, history_of
+from quotaform.history.table import ParquetHistory, append, appends_of
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ConnectError
 from quotaform.model.quotas import Quotas, same_values
+from quotaform.resolve.spark import QUOTAS
 from tests.builder import PRODUCER, REQUEST
-from tests.spark.history_oracle import Taken, last_at
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 NAN = float("nan")
 START = datetime(2026, 11, 20, 9, tzinfo=UTC)
@@ -28,6 +31,27 @@ VALUES = (0.0, -0.0, NAN, 1.0, 2.0)
 IDS = ("id",) * 9 + ("other",)
 ROUNDS, ORDERED = 4, 2
 CLUSTERS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A snapshot of a cluster, or the attempt to take one: `quotas` is `None` if it failed."""
+
+    cluster: str
+    cluster_id: str
+    read_at: datetime
+    quotas: Quotas | None
+
+
+def last_at(taken: Iterable[Taken], at: datetime) -> dict[str, Taken]:
+    """The last good snapshot of each cluster at or before a moment; of two of one time, the one that came first."""
+    last: dict[str, Taken] = {}
+    for each in taken:
+        if each.quotas is not None and each.read_at <= at:
+            known = last.get(each.cluster)
+            if known is None or each.read_at > known.read_at:
+                last[each.cluster] = each
+    return last
 
 
 def hour(number: int) -> datetime:
@@ -74,10 +98,6 @@ def made_quotas(random: Random) -> Quotas:
 
 def quotas_of(spark: SparkSession, taken: Sequence[Taken]) -> DataFrame:
     """The table of snapshots."""
-    from quotaform.fleet.data_source import failed_row, quota_rows
-    from quotaform.fleet.table import make_table
-    from quotaform.resolve.spark import QUOTAS
-
     rows = []
     for each in taken:
         if each.quotas is None:
@@ -110,8 +130,6 @@ def same_quotas(one: Quotas, other: Quotas) -> bool:
 
 def require_same(history: DataFrame, taken: Sequence[Taken], moments: Sequence[datetime]) -> None:
     """Compare the history with the oracle at some moments."""
-    from quotaform.history.spark import as_of
-
     for at in moments:
         require_held(held_by(as_of(history, at).toArrow().to_pylist()), taken, at)
 
@@ -130,10 +148,6 @@ def test_at_any_time_it_holds_the_last_good_snapshot_of_each_cluster(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Through the append of the command, with folders that are brought together: each cluster is a case of its own."""
-    from quotaform.history import table as parquet_table
-    from quotaform.history.spark import history_of
-    from quotaform.history.table import ParquetHistory, append, appends_of
-
     monkeypatch.setattr(parquet_table, "_MOST_FOLDERS", 3)
     monkeypatch.setattr(parquet_table, "_KEPT_S", -60)
     path = str(tmp_path / "history")

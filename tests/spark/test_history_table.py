@@ -8,23 +8,21 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from quotaform.fleet.session import spark_session
+from quotaform.history.spark import history_of
+from quotaform.history.table import ParquetHistory, append
 from quotaform.model.entity import Entity
 from quotaform.model.errors import EngineError, HistoryError
 from quotaform.model.moment import spell_moment
 from tests.builder import PRODUCER, REQUEST
 from tests.spark.files import write_snapshot
-from tests.spark.history_oracle import Taken
-from tests.spark.test_history_append import hour, quotas_of
+from tests.spark.test_history_append import Taken, hour, quotas_of
 from tests.waiting import wait_until
 from tests.workflow.command import Repository
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 ALICE, BOB = Entity(user="alice"), Entity(user="bob")
 FIRST = Taken("lab", "id", hour(0), {ALICE: {PRODUCER: 1.0}, BOB: {REQUEST: 5.0}})
@@ -35,8 +33,6 @@ DOWN = Taken("prod", "", hour(2), None)
 
 def append_to(spark: SparkSession, path: Path, *taken: Taken) -> list[str]:
     """Append snapshots and return what became of each."""
-    from quotaform.history.table import ParquetHistory, append
-
     result, failed = append(lambda: ParquetHistory(spark, str(path)), quotas_of(spark, taken))
     assert [str(error) for _, error in failed] == ["down"] * sum(each.quotas is None for each in taken)
     return [each.status for each in result.snapshots]
@@ -44,9 +40,6 @@ def append_to(spark: SparkSession, path: Path, *taken: Taken) -> list[str]:
 
 def rows_of(spark: SparkSession, path: Path) -> list[tuple[object, ...]]:
     """The rows of a history, sorted."""
-    from quotaform.history.spark import history_of
-    from quotaform.history.table import ParquetHistory
-
     history = history_of(ParquetHistory(spark, str(path)).readings())
     rows = history.where("entity_key IS NOT NULL").toArrow().to_pylist()
     return sorted(
@@ -125,8 +118,6 @@ def test_an_append_that_cannot_write_its_rows_leaves_the_table_as_it_was(spark: 
 def test_of_two_appends_at_once_the_slower_one_begins_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from quotaform.history.table import ParquetHistory
-
     path = tmp_path / "history"
     append_to(spark, path, FIRST)
     add, others = ParquetHistory.add, [SECOND]

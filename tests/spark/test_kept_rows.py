@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import pyarrow
-    from pyspark.sql import DataFrame, SparkSession
+import pyarrow
+from pyspark.sql import DataFrame, SparkSession
+
+from quotaform.fleet.job import kept_rows
 
 CLUSTERS = 3
 
@@ -43,8 +44,6 @@ def lose(spark: SparkSession, ids: list[int]) -> None:
 
 
 def test_tasks_whose_rows_are_repeatable_run_again_when_the_rows_are_lost(spark: SparkSession, tmp_path: Path) -> None:
-    from quotaform.fleet.job import kept_rows
-
     before = kept_blocks(spark)
     with kept_rows(noted(spark, tmp_path)) as kept:
         kept.count()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow
 import pyspark
@@ -23,15 +23,11 @@ from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
 from tests.builder import PRODUCER, REQUEST
 from tests.faulty_sandbox import FaultySandbox
-from tests.spark.cluster import CONF
+from tests.spark.cluster import CONF, Standalone
+from tests.spark.command_process import CommandProcess, without_progress
 from tests.spark.files import write_receipt, write_snapshot
-from tests.spark.log import without_progress
 from tests.waiting import once, wait_until
 from tests.workflow.command import Repository, Result, run_process
-
-if TYPE_CHECKING:
-    from tests.spark.cluster import Standalone
-    from tests.spark.command_process import CommandProcess
 
 pytestmark = [pytest.mark.workflow]
 

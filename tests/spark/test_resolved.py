@@ -6,10 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
+from quotaform.fleet.data_source import quota_rows
+from quotaform.fleet.principals import load_principals
+from quotaform.fleet.table import make_table
 from quotaform.model.entity import Entity
 from quotaform.model.errors import InvalidFilesError
 from quotaform.model.quotas import Quotas
@@ -17,10 +21,8 @@ from quotaform.report.text import csv_cell
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.request_file import RequestFile
 from quotaform.resolve.resolve import ResolveOptions, make_resolution
+from quotaform.resolve.spark import QUOTAS, held_quotas, resolved
 from tests.builder import PRODUCER
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 Principal = tuple[str | None, str | None, str | None]
 """A user, a client-id and an ip."""
@@ -70,10 +72,6 @@ def some_principals(random: Random) -> list[Principal]:
 
 def quota_table(spark: SparkSession, clusters: Mapping[str, Quotas]) -> DataFrame:
     """Return `schemas.QUOTAS` of clusters."""
-    from quotaform.fleet.data_source import quota_rows
-    from quotaform.fleet.table import make_table
-    from quotaform.resolve.spark import QUOTAS
-
     rows = (row for cluster, quotas in clusters.items() for row in quota_rows(cluster, f"id-{cluster}", quotas))
     return make_table(spark, QUOTAS, rows)
 
@@ -119,8 +117,6 @@ def many() -> dict[str, tuple[dict[Entity, dict[str, float]], list[Principal]]]:
 
 def test_each_principal_resolves_as_in_one_process(spark: SparkSession, many: Any) -> None:
     """All examples are clusters of one table: a job per example would take an hour."""
-    from quotaform.resolve.spark import held_quotas, resolved
-
     quotas = held_quotas(quota_table(spark, {cluster: quotas for cluster, (quotas, _) in many.items()}))
     principals = principal_table(
         spark,
@@ -140,8 +136,6 @@ def test_each_principal_resolves_as_in_one_process(spark: SparkSession, many: An
 
 def test_the_principals_stay_where_they_are(spark: SparkSession) -> None:
     """An exchange of ten million pairs would take longer than all the rest."""
-    from quotaform.resolve.spark import resolved
-
     asked = resolved(
         principal_table(spark, [("alice", "app")], "user", "client_id"), {"prod": {ALICE: {PRODUCER: 5.0}}}
     )
@@ -151,8 +145,6 @@ def test_the_principals_stay_where_they_are(spark: SparkSession) -> None:
 
 
 def test_principals_without_a_cluster_are_resolved_on_each_and_others_on_theirs_alone(spark: SparkSession) -> None:
-    from quotaform.resolve.spark import resolved
-
     held: dict[str | None, Quotas] = {"lab": {ALICE: {PRODUCER: 5.0}}, "eu": {}}
     everywhere = resolved(principal_table(spark, [("alice",)], "user"), held, keys=[PRODUCER]).collect()
     assert {(row.cluster, row.value) for row in everywhere} == {("lab", 5.0), ("eu", None)}
@@ -162,16 +154,11 @@ def test_principals_without_a_cluster_are_resolved_on_each_and_others_on_theirs_
         resolved(asked.drop("user"), held)
 
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 NAMES = ("alice", "CN=a b,O=x", "<default>", "a\nb", '"', '"a"', "=1+1", " a ", "#c", "\\", 'a\\"b', "Å", "a;b", "null")
 
 
 def read(spark: SparkSession, path: Path | str) -> list[Entity]:
     """Read and check principals, in some order of their own."""
-    from quotaform.fleet.principals import load_principals
-
     principals, clients, ips = load_principals(spark, str(path), lambda _: None)
     rows = principals.collect()
     assert clients + ips == len(rows)

@@ -6,20 +6,18 @@ import os
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import grpc
 import pyspark
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from quotaform.fleet.launch import classic_session, connect_session
 from quotaform.fleet.options import Master, Remote, SessionOptions
 from quotaform.fleet.session import is_connect, require_spark, spark_session
 from quotaform.model.errors import EngineError, UsageError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @pytest.fixture

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 
+from quotaform.apply.ledger import cluster_lock
 from quotaform.desired.config import Cluster as Place
+from quotaform.fleet.data_source import PLAN_ROWS, PlanWriter, register
+from quotaform.fleet.table import row_batch
 from quotaform.model.entity import Entity
 from quotaform.model.errors import QuotaformError
 from quotaform.plan.receipt_file import load_receipt_file
 from quotaform.sandbox import Sandbox
-from tests.builder import CONSUMER, PRODUCER
+from tests.builder import CONSUMER, MIB, PRODUCER
 from tests.workflow.command import Cluster
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.kafka
 
-MIB = 2.0**20
 ALICE, BOB, CAROL = (Entity(user=name) for name in ("alice", "bob", "carol"))
 
 
@@ -48,15 +49,11 @@ def row(cluster_id: str, entity: Entity, before: float | None, after: float | No
 
 
 def table(spark: SparkSession, rows: list[Row]) -> DataFrame:
-    from quotaform.fleet.data_source import PLAN_ROWS
-
     return spark.createDataFrame(rows, PLAN_ROWS)
 
 
 def write(spark: SparkSession, repository: Path, rows: list[Row], receipts: Path | None = None) -> None:
     """Write rows in one task."""
-    from quotaform.fleet.data_source import register
-
     register(spark)
     options = {"repository": str(repository), **({} if receipts is None else {"receipts": str(receipts)})}
     table(spark, rows).coalesce(1).write.format("kafka_quotas").options(**options).mode("append").save()
@@ -84,10 +81,6 @@ def test_rows_are_applied_and_what_holds_already_is_left_alone(
 def test_a_cluster_that_is_down_or_has_changed_or_is_locked_keeps_no_other_from_being_written(
     spark: SparkSession, cluster: Cluster, repository: Path
 ) -> None:
-    from pyspark.errors import PySparkException
-
-    from quotaform.apply.ledger import cluster_lock
-
     rows = [
         row(cluster.id, ALICE, None, MIB),
         # Planned when bob had another value.
@@ -112,10 +105,6 @@ def test_a_cluster_that_is_down_or_has_changed_or_is_locked_keeps_no_other_from_
 def test_a_frame_is_written_by_its_options(
     spark: SparkSession, cluster: Cluster, sandbox: Sandbox, tmp_path: Path
 ) -> None:
-    from pyspark.errors import PySparkException
-
-    from quotaform.fleet.data_source import register
-
     register(spark)
     rows = [row(cluster.id, ALICE, None, MIB), row(cluster.id, CAROL, MIB, None), row(cluster.id, BOB, None, 5.0)]
     options = {"bootstrap_servers": sandbox.bootstrap_servers, "cluster": "eu", "receipts": str(tmp_path / "receipts")}
@@ -137,9 +126,6 @@ def test_a_frame_is_written_by_its_options(
 def test_an_executor_that_does_not_see_the_folder_of_receipts_writes_nothing(
     cluster: Cluster, sandbox: Sandbox, tmp_path: Path
 ) -> None:
-    from quotaform.fleet.data_source import PLAN_ROWS, PlanWriter
-    from quotaform.fleet.table import row_batch
-
     before = cluster.read()
     place = Place(name="eu", bootstrap_servers=(sandbox.bootstrap_servers,))
     writer = PlanWriter([place], str(tmp_path / "driver"))

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from quotaform.desired.config import Cluster
+from quotaform.fleet.data_source import read_clusters, read_snapshots, register
 from quotaform.model.entity import Entity
 from tests.builder import PRODUCER, REQUEST
 from tests.spark.files import write_snapshot
 from tests.unit.test_hostile_text import Place, place, run_with_each_option
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 def test_each_cluster_is_a_partition_and_one_that_is_down_stops_no_other(spark: SparkSession, tmp_path: Path) -> None:
-    from quotaform.fleet.data_source import read_clusters
-
     both = Entity(user=None, client_id="etl")
     full = write_snapshot(tmp_path / "full.json", {both: {PRODUCER: 2.0**63, REQUEST: float("nan")}})
     empty = write_snapshot(tmp_path / "empty.json", {})
@@ -55,10 +52,6 @@ def test_each_cluster_is_a_partition_and_one_that_is_down_stops_no_other(spark: 
 
 
 def test_a_session_reads_the_clusters_of_a_repository_by_one_line(spark: SparkSession, tmp_path: Path) -> None:
-    from pyspark.errors import PySparkException
-
-    from quotaform.fleet.data_source import register
-
     write_snapshot(tmp_path / "lab.json", {Entity(user="a"): {PRODUCER: 1.0, REQUEST: 2.0}})
     (tmp_path / "quotaform.yaml").write_text(
         "clusters: {lab: {snapshot: lab.json}, down: {bootstrap_servers: ['127.0.0.1:1']},\n"
@@ -79,8 +72,6 @@ def test_a_session_reads_the_clusters_of_a_repository_by_one_line(spark: SparkSe
 
 
 def test_a_snapshot_that_does_not_say_when_it_was_taken_is_a_failure(spark: SparkSession, tmp_path: Path) -> None:
-    from quotaform.fleet.data_source import read_snapshots
-
     for name, at in (("good.json", "2026-11-20T09:12:44Z"), ("odd.json", "yesterday")):
         text = write_snapshot(tmp_path / name, {}).read_text(encoding="utf-8")
         (tmp_path / name).write_text(text.replace("2026-11-20T09:12:44Z", at), encoding="utf-8")

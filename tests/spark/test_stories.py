@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pyarrow import parquet
+from pyspark.sql import SparkSession
 
 from tests.golden.conftest import golden
-from tests.golden.test_stories import Story, check_story, quotas_of
+from tests.golden.test_stories import CheckStory, Story, check_story, quotas_of
 from tests.spark import files
-from tests.spark.log import without_progress
+from tests.spark.command_process import without_progress
 from tests.spark.test_usage_table import START, usage_rows
 from tests.spark.usage_oracle import usage_table
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from tests.golden.test_stories import CheckStory
 
 __all__ = ["check_story", "golden"]
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
+from pyspark.sql import SparkSession
 
 from quotaform import Alteration, Entity, QuotaAdmin
 from quotaform.model.quota_key import (
@@ -22,16 +23,15 @@ from quotaform.model.quota_key import (
     CONTROLLER_MUTATION_RATE,
     PRODUCER_BYTE_RATE,
 )
+from quotaform.model.settings import read_sources
 from quotaform.plan.plan import Plan
 from quotaform.sandbox import Sandbox
 from quotaform.usage.record.reader import open_reader
-from quotaform.usage.record.run import Recorder
+from quotaform.usage.record.run import Recorder, UsageDirectory
+from quotaform.usage.replay.run import backtested
 from tests.broker import client_properties
 from tests.builder import plan_of
 from tests.traffic import connect, consume, make_batch, mutate, open_topic, produce
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SECONDS: Final = 10.0
 WINDOW: Final = 12.5
@@ -43,15 +43,10 @@ BATCH: Final = make_batch(bytes(20_000))
 
 @dataclass
 class Traffic:
-    """What is sent, whatever the broker says.
-
-    Attributes:
-        sandbox: Where.
-        offset: Up to where has been consumed.
-    """
+    """What is sent, whatever the broker says."""
 
     sandbox: Sandbox
-    offset: int = 0
+    offset: int = 0  # up to where has been consumed
 
     def produce(self) -> float:
         return produce(self.sandbox, "tenant", "backtest", PRODUCED, BATCH, SECONDS, 1e6)
@@ -135,9 +130,6 @@ def send(traffic: Traffic, after: float = 0.0) -> Mapping[str, float]:
 
 def record_traffic(traffic: Traffic, cluster: str, usage: Path) -> None:
     """Record the traffic, with one measurement per second and those that follow until it is forgotten."""
-    from quotaform.model.settings import read_sources
-    from quotaform.usage.record.run import UsageDirectory
-
     [source] = read_sources([f"1={traffic.sandbox.metrics_urls[1]}"])
     recorder = Recorder(
         usage=str(usage),
@@ -156,8 +148,6 @@ def record_traffic(traffic: Traffic, cluster: str, usage: Path) -> None:
 
 def predicted(spark: SparkSession, usage: Path, plan: Plan) -> Mapping[str, float]:
     """Return for how long requests of each key would wait under a plan, until the last of them was served."""
-    from quotaform.usage.replay.run import backtested
-
     found: dict[str, float] = {}
     with backtested(spark, str(usage), [plan], 10) as (result, _, _):
         for row in result.clusters[0].changed.rows:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pyarrow import parquet
+from pyspark.sql import SparkSession
 
 from quotaform.model.errors import FileReadError
 from quotaform.usage.record.run import UsageDirectory, usage_table
@@ -17,9 +18,6 @@ from quotaform.usage.table.files import compact
 from quotaform.usage.table.table import read_usage
 from tests.builder import PRODUCER
 from tests.workflow.command import run
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 NOW = datetime(2026, 11, 24, 9, 30, tzinfo=UTC)
 Row = tuple[datetime, str, float]

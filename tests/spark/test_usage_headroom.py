@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
 
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
+from quotaform.spark import headroom
 from tests.builder import CONNECTION, CONSUMER, MUTATION, PRODUCER
 from tests.spark.test_resolved import quota_table
 from tests.spark.usage_oracle import START, Sample, headroom_rows, usage_table
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 NAN: Final = float("nan")
 KEYS: Final = (PRODUCER, CONSUMER, MUTATION)
@@ -79,8 +79,6 @@ def by_place(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def test_headroom_is_that_of_the_oracle(spark: SparkSession) -> None:
     """Many clusters are each an example of its own: a job per example would take an hour."""
-    from quotaform.spark import headroom
-
     random = Random(11)
     held = {f"c{number}": some_quotas(random) for number in range(40)}
     samples = [row for cluster in (*held, "nobody's", None) for row in some_samples(random, cluster)]

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
+from pyspark.sql import SparkSession
 
-from quotaform.cluster.gateway import dump_snapshot
 from quotaform.model.entity import Entity
-from quotaform.model.quotas import Snapshot
 from tests.builder import CONSUMER, MUTATION, PRODUCER
+from tests.spark.files import write_snapshot
 from tests.spark.test_resolved import quota_table
 from tests.spark.usage_oracle import Sample, usage_table
 from tests.workflow.command import Repository
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("spark")]
 
@@ -48,8 +45,7 @@ def recording(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         content = path.read_bytes()
         path.write_bytes(content[:4] + bytes(60) + content[64:])
     quota_table(spark, {"lab": HELD}).write.parquet(str(folder / "quotas"))
-    taken = Snapshot(cluster_name="lab", cluster_id="id-lab", captured_at="2026-12-10T00:00:00Z", quotas=HELD)
-    (folder / "lab.json").write_text(dump_snapshot(taken), encoding="utf-8")
+    write_snapshot(folder / "lab.json", HELD)
     return folder
 
 
@@ -93,8 +89,7 @@ def test_it_says_who_is_throttled_who_is_close_and_what_nobody_uses(
     ]
     assert document["unknown_clusters"] == [{"cluster": "other", "buckets": 1}]
     assert "\n**Headroom: 1 throttled" in repository.read("headroom.md")
-    for text in (PRODUCER, "client-id=etl", "10 B/s", "limit"):
-        assert text in repository.read("headroom.html")
+    assert "client-id=etl" in repository.read("headroom.html")
     rows = spark.read.parquet(str(out)).toArrow().to_pylist()
     assert [(row["cluster"], row["bucket"], row["entity_key"], row["samples"]) for row in rows] == [
         *(("lab", None, "user=legacy", 0), ("lab", "client-id=etl", "client-id=etl", 4)),

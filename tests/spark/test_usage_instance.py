@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from quotaform.model.entity import Entity
+from quotaform.resolve.spark import unpacked
+from quotaform.spark import backtest, headroom
+from quotaform.usage.bucket.spark import entity_curves, packed_usage, quota_buckets
+from quotaform.usage.recommend.run import bucket_use
+from quotaform.usage.table.table import read_usage
 from tests.builder import CONSUMER
 from tests.spark.test_resolved import quota_table
 from tests.spark.usage_oracle import START, Sample, usage_table
 from tests.workflow.command import Repository
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("spark")]
 
@@ -63,8 +66,6 @@ def whole_table(spark: SparkSession, recordings: Mapping[str, Sequence[Sample]])
 
 def test_headroom_of_a_group_of_consumers_is_that_of_all_of_them(spark: SparkSession) -> None:
     """The rate of one consumer at a time was taken for that of all."""
-    from quotaform.spark import headroom
-
     usage = whole_table(spark, MEASURED).persist()
     held = {name: {Entity(user="alice"): {CONSUMER: 8 * MB}} if name == "alice" else LIMIT for name in MEASURED}
     rows = headroom(usage, quota_table(spark, held)).where("bucket IS NOT NULL").toArrow().to_pylist()
@@ -118,8 +119,6 @@ REPLAYED: Final[dict[str, tuple[list[Sample], float]]] = {
 
 
 def test_a_backtest_replays_the_sum_of_all_clients(spark: SparkSession) -> None:
-    from quotaform.spark import backtest
-
     usage = whole_table(spark, {name: rows for name, (rows, _) in REPLAYED.items()}).persist()
     limits = {name: {Entity(client_id="reports"): {CONSUMER: limit}} for name, (_, limit) in REPLAYED.items()}
     quotas = quota_table(spark, limits)
@@ -148,10 +147,6 @@ def test_a_backtest_replays_the_sum_of_all_clients(spark: SparkSession) -> None:
 
 
 def test_what_a_quota_is_sized_by_and_a_curve_are_the_sum(spark: SparkSession) -> None:
-    from quotaform.resolve.spark import unpacked
-    from quotaform.usage.bucket.spark import entity_curves, packed_usage, quota_buckets
-    from quotaform.usage.recommend.run import bucket_use
-
     usage = usage_table(spark, [each._replace(broker="1") for each in group()]).persist()
     recording = packed_usage(usage, quota_buckets({"lab": LIMIT})).persist()
     [used] = map(unpacked, bucket_use(recording, 99.0).toArrow()["use"].to_pylist())
@@ -190,8 +185,6 @@ def repository(tmp_path: Path) -> Repository:
 
 
 def found_rows(spark: SparkSession, folder: Path) -> list[tuple[Any, ...]]:
-    from quotaform.usage.table.table import read_usage
-
     rows = read_usage(spark, str(folder)).select("ts", "rate", "instance", "broker").toArrow().to_pylist()
     return sorted(((row["ts"] - START).total_seconds(), *list(row.values())[1:]) for row in rows)
 

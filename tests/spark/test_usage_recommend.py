@@ -7,26 +7,27 @@ from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shutil import copytree
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit
 
-from quotaform.cluster.gateway import dump_snapshot
+from quotaform.fleet.data_source import read_clusters
 from quotaform.model.entity import Entity
-from quotaform.model.quotas import Snapshot
 from quotaform.model.records.schema import gate
 from quotaform.report.format import schema_builder
+from quotaform.resolve.spark import unpacked
 from quotaform.system.clock import Clock
-from tests.builder import PRODUCER, REQUEST
+from quotaform.usage.bucket.spark import packed_usage, quota_buckets
+from quotaform.usage.recommend.run import bucket_use
+from tests.builder import MIB, PRODUCER, REQUEST
+from tests.spark.files import write_snapshot
 from tests.spark.usage_oracle import Sample, usage_table
 from tests.workflow.command import Repository
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("spark")]
 
-MIB = 2.0**20
 WINDOW = timedelta(seconds=11.5)
 START = datetime(2026, 11, 1, 22, 30, tzinfo=UTC)
 
@@ -36,18 +37,8 @@ def sample(hours: float, user: str, rate: float, **more: Any) -> Sample:
     return Sample(hours * 3600, user=user, rate=rate, **more)
 
 
-def snapshot(path: Path, quotas: dict[Entity, dict[str, float]]) -> None:
-    """Write what the cluster lab holds."""
-    taken = Snapshot(cluster_name="lab", cluster_id="id-lab", captured_at="2026-12-10T00:00:00Z", quotas=quotas)
-    path.write_text(dump_snapshot(taken), encoding="utf-8")
-
-
 def test_the_demand_of_buckets_is_that_of_each_broker(spark: SparkSession) -> None:
     """What a bucket used of a broker is in `decided-used.txt`."""
-    from quotaform.resolve.spark import unpacked
-    from quotaform.usage.bucket.spark import packed_usage, quota_buckets
-    from quotaform.usage.recommend.run import bucket_use
-
     samples = [
         *(sample(hour, "a", 6, client_id=client) for hour in range(30) for client in ("x", "y")),
         *(sample(hour, "a", 5, client_id="x", broker="2") for hour in range(3, 6)),
@@ -111,7 +102,7 @@ def repository(tmp_path: Path, recording: Path, monkeypatch: pytest.MonkeyPatch)
         Entity(user="gone"): {PRODUCER: 5 * MIB},
         Entity(user=None): {PRODUCER: 4 * MIB},
     }
-    snapshot(tmp_path / "lab.json", quotas)
+    write_snapshot(tmp_path / "lab.json", quotas)
     made.config("clusters: {lab: {snapshot: lab.json}}\n")
     made.quotas(QUOTAS, "a.yaml")
     copytree(recording, tmp_path / "usage")
@@ -133,19 +124,8 @@ def test_the_command_writes_what_is_proposed_and_a_plan_shows_just_that(
     )
     assert done.code == 0, done.err
     # The words of every table are those of `tests/golden`.
-    assert done.out.splitlines()[3:10] == [
-        "Proposals:",
-        "  ENTITY     CLUSTER  KEY                 ACTION  NOW      PROPOSED",
-        "  user=eve   lab      producer_byte_rate  create  none     6 MiB/s",
-        "    # p99 of 5 days, 4 MiB/s on Friday 2026-11-06, x 1.5",
-        "    # of user=eve on broker 1, 120 samples",
-        "    # throttled in 120 of 120 samples: demand was higher",
-        "  user=gone  lab      producer_byte_rate  delete  5 MiB/s  none",
-    ]
     for text in (
-        "  lab      producer_byte_rate  keep    4 MiB/s   those that it limits get values of their own\n",
-        "  user=alice      lab      request_percentage  none    200%      no usage of request_percentage is recorded\n",
-        "  user=bob        lab      producer_byte_rate  none    10 MiB/s  18h of 3d recorded\n",
+        "    # p99 of 5 days, 4 MiB/s on Friday 2026-11-06, x 1.5\n    # of user=eve on broker 1, 120 samples\n",
         "File changed: quotas.d/a.yaml\nFile changed: quotas.d/recommended.yaml\n",
         "\nRecommended: 1 to add, 0 to change, 1 to remove; 2 kept, 2 undecided.\n",
     ):
@@ -155,9 +135,7 @@ def test_the_command_writes_what_is_proposed_and_a_plan_shows_just_that(
     assert gate(schema_builder("usage-recommend")).is_valid(found)
     rows = spark.read.parquet(str(repository.path / "rows")).collect()
     assert len(rows) == sum(found["summary"].values()) == len(found["proposals"]) + len(found["others"])
-    markdown = repository.read("found.md")
-    reason = "p99 of 5 days, 4 MiB/s on Friday 2026-11-06, x 1.5"
-    assert f"| `user=eve` | `lab` | `producer_byte_rate` | create | none | 6 MiB/s | {reason} |" in markdown
+    assert "| `user=eve` | `lab` | `producer_byte_rate` | create |" in repository.read("found.md")
     assert repository("validate").code == 0
     assert repository("fmt", "--check").code == 0
     plan = json.loads(repository("plan", "--format", "json").out)
@@ -186,9 +164,6 @@ def test_what_may_be_used_of_a_broker_that_is_not_recorded_is_not_removed(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a cluster that runs, it is known how many brokers there are; `tests/unit` has what else keeps a value."""
-    from pyspark.sql.functions import lit
-
-    from quotaform.fleet.data_source import read_clusters
 
     def read(*given: Any) -> DataFrame:
         return read_clusters(*given).withColumn("brokers", lit(2))
@@ -204,7 +179,7 @@ def test_a_new_entry_has_all_values_of_an_entity_however_few_proposals_are_made(
     """Values of entities were cut off at the most proposals there may be, and a plan deleted the others."""
     monkeypatch.setattr("quotaform.usage.recommend.run.MOST_PROPOSALS", 1)
     held = {PRODUCER: 10 * MIB, REQUEST: 200.0, "consumer_byte_rate": 7 * MIB}
-    snapshot(repository.path / "lab.json", {Entity(user="gone"): {PRODUCER: MIB}, Entity(user="alice"): held})
+    write_snapshot(repository.path / "lab.json", {Entity(user="gone"): {PRODUCER: MIB}, Entity(user="alice"): held})
     (repository.path / "quotas.d/a.yaml").write_text("quotas: []\n", encoding="utf-8")
     done = repository(*OPTIONS, "--no-backtest", "--headroom", "1", "--select", "user=alice", "--write")
     assert done.code == 0, done.said

@@ -9,10 +9,11 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from pyarrow import parquet
+from pyspark.sql import DataFrame, SparkSession
 
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.model.errors import StreamError
@@ -24,9 +25,6 @@ from quotaform.usage.stream import BatchWriter, StreamRequest, Topic, _run, with
 from quotaform.usage.table.schema import USAGE
 from quotaform.usage.table.table import read_usage
 from tests.builder import PRODUCER
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 

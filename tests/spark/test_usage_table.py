@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import numpy
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from quotaform.fleet.table import located, make_table, read_table
@@ -30,9 +30,6 @@ from tests.property.test_series_bucket import CHANGES, KEYS
 from tests.property.test_series_bucket import SERIES as SERIES_NAMES
 from tests.spark.usage_oracle import START as FIRST
 from tests.spark.usage_oracle import Sample, usage_table
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 ROW = (datetime(2026, 11, 1, tzinfo=UTC), 11.5, "eu", "1", PRODUCER, "alice", None, None, 5.0, None, None)
 

@@ -21,7 +21,6 @@ from quotaform.model.errors import InvalidFilesError, missing_extra
 from quotaform.usage.stream import client_options
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
-PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SASL = f"""
 security.protocol=SASL_PLAINTEXT
 sasl.mechanism=SCRAM-SHA-512

@@ -146,7 +146,6 @@ def test_a_tree_needs_no_disk() -> None:
 
 
 QUOTAS = b"quotas: []\n"
-GONE = "it is a link to a file that does not exist"
 
 
 @pytest.fixture

@@ -50,11 +50,6 @@ def edited(edit: Edit) -> dict[str, Any]:
     return document
 
 
-def _change(document: dict[str, Any]) -> dict[str, Any]:
-    change: dict[str, Any] = document["changes"][0]
-    return change
-
-
 def test_every_line_is_spelled_as_json_dumps_spells_it() -> None:
     """Lines are put together from texts; a file of another spelling would have another digest when it is read."""
     names = ["<default>", "a b", 'quo"te\\', "\u202e", "😀", "x\n::error", "a"]

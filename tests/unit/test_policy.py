@@ -18,7 +18,7 @@ from quotaform.desired.tree import SourceFile
 from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Location
-from quotaform.model.quotas import Desired, Entry, ProfileUse
+from quotaform.model.quotas import Entry, ProfileUse
 from quotaform.model.records.schema import make_policy_gate
 from quotaform.model.rule import MAX_PROBLEMS
 from quotaform.model.scope import Scope
@@ -27,7 +27,6 @@ from quotaform.repository.repository import Repository
 from tests.builder import CONSUMER, PRODUCER, REQUEST, declare
 from tests.loading import load_schema
 
-MIB = 1048576.0
 A = Entity(user="svc-a")
 
 
@@ -35,11 +34,6 @@ def policy_of(schema: Any) -> Any:
     policy, problems, _ = read_policy(SourceFile("p.json", json.dumps(schema)))
     assert problems == []
     return policy
-
-
-def refused(schema: Any, desired: Desired, cluster: str | None = "lab") -> list[str]:
-    found = check_policies(desired, [policy_of(schema)], cluster)
-    return [f"{finding.address} {finding.message.removesuffix(' (p.json); change the entry')}" for finding in found]
 
 
 def problems_of(text: str) -> list[str]:

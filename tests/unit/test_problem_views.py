@@ -19,7 +19,6 @@ from quotaform.drift.drift import make_drift
 from quotaform.drift.report import render_drift
 from quotaform.fleet.report import MOST_LARGEST, FleetReport, make_fleet_report
 from quotaform.model import rule
-from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterIdError, PlanBlockedError, QuotaformError
 from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.outcome import ClusterOutcome
@@ -144,9 +143,6 @@ def test_the_warnings_of_one_rule_do_not_bury_the_others(render: Callable[[Seque
 def test_errors_of_files_are_all_shown() -> None:
     text = render_validation(validation(*(finding(f"e{number}", number) for number in range(20))))
     assert text.count("error: e") == 20
-
-
-ALICE = Entity(user="alice")
 
 
 def test_errors_that_differ_in_cluster_server_and_numbers_are_one_group() -> None:

@@ -26,18 +26,10 @@ def talk(
     timeout: float = 200,
     hides_answers: bool = True,
 ) -> tuple[int, str]:
-    """Run `quotaform` on a terminal and answer it.
+    """Run `quotaform` on a terminal and answer it; return its exit code, and everything that was on the screen.
 
-    Args:
-        arguments: Of the command.
-        cwd: Where it runs.
-        answers: What is waited for on the screen, and what is typed then.
-        env: More environment variables.
-        timeout: Seconds until it is given up.
-        hides_answers: Whether the terminal does not show what is typed, as for passwords.
-
-    Returns:
-        The exit code, and everything that was on the screen.
+    `answers`: what is waited for on the screen, and what is typed then. `hides_answers`: whether the terminal does not
+    show what is typed, as for passwords.
     """
     ours, theirs = pty.openpty()
     try:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import pytest
 
 from quotaform.model.entity import Entity
+from tests.builder import MIB
 from tests.workflow.command import Cluster, Repository
 from tests.workflow.terminal import talk
 
 pytestmark = pytest.mark.workflow
 
-MIB = 1048576.0
 QUESTION = "Enter a value: "
 
 

@@ -21,7 +21,7 @@ import pytest
 
 from quotaform.sandbox import Sandbox
 from tests.actions import ROOT, Runner, environment, load
-from tests.builder import PRODUCER
+from tests.builder import MIB, PRODUCER
 from tests.git_repository import GitRepository
 from tests.golden.conftest import Golden, golden
 from tests.golden.table import Text, check_told
@@ -33,7 +33,6 @@ pytestmark = pytest.mark.workflow
 __all__ = ["golden"]
 
 EXAMPLES = ROOT / "examples"
-MIB = 1048576.0
 LABELS = "toJSON(github.event.pull_request.labels.*.name)"
 SNAPSHOT = """{"format_version": "1.0", "kind": "quotaform.snapshot", "cluster": {"name": "prod-eu", "id": "x"},
 "captured_at": "2026-01-01T00:00:00Z", "quotas": [

@@ -15,12 +15,13 @@ import pytest
 from quotaform.cli import client_quotas as command
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
-from tests.broker import client_properties
+from quotaform.sandbox.configuration import render_properties
+from tests.broker import client_properties, client_settings
+from tests.builder import CONSUMER, PRODUCER
 from tests.workflow.command import SCRIPT, Cluster, Result, call, run_process
 
 pytestmark = pytest.mark.workflow
 
-PRODUCE, CONSUME = "producer_byte_rate", "consumer_byte_rate"
 
 Script = Callable[..., Result]
 
@@ -63,11 +64,11 @@ class TestExamplesOfTheKip:
     def test_describe_prints_what_the_kip_shows(self, typed: Script, cluster: Cluster, flag: str) -> None:
         cluster.alter(
             {
-                Entity(user="user-one", client_id="my-client"): {CONSUME: 4e6, PRODUCE: 1e6},
-                Entity(user="user-two", client_id="my-client"): {PRODUCE: 2e6},
-                Entity(user=None, client_id="my-client"): {CONSUME: 1e6, PRODUCE: 5e5},
-                Entity(user="user-one", client_id="another"): {PRODUCE: 1.0},
-                Entity(user="user-one"): {PRODUCE: 1.0},
+                Entity(user="user-one", client_id="my-client"): {CONSUMER: 4e6, PRODUCER: 1e6},
+                Entity(user="user-two", client_id="my-client"): {PRODUCER: 2e6},
+                Entity(user=None, client_id="my-client"): {CONSUMER: 1e6, PRODUCER: 5e5},
+                Entity(user="user-one", client_id="another"): {PRODUCER: 1.0},
+                Entity(user="user-one"): {PRODUCER: 1.0},
             }
         )
         done = typed(f"./bin/kafka-client-quotas.sh --bootstrap-server localhost:9092 --describe \\\n {flag}")
@@ -83,8 +84,8 @@ class TestExamplesOfTheKip:
         # The KIP's two examples do not belong to one state of a cluster; this is the one that this output is true of.
         cluster.alter(
             {
-                Entity(user="user-two", client_id="my-client"): {CONSUME: 2e6},
-                Entity(user=None, client_id="my-client"): {CONSUME: 1e6, PRODUCE: 5e5},
+                Entity(user="user-two", client_id="my-client"): {CONSUMER: 2e6},
+                Entity(user=None, client_id="my-client"): {CONSUMER: 1e6, PRODUCER: 5e5},
             }
         )
         done = typed(
@@ -99,7 +100,7 @@ class TestExamplesOfTheKip:
         )
 
     def test_alter_changes_what_the_kip_says(self, typed: Script, cluster: Cluster) -> None:
-        cluster.alter({Entity(user=None, client_id="my-client"): {CONSUME: 1e6, PRODUCE: 5e5}})
+        cluster.alter({Entity(user=None, client_id="my-client"): {CONSUMER: 1e6, PRODUCER: 5e5}})
         altered = typed(
             "./bin/kafka-client-quotas.sh --bootstrap-server localhost:9092 --alter \\\n"
             " --names=client-id=my-client --defaults=user \\\n"
@@ -116,16 +117,16 @@ class TestExamplesOfTheKip:
 
 class TestBroker:
     def test_one_of_several_servers_is_enough(self, sandbox: Sandbox, cluster: Cluster) -> None:
-        cluster.set({PRODUCE: 1.0}, user="a")
+        cluster.set({PRODUCER: 1.0}, user="a")
         servers = f"127.0.0.1:1,{sandbox.bootstrap_servers}"
         assert run("--bootstrap-server", servers, "--describe") == Result(0, "{user=a} producer_byte_rate=1\n", "")
 
     def test_what_it_refuses_is_told_in_its_words(self, script: Script, cluster: Cluster) -> None:
-        refused = script("--alter", "--names=user=a", f"--add={PRODUCE}=-1", "--validate-only")
+        refused = script("--alter", "--names=user=a", f"--add={PRODUCER}=-1", "--validate-only")
         assert refused == Result(
             1, "", "kafka-client-quotas: user=a: Quota producer_byte_rate must be greater than 0\n"
         )
-        cut = script("--alter", "--names=user=CN=a,O=b", f"--add={PRODUCE}=1")
+        cut = script("--alter", "--names=user=CN=a,O=b", f"--add={PRODUCER}=1")
         assert (cut.code, cut.out) == (1, "")
         assert "Unhandled client quota entity type: O" in cut.err
         assert 'is "O" part of a name? A name with a comma is written whole' in cut.err
@@ -138,7 +139,7 @@ class TestBroker:
             assert words in done.err
 
     def test_a_broken_pipe_is_no_error(self, sandbox: Sandbox, cluster: Cluster) -> None:
-        cluster.set({PRODUCE: 1.0}, user="a")
+        cluster.set({PRODUCER: 1.0}, user="a")
         line = shlex.join([SCRIPT, "--bootstrap-server", sandbox.bootstrap_servers, "--describe"])
         done = subprocess.run(
             ["bash", "-c", f"set -o pipefail; {line} | true"], capture_output=True, text=True, check=False
@@ -151,19 +152,17 @@ class TestCredentials:
         self, secured_sandbox: Sandbox, tmp_path: Path
     ) -> None:
         listener = "SASL_PLAINTEXT"
-        text = client_properties(secured_sandbox, listener)
+        settings = client_settings(secured_sandbox, listener)
         file = tmp_path / "client.properties"
-        file.write_text(text, encoding="utf-8")
+        file.write_text(render_properties(settings), encoding="utf-8")
         server = secured_sandbox.listeners[listener]
         by_file = run("--bootstrap-server", server, "--command-config", str(file), "--describe")
         assert (by_file.code, by_file.err) == (0, "")
-        lines = [line for line in text.splitlines() if "=" in line and not line.startswith("#")]
+        lines = [f"{name}={value}" for name, value in settings.items()]
         assert run("--bootstrap-server", server, "--adminclient-property", ",".join(lines), "--describe") == by_file
-        wrong = file.read_text(encoding="utf-8").replace("admin-secret", "wrong")
-        assert wrong != text
-        file.write_text(wrong, encoding="utf-8")
+        file.write_text(client_properties(secured_sandbox, listener, password="wrong"), encoding="utf-8")
         refused = run("--bootstrap-server", server, "--command-config", str(file), "--describe")
         assert (refused.code, refused.out) == (1, "")
-        login = next(line for line in lines if line.startswith("sasl.jaas.config"))
+        login = f"sasl.jaas.config={settings['sasl.jaas.config']}"
         options = ["--command-config", str(file), "--adminclient-property", login]
         assert run("--bootstrap-server", server, *options, "--describe") == by_file

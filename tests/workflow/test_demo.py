@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,15 @@ import pytest
 from tests.workflow.command import run_process
 
 pytestmark = pytest.mark.workflow
+
+
+def require_in_order(out: str, expected: Sequence[str]) -> None:
+    """Make sure that an output has these texts, one after the other."""
+    at = 0
+    for text in expected:
+        found = out.find(text, at)
+        assert found >= 0, f"{text!r} is missing after {out[:at][-200:]!r}"
+        at = found + len(text)
 
 
 @pytest.mark.timeout(300)
@@ -28,10 +38,6 @@ def test_the_demo_runs_the_full_workflow(tmp_path: Path) -> None:
         "No drift.",
         "Kafka was stopped and its data removed.",
     ]
-    at = 0
-    for text in expected:
-        found = done.out.find(text, at)
-        assert found >= 0, f"{text!r} is missing after {done.out[:at][-200:]!r}"
-        at = found + len(text)
+    require_in_order(done.out, expected)
     assert "\x1b[" not in done.out
     assert list(tmp_path.iterdir()) == []

@@ -24,14 +24,13 @@ from quotaform.model.entity import Entity
 from quotaform.model.text import Secret
 from quotaform.sandbox import Sandbox
 from quotaform.sandbox.release import cache_directory
+from tests.builder import CONSUMER, MIB, PRODUCER, REQUEST
 from tests.git_repository import GitRepository
 from tests.markdown import ROOT, Block, blocks
 from tests.workflow.command import Cluster, Repository, Result, environment, require_calm, run
 
 pytestmark = pytest.mark.workflow
 
-MIB = 1048576.0
-PRODUCER, CONSUMER, REQUEST = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
 
 ENTRY = "quotas:"
 PLAN = "$ quotaform plan\n"

@@ -70,27 +70,6 @@ class Doctor:
         }
 
 
-def test_a_cluster_that_can_be_used_is_shown_with_all_that_was_negotiated(doctor: Doctor) -> None:
-    kafka = doctor.kafka
-    server = kafka.listeners["SASL_SSL"]
-    found = doctor.run(client_properties(kafka, "SASL_SSL"), server, pin=kafka.cluster_id)
-    assert found.code == 0, found
-    for part in (
-        "file client.properties, security protocol SASL_SSL, mechanism SCRAM-SHA-512\n",
-        f"\n{server}\n",
-        "addresses 127.0.0.1\n",
-        "version TLSv1.3, cipher TLS_",
-        "certificate of 127.0.0.1, localhost, valid until 20",
-        "as user admin, session unlimited\n",
-        f"id {kafka.cluster_id}, brokers 1\n",
-        "ok           alter quotas\n",
-    ):
-        assert part in found.out
-    assert found.last == "All steps succeeded."
-    assert "admin-secret" not in found.said
-    assert doctor.steps(client_properties(kafka, "MTLS"), kafka.listeners["MTLS"], code=0) == {}
-
-
 def test_every_server_is_tried_and_rights_are_asked_at_one_that_can_be_used(doctor: Doctor) -> None:
     kafka = doctor.kafka
     well = kafka.listeners["SASL_PLAINTEXT"]

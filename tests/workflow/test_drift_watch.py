@@ -18,15 +18,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from quotaform.cluster.kafka import KafkaGateway
 from tests.broker import SHORT_SESSIONS
-from tests.builder import PRODUCER
+from tests.builder import MIB, PRODUCER
 from tests.faulty_sandbox import FaultySandbox
 from tests.http_server import HttpServer, answer
 from tests.waiting import wait_until
 from tests.workflow.command import Cluster, Repository
 
 pytestmark = pytest.mark.workflow
-
-MIB = 2.0**20
 
 
 def declare(repository: Repository, rate: int) -> None:

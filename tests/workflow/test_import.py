@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import subprocess
 import sys
@@ -12,21 +11,13 @@ import pytest
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, same_values
 from quotaform.sandbox import Sandbox
+from tests.builder import MIB
+from tests.property.test_desired_laws import ODD_NAMES
 from tests.workflow.command import QUOTAFORM, Cluster, Repository, environment
 from tests.workflow.terminal import talk
 
 pytestmark = pytest.mark.workflow
 
-MIB = 1048576.0
-
-ODD_NAMES = [
-    "two words", 'quote"d', "apo'strophe", "com,ma", "equals=sign", "CN=a b,O=Å/ß+*~'\"", "<default>", "new\nline",
-    "tab\t", "yes", "no", "null", "~", "007", "1e5", "0x1F", "2026-12-31", "1:30", "true", " leading", "trailing ",
-    "%", "%0A::error file=a::x", "::warning::x", "-", "- item", "#", "a: b", "a #b", "&anchor", "*alias", "!tag",
-    "{a}", "[a]", "|", ">", "@at", "`tick", "back\\slash", "émile", "日本", "🙂", "e\u0301", "\u202eabc", "\u2028",
-    "\x1b[31mred", "\x7f", "\u0085", "\ufeff", "=", "<<", "y", "n", ".", "..", "a" * 300, "${env:HOME}",
-    "{{ name }}", "?", "? key", "---", "...", "'", '"', "\U0010ffff",
-]  # fmt: skip
 
 SHAPES: Quotas = {
     Entity(user="a"): {"producer_byte_rate": MIB, "consumer_byte_rate": 5e6, "request_percentage": 12.5},
@@ -103,26 +94,6 @@ def test_after_an_import_of_anything_the_plan_is_empty(
 
     assert repository("apply", "--auto-approve").code == 0
     assert_same(cluster.read(), everything)
-
-
-def test_a_snapshot_holds_everything_and_can_be_imported_without_a_broker(
-    repository: Repository, everything: Quotas
-) -> None:
-    taken = repository("snapshot")
-    document = json.loads(taken.out)
-    assert len(document["quotas"]) == len(everything)
-    held = {
-        Entity(item["entity"]): {key: float(value) for key, value in item["values"].items()}
-        for item in document["quotas"]
-    }
-    assert_same(held, everything)
-    assert repository("snapshot", "--output", "live.json").code == 0
-    assert json.loads(repository.read("live.json"))["quotas"] == document["quotas"]
-
-    (repository.path / "quotaform.yaml").unlink()
-    done = repository("import", "--snapshot", "live.json")
-    assert done.last == f"Imported {len(everything) - len(INEXPRESSIBLE)} entities."
-    assert repository("plan", "--snapshot", "live.json", "--detailed-exitcode").code == 0
 
 
 def test_what_is_missing_is_asked_for_on_a_terminal(offline: Repository, cluster: Cluster, sandbox: Sandbox) -> None:

@@ -17,12 +17,12 @@ import pytest
 from quotaform.cli.client_quotas import run as client_quotas
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
+from tests.builder import MIB
 from tests.command_line import LEAVES
 from tests.workflow.command import QUOTAFORM, SCRIPT, Cluster, Repository, Result, call, environment, run_process
 
 pytestmark = pytest.mark.workflow
 
-MIB = 1048576.0
 SECRET = "correct horse"
 
 READING = {

@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 from tests.http_server import HttpServer, answer
 from tests.waiting import wait_until
-from tests.workflow.command import QUOTAFORM, environment
+from tests.workflow.command import QUOTAFORM, Running, environment
 from tests.workflow.terminal import talk
 
 pytestmark = pytest.mark.workflow
@@ -41,35 +41,23 @@ def server(tmp_path: Path) -> Iterator[HttpServer]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_recording_and_keeps_it(tmp_path: Path, server: HttpServer, number: signal.Signals) -> None:
-    with subprocess.Popen(
-        [QUOTAFORM, "usage", "record", "--usage", "usage", "--interval", "1s"],
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        wait_until(lambda: len(server.received) >= 2)
-        process.send_signal(number)
-        out, error = process.communicate(timeout=60)
-    assert process.returncode == 0, error
+    running = Running("usage", "record", "--usage", "usage", "--interval", "1s", cwd=tmp_path)
+    wait_until(lambda: len(server.received) >= 2)
+    running.signal(number)
+    done = running.end()
+    assert done.code == 0, done.err
     rows = parquet.read_table(tmp_path / "usage").num_rows
     assert rows >= 1
-    assert out.endswith(f"{rows} row{'s' * (rows != 1)} in 1 file of usage.\n")
+    assert done.out.endswith(f"{rows} row{'s' * (rows != 1)} in 1 file of usage.\n")
     [file] = (path for path in (tmp_path / "usage").rglob("*") if path.is_file())
     assert file.match("date=*/cluster=*/*.parquet")
 
 
 def test_a_kill_leaves_no_part_of_a_file(tmp_path: Path, server: HttpServer) -> None:
-    with subprocess.Popen(
-        [QUOTAFORM, "usage", "record", "--usage", "usage", "--interval", "1s"],
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        wait_until(lambda: server.received)
-        process.kill()
+    running = Running("usage", "record", "--usage", "usage", "--interval", "1s", cwd=tmp_path)
+    wait_until(lambda: server.received)
+    running.signal(signal.SIGKILL)
+    running.end()
     assert list((tmp_path / "usage").rglob("*.parquet")) == []
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -34,7 +33,6 @@ from tests.http_server import HttpServer, Received, answer
 
 from .recorded import FakeReader
 
-AT = datetime(2026, 11, 22, 17, 20, 5, tzinfo=UTC)
 KEY = "producer_byte_rate"
 
 

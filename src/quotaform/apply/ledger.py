@@ -62,7 +62,12 @@ def cluster_lock(folder: Path, cluster: str, cluster_id: str, *, is_made: bool =
 
     Raises `QuotaformError` if another process holds it.
     """
-    descriptor = _open(_path(folder, cluster_id), is_made=is_made)
+    path, descriptor = _path(folder, cluster_id), None
+    with suppress(OSError):
+        require_no_way_out(path)
+        if is_made:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, _FLAGS | (os.O_CREAT if is_made else 0), 0o600)
     try:
         if descriptor is not None and not take_lock(descriptor):
             raise QuotaformError(
@@ -88,15 +93,6 @@ def listed_receipts(folder: Path, cluster_id: str) -> list[Path]:
 
 def _path(folder: Path, cluster_id: str) -> Path:
     return folder / ".quotaform" / "locks" / f"{sha256(cluster_id.encode()).hexdigest()[:16]}.lock"
-
-
-def _open(path: Path, *, is_made: bool) -> int | None:
-    with suppress(OSError):
-        require_no_way_out(path)
-        if is_made:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, _FLAGS | (os.O_CREAT if is_made else 0), 0o600)
-    return None
 
 
 def started_receipt(repository: Repository, cluster: str, cluster_id: str) -> tuple[Path, SavedReceipt] | None:

@@ -34,47 +34,34 @@ COMMAND: Final = "drift"
 """What runs are called in labels."""
 
 
-class Metric(Struct, frozen=True):
-    """One metric, a gauge."""
-
-    name: str
-    help: str  # What it says, in one sentence
-    labels: tuple[str, ...]  # Its labels, the cluster first
-
-
-def _metric(name: str, help: str, *labels: str) -> Metric:
-    return Metric(f"quotaform_{name}", help, ("cluster", *labels))
-
-
-_OF_CLUSTER: Final = (
-    _metric("drift_entities", "Entities that differ from what was last agreed, by class.", "class"),
-    _metric("drift_ignored_entities", "Entities with differences that drift_ignore lists; not counted as drift."),
-    _metric(
-        "pending_changes",
+_OF_CLUSTER: Final = {
+    "drift_entities": ("Entities that differ from what was last agreed, by class.", "class"),
+    "drift_ignored_entities": ("Entities with differences that drift_ignore lists; not counted as drift.",),
+    "pending_changes": (
         "Entities that the files have changed since the baseline and that are not applied yet; absent without a "
         "baseline.",
         "action",
     ),
-    _metric("managed_entities", "Entities for which the files declare values."),
-    _metric("unmanaged_entities", "Live entities that no file declares, in and out of scope.", "scope"),
-    _metric(
-        "drift_first_seen_timestamp_seconds",
+    "managed_entities": ("Entities for which the files declare values.",),
+    "unmanaged_entities": ("Live entities that no file declares, in and out of scope.", "scope"),
+    "drift_first_seen_timestamp_seconds": (
         "When drift was first seen since the cluster was last in sync; absent when it is in sync.",
     ),
-)
-"""What is said of a cluster when it was last read."""
-_OF_RUN: Final = (
-    _metric("last_run_success", "Whether the last run could compare the cluster: 1 or 0.", "command"),
-    _metric("last_success_timestamp_seconds", "When the cluster was last compared.", "command"),
-    _metric("last_run_duration_seconds", "How long the last run took.", "command"),
-    _metric(
-        "last_notify_success",
+}
+"""What is said of a cluster when it was last read: what a gauge says, in one sentence, and its labels."""
+_OF_RUN: Final = {
+    "last_run_success": ("Whether the last run could compare the cluster: 1 or 0.", "command"),
+    "last_success_timestamp_seconds": ("When the cluster was last compared.", "command"),
+    "last_run_duration_seconds": ("How long the last run took.", "command"),
+    "last_notify_success": (
         "Whether every notification that was due at the last run was delivered: 1 or 0; absent if nobody is notified.",
     ),
-    _metric("build_info", "The version of quotaform; always 1.", "version"),
-)
-METRICS: Final[Mapping[str, Metric]] = {row.name: row for row in (*_OF_CLUSTER, *_OF_RUN)}
-"""All metrics by name, in the order in which they are written."""
+    "build_info": ("The version of quotaform; always 1.", "version"),
+}
+METRICS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    f"quotaform_{name}": (help, ("cluster", *labels)) for name, (help, *labels) in (_OF_CLUSTER | _OF_RUN).items()
+}
+"""All metrics by name, in the order in which they are written: what each says, and its labels, the cluster first."""
 
 MetricSample: TypeAlias = tuple[str, tuple[str, ...]]
 """The name of a metric and the values of its labels, the cluster first."""
@@ -105,7 +92,7 @@ def merge_run(before: MetricSamples, run: RunFacts) -> dict[MetricSample, float]
     def sample(metric: str, *labels: str) -> MetricSample:
         return f"quotaform_{metric}", (name, *labels)
 
-    replaced = {row.name for row in _OF_CLUSTER if drift is not None}
+    replaced = {f"quotaform_{metric}" for metric in _OF_CLUSTER if drift is not None}
     replaced |= {"quotaform_build_info", "quotaform_last_notify_success"}
     merged = {key: value for key, value in before.items() if key[1][0] != name or key[0] not in replaced}
     merged[sample("build_info", run.version)] = 1.0
@@ -148,10 +135,10 @@ class _Samples(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         samples = self._read()
-        for metric in METRICS.values():
-            family = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
-            for (_, labels), value in sorted(item for item in samples.items() if item[0][0] == metric.name):
-                family.add_metric(labels, value)
+        for name, (help, labels) in METRICS.items():
+            family = GaugeMetricFamily(name, help, labels=labels)
+            for (_, values), value in sorted(item for item in samples.items() if item[0][0] == name):
+                family.add_metric(values, value)
             if family.samples:
                 yield family
 
@@ -185,10 +172,9 @@ def parse_metrics(text: str) -> dict[MetricSample, float]:
                 count += 1
                 if count > MOST_SAMPLES:
                     raise ValueError
-                metric = METRICS.get(sample.name)
-                if metric is not None and sample.labels.keys() == set(metric.labels):
-                    labels = tuple(sample.labels[label] for label in metric.labels)
-                    found[sample.name, labels] = float(sample.value)
+                _, labels = METRICS.get(sample.name, ("", ()))
+                if labels and sample.labels.keys() == set(labels):
+                    found[sample.name, tuple(sample.labels[label] for label in labels)] = float(sample.value)
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise ValueError("it is not in the text format of Prometheus, or has too many samples") from None
     return found

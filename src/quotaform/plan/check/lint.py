@@ -80,16 +80,6 @@ class Found(NamedTuple):
     causes: tuple[Entity, ...] = ()  # The other entities that it comes from
     severity: Severity = Severity.WARNING
 
-    def finding(self, row: FindingRule) -> Finding:
-        """Return the finding of a lint's rule."""
-        return row.finding(
-            self.text if isinstance(self.text, str) else self.text(),
-            severity=self.severity,
-            address=self.entity.address if self.entity else None,
-            key=self.key,
-            location=self.location,
-        )
-
 
 # Which entries leave another one no request at all.
 #
@@ -323,7 +313,11 @@ def check_lints(facts: LintFacts) -> Linted:
             elif not (wanted is None or entity is None or entity in wanted or not wanted.isdisjoint(found.causes)):
                 others[found.severity] += 1
             elif shown < MAX_PROBLEMS:
-                findings.append(found.finding(row))
+                text = found.text if isinstance(found.text, str) else found.text()
+                address = entity.address if entity else None
+                findings.append(
+                    row.finding(text, severity=found.severity, address=address, key=found.key, location=found.location)
+                )
                 shown += 1
             else:
                 text = f"and more: only the first {MAX_PROBLEMS} findings of {row.id} are shown"

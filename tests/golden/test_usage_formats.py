@@ -31,6 +31,7 @@ from quotaform.usage.format import FORMATS
 from quotaform.usage.format.prometheus import parse_exposition
 from quotaform.usage.format.table import TableMapping, guess_mapping, read_row
 from quotaform.usage.format.text import TimeUnit, as_items
+from quotaform.usage.ingest.rows import merged_batches, parsed_batches
 from quotaform.usage.ingest.run import read_usage_mapping
 from quotaform.usage.metric import Measure, read_metric, read_object_name
 from quotaform.usage.metric_name import LABELS, Origin, fold
@@ -39,7 +40,7 @@ from quotaform.usage.recommend.quota_edit import edit_quotas, write_quotas
 from quotaform.usage.recommend.recommendation import Advice, Recommendation, RecommendSettings
 from quotaform.usage.recommend.right_size import recommend
 from quotaform.usage.record.recording import explain_no_rows, read_rows
-from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Sample, Series, merge
+from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Sample, Series
 from tests.builder import MIB, PRODUCER
 from tests.golden.conftest import FOLDER, Golden
 from tests.golden.table import Text, check_told
@@ -133,10 +134,16 @@ def of_merge(case: str) -> Iterator[str]:
         attribute, ts, value = line.split()
         series = Series("prod", "1", "producer_byte_rate", "a", None, None, Attribute(attribute))
         samples.append(Sample(series, float(ts), float(value), 0.0 if series.attribute is Attribute.TOTAL else 11.5))
-    rows, dropped = merge(samples)
-    for row in rows:
-        yield f"at {row.ts:g} over {row.window_s:g} s: rate {row.rate}, throttle time {row.throttle_ms}"
-    yield from of_items(Dropped(reason, count) for reason, count in dropped.items())
+    for row in (
+        row
+        for batch in merged_batches(parsed_batches((("f", None), each) for each in samples))
+        for row in batch.to_pylist()
+    ):
+        if row["dropped"] is None:
+            where = f"at {row['ts'].timestamp():g} over {row['window_s']:g} s"
+            yield f"{where}: rate {row['rate']}, throttle time {row['throttle_ms']}"
+        else:
+            yield from of_items([Dropped(DropReason[row["dropped"]], row["samples"])])
 
 
 def of_silent(case: str) -> Iterator[str]:

@@ -22,8 +22,9 @@ from quotaform.usage.format import FORMATS
 from quotaform.usage.format.table import TableMapping
 from quotaform.usage.ingest.rows import TableReader, merged_batches, parsed_batches
 from quotaform.usage.metric_name import Origin
+from quotaform.usage.record.recording import read_rows
 from quotaform.usage.replay.replay import asked_rates
-from quotaform.usage.sample import LONGEST_STEP_S, Attribute, Dropped, DropReason, Item, Rejected, Sample, Series, merge
+from quotaform.usage.sample import LONGEST_STEP_S, Attribute, Dropped, DropReason, Item, Rejected, Sample, Series
 from tests.kafka_windows import mutation_rate, recorded_rates
 from tests.property.test_series_bucket import replayed
 from tests.usage_documents import WRITERS, Recorded
@@ -47,27 +48,49 @@ def samples_of(*names: str) -> st.SearchStrategy[list[Sample]]:
     )
 
 
-@given(samples_of(*NAMES), st.integers(1, 3))
-def test_samples_of_a_file_are_merged_series_by_series(found: list[Sample], size: int) -> None:
-    rows, dropped = [], Counter[str]()
-    for name in NAMES:
-        of_name, left_out = merge(each for each in found if each.series.user == name)
-        rows += [(row.user, row.ts, row.window_s, row.rate, row.throttle_ms) for row in of_name]
-        dropped.update({reason.name: count for reason, count in left_out.items()})
-    parsed = [
-        batch
-        for at in range(0, len(found), size)
-        for batch in parsed_batches((("f", None), s) for s in found[at : at + size])
-    ]
-    parts = pyarrow.Table.from_batches(parsed).sort_by("user") if parsed else None
-    batches = parts.to_batches(max_chunksize=size) if parts else []
-    merged = [row for batch in merged_batches(iter(batches)) for row in batch.to_pylist()]
-    points = [row for row in merged if row["ts"]]
-    assert [
-        (row["user"], row["ts"].timestamp(), row["window_s"], row["rate"], row["throttle_ms"]) for row in points
-    ] == rows
-    assert sum(row["samples"] for row in merged) == len(found)
-    assert {row["dropped"]: row["samples"] for row in merged if row["dropped"]} == dropped
+def merged(samples: Sequence[Sample], size: int = 3) -> list[dict[str, Any]]:
+    """What tasks make of samples, with so many of them in a batch."""
+    parts = (samples[at : at + size] for at in range(0, len(samples), size))
+    parsed = [batch for part in parts for batch in parsed_batches((("f", None), each) for each in part)]
+    whole = pyarrow.Table.from_batches(parsed).sort_by("user") if parsed else None
+    batches = whole.to_batches(max_chunksize=size) if whole else []
+    return [row for batch in merged_batches(iter(batches)) for row in batch.to_pylist()]
+
+
+@given(samples_of(*NAMES), st.integers(1, 3), st.randoms(use_true_random=False))
+def test_a_merge_accounts_for_all_samples_in_any_order_as_an_oracle_does(
+    samples: list[Sample], size: int, random: Random
+) -> None:
+    def largest(name: str, attribute: Attribute) -> dict[float, float]:
+        own = sorted((each.ts, each.value) for each in samples if each.series[3::3] == (name, attribute))
+        return dict(own)
+
+    for given_samples in (samples, random.sample(samples, len(samples))):
+        rows = merged(given_samples, size)
+        assert sum(row["samples"] for row in rows) == len(samples)
+        for name in NAMES:
+            rates = largest(name, Attribute.RATE)
+            for (before, low), (ts, high) in pairwise(largest(name, Attribute.TOTAL).items()):
+                if high >= low:
+                    rates[ts] = max(rates.get(ts, 0.0), (high - low) / (ts - before))
+            own = {row["ts"].timestamp(): row for row in rows if row["ts"] and row["user"] == name}
+            assert len(own) == sum(row["user"] == name for row in rows)
+            assert {ts: row["rate"] for ts, row in own.items() if row["rate"] is not None} == rates
+            throttled = {ts: row["throttle_ms"] for ts, row in own.items() if row["throttle_ms"] is not None}
+            assert throttled == largest(name, Attribute.THROTTLE_TIME)
+
+
+@given(samples_of(*NAMES))
+def test_an_answer_has_the_rows_that_an_ingest_makes_of_it_and_no_counter_has_a_rate(samples: list[Sample]) -> None:
+    gauges = [each for each in samples if each.series.attribute is not Attribute.TOTAL]
+    names = ("user", "window_s", "rate", "throttle_ms")
+    read, rows = read_rows(samples), [row for row in merged(gauges) if row["ts"]]
+    assert Counter((row.ts, *(getattr(row, name) for name in names)) for row in read.rows) == Counter(
+        (row["ts"].timestamp(), *(row[name] for name in names)) for row in rows
+    )
+    values = sum((row.rate is not None) + (row.throttle_ms is not None) for row in read.rows)
+    assert values + read.dropped.total() == len(samples)
+    assert read.dropped[DropReason.FIRST_TOTAL] == len(samples) - len(gauges)
 
 
 numbers = st.one_of(st.none(), st.sampled_from([0.0, 1.5, 1.7e9, 1.7e12, 1.7e15, 1.7e18, 1e100, 1e308]), st.floats())
@@ -176,31 +199,6 @@ def test_every_value_is_a_sample_dropped_or_rejected(name: str, recorded: list[R
         empty = len({each.series for each in changed}) * len({each.ts for each in changed}) - len(changed)
     assert counted(items) == len(changed) + empty
     assert {item.reason for item in items if isinstance(item, Dropped)} <= {DropReason.NAN, DropReason.MISSING}
-
-
-@given(samples_of("alice"), st.randoms(use_true_random=False))
-def test_a_merge_accounts_for_all_samples_in_any_order_as_an_oracle_does(samples: list[Sample], random: Random) -> None:
-    def largest(attribute: Attribute) -> dict[float, float]:
-        times = {sample.ts for sample in samples if sample.series.attribute is attribute}
-        return {
-            ts: max(each.value for each in samples if each.ts == ts and each.series.attribute is attribute)
-            for ts in times
-        }
-
-    rates, totals = largest(Attribute.RATE), sorted(largest(Attribute.TOTAL).items())
-    for (before, low), (ts, high) in pairwise(totals):
-        if high >= low:
-            rates[ts] = max(rates.get(ts, 0.0), (high - low) / (ts - before))
-    rows, dropped = merge(samples)
-    values = sum((row.rate is not None) + (row.throttle_ms is not None) for row in rows)
-    assert values + dropped.total() == len(samples)
-    assert [row.ts for row in rows] == sorted({row.ts for row in rows})
-    shuffled = list(samples)
-    random.shuffle(shuffled)
-    assert merge(shuffled)[0] == rows
-    assert {row.ts: row.rate for row in rows if row.rate is not None} == rates
-    throttled = {row.ts: row.throttle_ms for row in rows if row.throttle_ms is not None}
-    assert throttled == largest(Attribute.THROTTLE_TIME)
 
 
 SECOND = 1_000_000

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from enum import Enum, StrEnum
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
@@ -153,60 +152,3 @@ class UsageRow(NamedTuple):
     rate: float | None
     throttle_ms: float | None
     instance: str | None = None
-
-
-def merge(samples: Iterable[Sample]) -> tuple[list[UsageRow], Counter[DropReason]]:
-    """Return the rows of samples, by series and time, and how many samples are left out.
-
-    | samples of a series | become |
-    | --- | --- |
-    | a rate and a throttle time of one time | one row |
-    | several values of one time | the largest; others are duplicates of it or conflicts |
-    | totals | the rate between a total and the one before, which covers the time between them |
-    | the first total, a total smaller than the one before | nothing |
-    | a total in whose time there is a rate, too | nothing but a duplicate or a conflict |
-
-    Samples in = rates and throttle times out + dropped.
-    """
-    dropped: Counter[DropReason] = Counter()
-    of: defaultdict[Series, list[Sample]] = defaultdict(list)
-    for sample in samples:
-        of[sample.series].append(sample)
-    for series, totals in list(of.items()):
-        if series.attribute is Attribute.TOTAL:
-            of[series._replace(attribute=Attribute.RATE)] += _rates(_kept(totals, dropped), dropped)
-    rows: list[UsageRow] = []
-    for names in dict.fromkeys(series._replace(attribute=Attribute.RATE) for series in of):
-        rates = _kept(of.get(names, ()), dropped)
-        throttle_times = _kept(of.get(names._replace(attribute=Attribute.THROTTLE_TIME), ()), dropped)
-        for ts, sample in sorted((throttle_times | rates).items()):
-            rate = sample.value if ts in rates else None
-            throttle_ms = throttle_times[ts].value if ts in throttle_times else None
-            rows.append(UsageRow(ts, sample.window_s, *names[:6], rate, throttle_ms, names.instance))
-    return rows, dropped
-
-
-def _kept(samples: Iterable[Sample], dropped: Counter[DropReason]) -> dict[float, Sample]:
-    """Return the largest sample of each time, by time."""
-    kept: dict[float, Sample] = {}
-    for sample in sorted(samples, key=lambda each: (each.ts, -each.value)):
-        if sample.ts not in kept:
-            kept[sample.ts] = sample
-        else:
-            dropped[DropReason.DUPLICATE if sample.value == kept[sample.ts].value else DropReason.CONFLICT] += 1
-    return kept
-
-
-def _rates(totals: Mapping[float, Sample], dropped: Counter[DropReason]) -> Iterator[Sample]:
-    """Yield the rates that follow from the totals of a counter, which are by time."""
-    before: Sample | None = None
-    for total in totals.values():
-        if before is None:
-            dropped[DropReason.FIRST_TOTAL] += 1
-        elif total.value < before.value:
-            dropped[DropReason.COUNTER_RESET] += 1
-        else:
-            seconds = total.ts - before.ts
-            rate = (total.value - before.value) / seconds
-            yield Sample(total.series._replace(attribute=Attribute.RATE), total.ts, rate, seconds)
-        before = total

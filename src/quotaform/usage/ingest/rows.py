@@ -384,7 +384,18 @@ def merged(parsed: DataFrame) -> DataFrame:
 
 
 def merged_batches(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    """Bring the samples of series together, whose rows follow each other; runs on an executor."""
+    """Bring the samples of series together, whose rows follow each other; runs on an executor.
+
+    | samples of a series | become |
+    | --- | --- |
+    | a rate and a throttle time of one time | one row |
+    | several values of one time | the largest; others are duplicates of it or conflicts |
+    | totals | the rate between a total and the one before, which covers the time between them |
+    | the first total, a total smaller than the one before | nothing |
+    | a total in whose time there is a rate, too | nothing but a duplicate or a conflict |
+
+    Samples in = rates and throttle times out + dropped.
+    """
     schema = arrow_schema(MERGED)
     dropped: Counter[DropReason] = Counter()
     waiting = arrow_schema(PARSED).empty_table()
@@ -415,7 +426,7 @@ def _is_next(part: pyarrow.Table) -> NDArray[numpy.bool_]:
 
 
 def _merged_series(part: pyarrow.Table, dropped: Counter[DropReason]) -> Iterator[pyarrow.RecordBatch]:
-    """Yield `MERGED` of all samples of some series, as `merge` does for one."""
+    """Yield `MERGED` of all samples of some series; see `merged_batches`."""
     is_next = _is_next(part)
     begins, lists = numpy.flatnonzero(is_next), part.column("ts").combine_chunks()
     place = numpy.repeat(numpy.arange(part.num_rows), lists.value_lengths().to_numpy())

@@ -15,14 +15,14 @@ from quotaform.model.records.record import ClusterName, Count, Moment, Record, a
 from quotaform.model.text import inert, option_of
 from quotaform.report.text import PLAIN, Style, counted
 from quotaform.usage.sample import (
+    Attribute,
     Dropped,
     DroppedSamples,
     DropReason,
     Item,
     Rejected,
-    Sample,
+    Series,
     UsageRow,
-    merge,
     reason_text,
 )
 
@@ -92,19 +92,32 @@ class Reading(NamedTuple):
 
 
 def read_rows(items: Iterable[Item]) -> Reading:
-    """Return the rows of the table of usage in an answer, a rate and a throttle time of one time in one row."""
-    samples: list[Sample] = []
-    left_out: Counter[DropReason] = Counter()
+    """Return the rows of the table of usage in an answer, a rate and a throttle time of one time in one row.
+
+    Of several values of one time, the largest counts. No rate follows from the total of a counter at one moment.
+    """
+    rows: dict[tuple[Series, float], UsageRow] = {}
+    dropped: Counter[DropReason] = Counter()
     rejected: list[Rejected] = []
     for item in items:
-        if isinstance(item, Sample):
-            samples.append(item)
-        elif isinstance(item, Dropped):
-            left_out[item.reason] += item.samples
-        else:
+        if isinstance(item, Rejected):
             rejected.append(item)
-    rows, dropped = merge(samples)
-    return Reading(rows, left_out + dropped, rejected)
+        elif isinstance(item, Dropped):
+            dropped[item.reason] += item.samples
+        elif item.series.attribute is Attribute.TOTAL:
+            dropped[DropReason.FIRST_TOTAL] += 1
+        else:
+            place = item.series._replace(attribute=Attribute.RATE), item.ts
+            row = rows.get(place) or UsageRow(
+                item.ts, item.window_s, *item.series[:6], None, None, item.series.instance
+            )
+            is_rate = item.series.attribute is Attribute.RATE
+            before = row.rate if is_rate else row.throttle_ms
+            if before is not None:
+                dropped[DropReason.DUPLICATE if item.value == before else DropReason.CONFLICT] += 1
+            value = max(item.value, before or 0.0)
+            rows[place] = row._replace(rate=value) if is_rate else row._replace(throttle_ms=value)
+    return Reading([*rows.values()], dropped, rejected)
 
 
 def explain_no_rows(read: Reading) -> str | None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from quotaform.desired.tree import SourceFile
 from quotaform.model.errors import InvalidFilesError
-from quotaform.usage.format import FORMATS
+from quotaform.usage.format import FORMATS, parse
 from quotaform.usage.format.table import TableMapping, read_row
 from quotaform.usage.format.text import TimeUnit, as_items
 from quotaform.usage.ingest.rows import RawRecording, items_of, merged_batches, parsed_batches
@@ -53,7 +53,7 @@ def _read_recording(document: bytes) -> None:
 
 
 def _read(name: str, document: bytes) -> None:
-    _check(FORMATS[name](document, _ORIGIN, float(_TS)))
+    _check(parse(name, document, _ORIGIN, float(_TS)))
 
 
 def _check(items: Iterable[Item]) -> None:

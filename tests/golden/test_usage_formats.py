@@ -27,8 +27,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.scope import Pattern, Scope, Selection
 from quotaform.model.units import UNLIMITED, parse_value, render_value
 from quotaform.repository.repository import Repository
-from quotaform.usage.format import FORMATS
-from quotaform.usage.format.prometheus import parse_exposition
+from quotaform.usage.format import FORMATS, parse
 from quotaform.usage.format.table import TableMapping, guess_mapping, read_row
 from quotaform.usage.format.text import TimeUnit, as_items
 from quotaform.usage.ingest.rows import merged_batches, parsed_batches
@@ -104,7 +103,7 @@ def of_recording(name: str) -> Callable[[str], Iterator[str]]:
 
     def read(case: str) -> Iterator[str]:
         return of_items(
-            FORMATS[name](case.removesuffix("\\\n").removesuffix("\n") if case.endswith("\\\n") else case, ORIGIN, TS)
+            parse(name, case.removesuffix("\\\n").removesuffix("\n") if case.endswith("\\\n") else case, ORIGIN, TS)
         )
 
     return read
@@ -148,7 +147,7 @@ def of_merge(case: str) -> Iterator[str]:
 
 def of_silent(case: str) -> Iterator[str]:
     """Why a page of an exporter gives no rows, or which it gives."""
-    read = read_rows(parse_exposition(case.encode(), ORIGIN, TS))
+    read = read_rows(parse("exposition", case.encode(), ORIGIN, TS))
     yield (
         explain_no_rows(read)
         or f"it gives rows, and leaves out {[(each.name, count) for each, count in read.dropped.items()]}"

@@ -5,7 +5,6 @@ Most are what the golden files with their JSON hold.
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import UTC, datetime
 from typing import Final
 
@@ -16,7 +15,7 @@ from quotaform.plan.backtest import Backtest
 from quotaform.usage.headroom.headroom import Headroom
 from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.recommend.recommendation import Recommendations
-from quotaform.usage.sample import DropReason, UsageRow
+from quotaform.usage.sample import UsageRow
 from quotaform.usage.top import Top, Unread, make_top
 from tests.builder import CONNECTION, PRODUCER
 from tests.golden.conftest import FOLDER
@@ -39,24 +38,8 @@ SEVERAL: Final = read("recommend-several", Recommendations)
 """Of several clusters, with a proposal that the files cannot follow."""
 UNTESTED: Final = read("recommend-untested", Recommendations)
 
-STREAMED: Final = Streamed.of(
-    "usage \x1b[2J",
-    "/srv/usage",
-    "/srv/bad",
-    Counter(
-        {
-            "batches": 3,
-            "records": 1204,
-            "written": 1_304_000,
-            DropReason.NAN.name: 1_103_998,
-            "quarantined": 2,
-            "late_records": 2,
-            "duplicate_records": 1,
-        }
-    ),
-    behind=17,
-)
-NOT_STREAMED: Final = Streamed.of("usage", "/srv/usage", "/srv/bad", Counter(), None)
+STREAMED: Final = read("stream", Streamed)
+NOT_STREAMED: Final = read("stream-nothing", Streamed)
 
 QUOTAS: Final[Quotas] = {
     Entity(user="alice"): {PRODUCER: 1000.0},

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from quotaform.model.entity import canonical_ip
 from quotaform.model.quota_key import CONTROLLER_MUTATION_RATE, QUOTA_WINDOW_S
 from quotaform.usage.bucket.bucket import BucketRows, bucket_rows
-from quotaform.usage.format import FORMATS
+from quotaform.usage.format import FORMATS, parse
 from quotaform.usage.format.table import TableMapping
-from quotaform.usage.ingest.rows import TableReader, merged_batches, parsed_batches
+from quotaform.usage.ingest.rows import merged_batches, parsed_batches, table_items
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.record.recording import read_rows
 from quotaform.usage.replay.replay import asked_rates
@@ -124,7 +124,7 @@ def test_columns_of_numbers_are_read_as_rows_of_text_are(rows: list[tuple[object
         }
         batch = pyarrow.record_batch(dict(zip(COLUMNS, arrays, strict=True)) | place)
         items = Counter[object]()
-        read = TableReader("t", mapping, Origin(), "row").items([batch])
+        read = table_items([batch], "t", mapping, Origin(), "row")
         for row in (row for each in parsed_batches(read) for row in each.to_pylist()):
             ts, value, dropped = row.pop("ts"), row.pop("value"), row["dropped"]
             if ts is not None:
@@ -180,7 +180,7 @@ def counted(items: list[Item]) -> int:
 @settings(max_examples=60)
 @given(recorded=RECORDED.map(unique))
 def test_what_is_written_is_read(name: str, recorded: list[Recorded]) -> None:
-    items = list(FORMATS[name](WRITERS[name](recorded), ORIGIN))
+    items = list(parse(name, WRITERS[name](recorded), ORIGIN))
     found = Counter((item.series, item.ts, item.value) for item in items if isinstance(item, Sample))
     assert found == Counter((each.series, each.ts, each.value) for each in recorded)
     assert not [item for item in items if isinstance(item, Rejected)]
@@ -193,7 +193,7 @@ def test_every_value_is_a_sample_dropped_or_rejected(name: str, recorded: list[R
     broken = ["NaN", "Infinity", "-5", "x", ""]
     values = [data.draw(st.sampled_from([*broken, each.value])) for each in recorded]
     changed = [each._replace(value=value) for each, value in zip(recorded, values, strict=True)]
-    items = list(FORMATS[name](WRITERS[name](changed), ORIGIN))
+    items = list(parse(name, WRITERS[name](changed), ORIGIN))
     empty = 0
     if name == "jmxtool":
         empty = len({each.series for each in changed}) * len({each.ts for each in changed}) - len(changed)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from threading import Event
 from time import monotonic, sleep
@@ -27,7 +28,7 @@ from quotaform.model.settings import read_sources
 from quotaform.plan.plan import Plan
 from quotaform.sandbox import Sandbox
 from quotaform.usage.record.reader import open_reader
-from quotaform.usage.record.run import Recorder, UsageDirectory
+from quotaform.usage.record.run import Recorder, write_rows
 from quotaform.usage.replay.run import backtested
 from tests.broker import client_properties
 from tests.builder import plan_of
@@ -136,7 +137,7 @@ def record_traffic(traffic: Traffic, cluster: str, usage: Path) -> None:
         readers={cluster: {"1": open_reader(source, cluster, [])}},
         interval=1.0,
         seconds=2 + SECONDS + WINDOW,
-        write=UsageDirectory(usage).write,
+        write=partial(write_rows, usage),
         warn=lambda _: None,
     )
     with ThreadPoolExecutor(1) as pool:

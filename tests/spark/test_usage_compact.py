@@ -12,7 +12,7 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from quotaform.model.errors import FileReadError
-from quotaform.usage.record.run import UsageDirectory, usage_table
+from quotaform.usage.record.run import usage_table, write_rows
 from quotaform.usage.sample import UsageRow
 from quotaform.usage.table.files import compact
 from quotaform.usage.table.table import read_usage
@@ -58,7 +58,7 @@ def test_each_day_that_is_over_becomes_one_sorted_file_with_each_row_once(spark:
     write(folder, "again", hours(22, "alice")[:3])
     write(folder, "days", hours(22, "carol") + hours(23, "carol"), use_deprecated_int96_timestamps=True)
     write(folder, "today", hours(24, "alice")[:9])
-    UsageDirectory(folder).write([usage_row(*row) for row in hours(23, "erin")])
+    write_rows(folder, [usage_row(*row) for row in hours(23, "erin")])
     before = sorted({*found(spark, folder)})
     result = compact(spark, str(folder), NOW)
     assert (result.files, result.replaced, result.written, result.rows, result.expired) == (28, 27, 2, 120, 0)
@@ -72,8 +72,8 @@ def test_each_day_that_is_over_becomes_one_sorted_file_with_each_row_once(spark:
     # What comes late goes into the file of its day.
     write(folder, "late", hours(22, "dave"))
     assert compact(spark, str(folder), NOW).replaced == 2
-    UsageDirectory(folder).write([usage_row(*hours(23, "dave")[0])])
-    UsageDirectory(folder).write([usage_row(*hours(23, "dave")[0])._replace(cluster="eu")])
+    write_rows(folder, [usage_row(*hours(23, "dave")[0])])
+    write_rows(folder, [usage_row(*hours(23, "dave")[0])._replace(cluster="eu")])
     done = compact(spark, str(folder), NOW)
     assert (done.replaced, done.written, done.rows) == (3, 2, 50)
     assert names(folder) == ["2026-11-22 day", "2026-11-23 day", "2026-11-23 day", "today"]
@@ -108,7 +108,7 @@ def test_a_directory_may_have_the_signs_of_a_pattern_in_its_name(spark: SparkSes
     """Spark did not find it once files were in folders."""
     folder = tmp_path / "usage[1]"
     write(folder, "days", hours(22, "alice"))
-    UsageDirectory(folder).write([usage_row(*row) for row in hours(22, "bob")])
+    write_rows(folder, [usage_row(*row) for row in hours(22, "bob")])
     assert compact(spark, str(folder), NOW).rows == 48
     assert names(folder) == ["2026-11-22 day"]
 
@@ -117,7 +117,7 @@ def test_a_directory_may_have_the_signs_of_a_pattern_in_its_name(spark: SparkSes
 def test_a_table_with_files_beside_folders_can_be_ingested(tmp_path: Path) -> None:
     """The rows lost their files when both were brought together."""
     write(tmp_path / "usage", "days", hours(22, "alice"))
-    UsageDirectory(tmp_path / "usage").write([usage_row(*row) for row in hours(23, "bob")])
+    write_rows(tmp_path / "usage", [usage_row(*row) for row in hours(23, "bob")])
     done = run("usage", "ingest", "usage", "--usage", "copy", cwd=tmp_path)
     assert (done.code, done.last) == (
         0, "Samples: 48 read = 48 written (48 rows) + 0 dropped + 0 quarantined."

@@ -345,7 +345,7 @@ def test_rows_are_checked_before_they_are_appended(
 
     try:
         into = ("usage", "ingest", "in", "--usage", name, "--quarantine", "rejected")
-        with mock.patch.object(run, "rejected_rows", side_effect=EngineError("the disk is full")):
+        with mock.patch.object(run, "add_rows", side_effect=EngineError("the disk is full")):
             failed = repository(*into)
         assert (failed.code, "Error: the disk is full" in failed.err, found()) == (1, True, []), failed.said
         done = repository(*into)

@@ -20,7 +20,7 @@ from quotaform.model.quotas import Quotas
 from quotaform.report.report import Curve, curve_of
 from quotaform.usage.bucket.bucket import RecordedSeries, SeriesBuckets
 from quotaform.usage.bucket.spark import entity_curves, packed_usage, quota_buckets
-from quotaform.usage.record.run import UsageDirectory
+from quotaform.usage.record.run import write_rows
 from quotaform.usage.sample import UsageRow
 from quotaform.usage.table.files import with_date
 from quotaform.usage.table.schema import SERIES, USAGE
@@ -84,9 +84,8 @@ ROWS = [
 def test_spark_reads_the_rows_that_were_recorded_and_no_file_that_is_not_whole(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    table = UsageDirectory(tmp_path / "usage")
     for row in ROWS:
-        [path] = table.write([row])
+        [path] = write_rows(tmp_path / "usage", [row])
     (path.parent / ".part-x.parquet.tmp").write_bytes(b"PAR1 half")
     found = read_usage(spark, str(tmp_path / "usage"))
     assert found.schema == USAGE

@@ -17,7 +17,7 @@ from quotaform.model.errors import ConnectError, MetricsError
 from quotaform.model.server import ALLOWED_HOSTS
 from quotaform.sandbox.release import fetch_jar
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.record.reader import JmxReader
+from quotaform.usage.record.reader import jmx_reader
 from quotaform.usage.stream import TopicGateway
 from tests.fake_broker import Asked, FakeBroker, frame, messages, serving
 from tests.http_server import HttpServer, answer
@@ -87,7 +87,7 @@ def test_brokers_that_the_cluster_names_are_held_to_the_list(
 
 def test_no_java_is_started_for_a_host_that_is_not_listed(attacker: Attacker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ALLOWED_HOSTS, "b1.example")
-    reader = JmxReader(attacker.server, ["false"], Origin("lab", "1"))
+    reader = jmx_reader(attacker.server, ["false"], Origin("lab", "1"))
     with pytest.raises(MetricsError, match=f"JMX at {attacker.server} is not listed in {ALLOWED_HOSTS}"):
         reader.read(5.0)
 

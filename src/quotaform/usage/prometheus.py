@@ -105,51 +105,51 @@ _TOO_MUCH: Final = frozenset({413, 422, 500, 503, 504})
 """The statuses of a query that loads too many samples, or takes too long."""
 
 
-class RangeQuery(Struct, frozen=True, kw_only=True):
-    """What is asked for."""
+def save_answers(
+    server: Prometheus,
+    queries: Sequence[str],
+    folder: Path,
+    progress: Callable[[int, int], None],
+    *,
+    since: float,
+    until: float,
+    step: float,
+) -> None:
+    """Write the answers to queries in PromQL to a folder, a file per query and slice; of all metrics without queries.
 
-    server: Prometheus
-    queries: Sequence[str] = (DEFAULT_QUERY,)  # What to ask, in PromQL
-    since: float  # The first time, in seconds since the epoch; points are at multiples of the step
-    until: float  # The last time
-    step: float  # The seconds between two points
-
-
-def save_answers(query: RangeQuery, folder: Path, progress: Callable[[int, int], None]) -> None:
-    """Write the answers to a folder, a file per query and slice.
-
-    `progress`: called with how many points per series are there, and how many there will be. Raises `UsageError` if the
-    step is shorter than a second, and `MetricsError` if there is no answer that can be used.
+    `progress`: called with how many points per series are there, and how many there will be. `since`, `until`: the
+    first time and the last one, in seconds since the epoch; points are at multiples of `step`. Raises `UsageError` if
+    the step is shorter than a second, and `MetricsError` if there is no answer that can be used.
     """
-    if query.step < 1:
+    if step < 1:
         raise ArgumentError("{step}: must be 1s or longer")
     # Another ingest asks for the same times.
-    first = -(-query.since // query.step) * query.step
-    points = max(0, int((query.until - first) // query.step)) + 1
-    for number, text in enumerate(query.queries):
+    first = -(-since // step) * step
+    points = max(0, int((until - first) // step)) + 1
+    queries = queries or (DEFAULT_QUERY,)
+    for number, text in enumerate(queries):
         slices = [(begin, min(begin + _POINTS, points)) for begin in range(0, points, _POINTS)]
         while slices:
             begin, end = slices.pop(0)
-            times = [first + place * query.step for place in (begin, end - 1)]
-            body = _answer(query, text, times, is_divisible=end - begin >= 2 * _FEWEST_POINTS)
+            start, last = (_spell(first + place * step) for place in (begin, end - 1))
+            fields = {"query": text, "start": start, "end": last, "step": _spell(step)}
+            body = _answer(server, fields, is_divisible=end - begin >= 2 * _FEWEST_POINTS)
             if body is None:
                 middle = (begin + end) // 2
                 slices[:0] = [(begin, middle), (middle, end)]
                 continue
-            (folder / f"query-{number + 1}-from-{_spell(times[0])}.json").write_bytes(body)
-            progress(number * points + end, len(query.queries) * points)
+            (folder / f"query-{number + 1}-from-{start}.json").write_bytes(body)
+            progress(number * points + end, len(queries) * points)
 
 
-def _answer(query: RangeQuery, text: str, times: Sequence[float], *, is_divisible: bool) -> bytes | None:
-    """Return the answer between two times; `None` if it is too much at once, and can be asked for in parts."""
-    start, end, step = map(_spell, (*times, query.step))
-    fields = {"query": text, "start": start, "end": end, "step": step}
+def _answer(server: Prometheus, fields: Mapping[str, str], *, is_divisible: bool) -> bytes | None:
+    """Return the answer to a query; `None` if it is too much at once, and can be asked for in parts."""
     try:
-        response = query.server.ask("/api/v1/query_range", fields, Transport(total=120.0))
+        response = server.ask("/api/v1/query_range", fields, Transport(total=120.0))
     except HttpError as error:
         if error.status is not None and 200 <= error.status < 300 and is_divisible:
             return None
-        raise MetricsError(query.server.shown, error.problem) from None
+        raise MetricsError(server.shown, error.problem) from None
     if response.status in _TOO_MUCH and is_divisible:
         return None
     if not response.is_success:
@@ -158,9 +158,9 @@ def _answer(query: RangeQuery, text: str, times: Sequence[float], *, is_divisibl
         with suppress(ValueError, TypeError, KeyError, RecursionError):
             said += f": {quote(str(loads(response.body)['error']), 200)}"
         remedy = f"check the URL, {option_of('query')} and {option_of('step')}"
-        raise MetricsError(query.server.shown, f"{said}; {remedy}")
+        raise MetricsError(server.shown, f"{said}; {remedy}")
     if not response.body.lstrip().startswith(b"{"):
-        raise MetricsError(query.server.shown, "did not answer as Prometheus does; check the URL")
+        raise MetricsError(server.shown, "did not answer as Prometheus does; check the URL")
     return response.body
 
 

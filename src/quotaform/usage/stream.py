@@ -30,7 +30,6 @@ from pyspark.sql import functions as f
 
 from quotaform.cluster.kafka import BrokerGateway
 from quotaform.cluster.wire.message import Metadata
-from quotaform.fleet.job import kept_rows
 from quotaform.fleet.launch import TABLE_CONFIG, cause, engine_error
 from quotaform.fleet.session import is_connect, starts_java
 from quotaform.fleet.table import is_url, located, staged_rows
@@ -52,9 +51,11 @@ from quotaform.model.text import MIB, inert, option_of, quote
 from quotaform.repository.gateway import connection_of
 from quotaform.resolve.spark import completed
 from quotaform.system.files import sync_folder, take_lock
-from quotaform.usage.ingest.ingest import Streamed
-from quotaform.usage.ingest.rows import RECORDINGS, counts_of, merged, parsed, rejected_rows, usage_rows
-from quotaform.usage.table.files import has_files, take_places, with_date
+from quotaform.usage.ingest.ingest import SampleCounts, Streamed
+from quotaform.usage.ingest.rows import RECORDINGS, parsed
+from quotaform.usage.ingest.run import ingested
+from quotaform.usage.sample import by_reason
+from quotaform.usage.table.files import has_files, take_places
 from quotaform.usage.table.schema import PARTITIONS
 from quotaform.usage.table.table import read_usage
 
@@ -302,8 +303,9 @@ class BatchWriter(Struct, kw_only=True):
 
     request: StreamRequest
     require_topic: Callable[[], None]  # Raises if the topic is not the one that was there
-    counts: Counter[str] = field(default_factory=Counter)
-    """How many samples were written and records quarantined in all batches, and how many dropped, by `DropReason`."""
+    written: int = 0  # How many samples were written in all batches
+    dropped: Counter[str] = field(default_factory=Counter)  # How many were left out, as `by_reason` has them
+    quarantined: int = 0  # How many records were quarantined
     problem: Exception | None = None  # What a batch raised; Spark ends the stream and gives a text of it only
 
     def __call__(self, records: DataFrame, batch: int) -> None:
@@ -316,17 +318,17 @@ class BatchWriter(Struct, kw_only=True):
         )
         read = parsed(completed(recordings, RECORDINGS), self.request.input_format, self.request.origin)
         try:
-            with kept_rows(merged(read)) as found:
-                counts = counts_of(found)
+            with ingested(read) as (counts, rows, rejected):
                 # Not before: what was read by now is of the topic that is there now.
                 self.require_topic()
-                self._publish(with_date(usage_rows(found)), self.request.usage, batch, counts.rows, PARTITIONS)
-                self._publish(rejected_rows(found), self.request.quarantine, batch, counts.rejected)
+                self._publish(rows, self.request.usage, batch, counts.rows, PARTITIONS)
+                self._publish(rejected, self.request.quarantine, batch, counts.rejected)
         except Exception as error:
             self.problem = error
             raise
-        self.counts.update({reason.name: count for reason, count in counts.dropped.items()})
-        self.counts.update(written=counts.samples, quarantined=counts.rejected)
+        self.written += counts.samples
+        self.dropped.update(by_reason(counts.dropped))
+        self.quarantined += counts.rejected
 
     def _publish(self, rows: DataFrame, table: str, batch: int, expected: int, by: Sequence[str] = ()) -> None:
         """Replace the files of a batch in the folder of a table by files with its rows, of which there are so many."""
@@ -466,8 +468,18 @@ def _run(
                     duplicate_records=state["customMetrics"]["numDroppedDuplicateRows"],
                     late_records=state["numRowsDroppedByWatermark"],
                 )
-        counts = sum(read.values(), writer.counts)
-        return Streamed.of(request.topic.name, request.usage, request.quarantine, counts, _behind(query.lastProgress))
+        counts = sum(read.values(), Counter[str]())
+        return Streamed(
+            topic=request.topic.name,
+            usage=request.usage,
+            **{name: counts[name] for name in ("batches", "records", "duplicate_records", "late_records")},
+            behind=_behind(query.lastProgress),
+            summary=SampleCounts(
+                written=writer.written, dropped=writer.dropped.total(), quarantined=writer.quarantined
+            ),
+            dropped=dict(writer.dropped),
+            quarantine=request.quarantine if writer.quarantined else None,
+        )
 
     try:
         query = triggered.start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from quotaform.usage.format.prometheus import parse_exposition
+from quotaform.usage.format import parse
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.record.reader import Reader
 from quotaform.usage.sample import Attribute, Item, Rejected, Sample, Series
@@ -29,7 +29,7 @@ class FakeReader(Reader):
         number, self.asked = self.asked, self.asked + 1
         try:
             body = self.reply(number)
-            return len(body), parse_exposition(body, Origin("lab", "1"), at)
+            return len(body), parse("exposition", body, Origin("lab", "1"), at)
         finally:
             self._now -= 1
 

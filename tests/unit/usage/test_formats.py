@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
 from json import dumps
 from pathlib import Path
 from re import fullmatch
@@ -11,19 +10,17 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from quotaform.cli.command.ingest import PrometheusRange
 from quotaform.desired.tree import SourceFile
 from quotaform.model.errors import InvalidFilesError, MetricsError
 from quotaform.model.settings import parse_source, require_distinct
 from quotaform.usage import prometheus
-from quotaform.usage.format import FORMATS
-from quotaform.usage.format.prometheus import parse_prometheus
+from quotaform.usage.format import parse
 from quotaform.usage.format.table import read_row
 from quotaform.usage.format.text import detect_format
 from quotaform.usage.ingest.run import read_usage_mapping
 from quotaform.usage.metric import LONGEST_NAME, Measure, read_metric
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.prometheus import QUERY, Prometheus, RangeQuery, save_answers
+from quotaform.usage.prometheus import QUERY, Prometheus, save_answers
 from quotaform.usage.sample import Dropped, DropReason, Rejected, Sample
 from tests.http_server import HttpServer, Received, answer
 
@@ -36,8 +33,8 @@ SERIES = {"metric": LABELS, "values": [[TS, "1.5"], [TS + 60, "2"]]}
 
 def test_a_byte_order_mark_is_no_part_of_a_recording() -> None:
     table = f'\ufeff"time","kafka.server:type=Produce,user=alice:byte-rate"\n{int(TS * 1000)},17\r\n'
-    assert values(FORMATS["jmxtool"](table, ORIGIN)) == [(TS, 17.0)]
-    assert len(values(parse_prometheus("\ufeff" + dumps(SERIES), ORIGIN))) == 2
+    assert values(parse("jmxtool", table, ORIGIN)) == [(TS, 17.0)]
+    assert len(values(parse("prometheus", "\ufeff" + dumps(SERIES), ORIGIN))) == 2
 
 
 @pytest.mark.parametrize("line", ['time,"{}"', "time\t{}", "time={}"])
@@ -58,12 +55,12 @@ def test_every_report_of_jmxtool_is_known_by_its_first_lines(line: str, message:
     ],
 )
 def test_a_broken_document_is_one_rejected_record(data: bytes, reason: str) -> None:
-    assert reasons(parse_prometheus(data, ORIGIN)) == [reason]
+    assert reasons(parse("prometheus", data, ORIGIN)) == [reason]
 
 
 def test_a_byte_that_is_not_utf8_spoils_one_series() -> None:
     other = {"metric": {**LABELS, "user": "BAD"}, "value": [TS, "1"]}
-    items = list(parse_prometheus(dumps([other, SERIES]).encode().replace(b"BAD", b"\xff"), ORIGIN))
+    items = list(parse("prometheus", dumps([other, SERIES]).encode().replace(b"BAD", b"\xff"), ORIGIN))
     assert reasons(items) == [
         "series 1: not as the format has it: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"
     ]
@@ -92,7 +89,7 @@ POINT = '{"asDouble": NESTED, "timeUnixNano": "1", "attributes": [{"key": "user"
 )
 def test_a_document_that_is_nested_deeply_is_rejected(name: str, template: str, depth: int) -> None:
     """One that was nested almost as deeply as Python reads could be read, but not written again."""
-    items = list(FORMATS[name](template.replace("NESTED", "[" * depth + "]" * depth), ORIGIN, TS))
+    items = list(parse(name, template.replace("NESTED", "[" * depth + "]" * depth), ORIGIN, TS))
     assert items
     assert all(isinstance(item, Rejected) for item in items)
 
@@ -136,7 +133,7 @@ CLIENT_IDS = {
 )
 def test_all_client_ids_are_told_apart(name: str, has_user_alone: bool) -> None:
     """An empty client-id is none: the bucket is that of the user, for which kafka-2_0_0.yml has no rule."""
-    items = list(FORMATS["jmxtool" if name.endswith(".csv") else "exposition"]((DATA / name).read_bytes(), ORIGIN, TS))
+    items = list(parse("jmxtool" if name.endswith(".csv") else "exposition", (DATA / name).read_bytes(), ORIGIN, TS))
     expected = {*CLIENT_IDS, None} if has_user_alone else CLIENT_IDS
     assert {item.series.client_id for item in samples(items)} == expected
     assert {item.series.user for item in samples(items)} == {"tenant"}
@@ -146,7 +143,7 @@ def test_all_client_ids_are_told_apart(name: str, has_user_alone: bool) -> None:
 
 
 def test_names_within_the_name_of_a_metric_are_read_only_where_the_exporter_adds_the_mbean() -> None:
-    items = list(FORMATS["exposition"]((DATA / "odd-names-swallowed.txt").read_bytes(), ORIGIN, TS))
+    items = list(parse("exposition", (DATA / "odd-names-swallowed.txt").read_bytes(), ORIGIN, TS))
     read = {item.series.client_id for item in samples(items)}
     assert read
     assert read < CLIENT_IDS
@@ -188,18 +185,16 @@ def recorded(request: Received) -> bytes:
     return answer(200, {"status": "success", "data": result})
 
 
-def query(server: HttpServer) -> RangeQuery:
-    return RangeQuery(
-        server=Prometheus.at(server.url, {"QUOTAFORM_PROMETHEUS_TOKEN": "hidden"}),
-        since=START - 7,  # The times are multiples of the step.
-        until=START + 3600 * 24,
-        step=60.0,
-    )
+def save(server: HttpServer, folder: Path, progress: Callable[[int, int], None] = lambda done, total: None) -> None:
+    """Ask a server that wants a token for a value of each minute of a day."""
+    asked = Prometheus.at(server.url, {"QUOTAFORM_PROMETHEUS_TOKEN": "hidden"})
+    # The times are multiples of the step.
+    save_answers(asked, (), folder, progress, since=START - 7, until=START + 3600 * 24, step=60.0)
 
 
 def times_in(folder: Path) -> list[float]:
     """Return the times of all samples in files."""
-    items = [item for file in sorted(folder.iterdir()) for item in parse_prometheus(file.read_bytes(), Origin())]
+    items = [item for file in sorted(folder.iterdir()) for item in parse("prometheus", file.read_bytes(), Origin())]
     return [item.ts for item in items if isinstance(item, Sample)]
 
 
@@ -217,11 +212,12 @@ def test_slices_have_every_point_once_and_what_is_too_much_is_asked_for_in_halve
         monkeypatch.setattr(prometheus, "BODY_LIMIT", limit)
     steps: list[tuple[int, int]] = []
     with HttpServer(reply) as server:
-        save_answers(query(server), tmp_path, lambda done, total: steps.append((done, total)))
+        save(server, tmp_path, lambda done, total: steps.append((done, total)))
     assert times_in(tmp_path) == [START + 60 * number for number in range(1441)]
     assert steps[-1] == (1441, 1441)
     assert all(request.headers["authorization"] == "Bearer hidden" for request in server.received)
     assert all("/api/v1/query_range" in request.target for request in server.received)
+    assert all(request.target.count("kafka_server_") == 1 for request in server.received)
 
 
 @pytest.mark.parametrize(
@@ -236,15 +232,7 @@ def test_slices_have_every_point_once_and_what_is_too_much_is_asked_for_in_halve
 )
 def test_what_cannot_be_answered_is_one_sentence(tmp_path: Path, reply: bytes, message: str) -> None:
     with HttpServer(lambda request: reply) as server, pytest.raises(MetricsError) as error:
-        save_answers(query(server), tmp_path, lambda done, total: None)
+        save(server, tmp_path)
     assert message in str(error.value)
     assert "hidden" not in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_all_metrics_of_client_quotas_are_asked_for() -> None:
-    since = datetime(2026, 11, 1, 0, 0, 7, tzinfo=UTC)
-    asked = PrometheusRange(prometheus="http://127.0.0.1:9", since=since, until=since + timedelta(days=1), step=30.0)
-    found = asked.range_query()
-    assert found is not None
-    assert json.dumps(found.queries).count("kafka_server_") == 1

@@ -27,7 +27,7 @@ from quotaform.report.format import schema_builder
 from quotaform.resolve.spark import arrow_schema
 from quotaform.usage.record.reader import open_reader
 from quotaform.usage.record.recording import Recording, render_recording
-from quotaform.usage.record.run import Recorder, UsageDirectory, usage_table
+from quotaform.usage.record.run import Recorder, require_usage_directory, usage_table, write_rows
 from quotaform.usage.sample import UsageRow
 from quotaform.usage.table.schema import USAGE
 from tests.http_server import HttpServer, answer
@@ -308,13 +308,13 @@ def test_a_file_is_whole_and_has_the_columns_of_the_table(tmp_path: Path) -> Non
         ROW,
         UsageRow(2.0, 11.5, "lab", None, "connection_creation_rate", None, None, "::1", None, 3.0),
     ]
-    [path] = UsageDirectory(tmp_path / "a" / "usage").write(rows)
+    [path] = write_rows(tmp_path / "a" / "usage", rows)
     assert path.parent == tmp_path / "a/usage/date=1970-01-01/cluster=lab"
     table = parquet.read_table(path, partitioning=None)
     assert [list(row.values())[1:] for row in table.to_pylist()] == [[row[1], *row[3:]] for row in rows]
     assert [row["ts"].timestamp() for row in table.to_pylist()] == [1.5, 2.0]
     assert [each.name for each in path.parent.iterdir()] == [path.name]
-    UsageDirectory(tmp_path / "a" / "usage")
+    require_usage_directory(tmp_path / "a" / "usage")
 
 
 def test_the_columns_are_those_that_spark_reads() -> None:
@@ -326,7 +326,7 @@ def test_rows_are_added_to_a_table_without_folders(tmp_path: Path) -> None:
     earlier = usage_table([ROW])
     parquet.write_table(earlier, tmp_path / "earlier.parquet")
     tomorrow = ROW._replace(ts=86_401.5, cluster="eu/1=a")
-    paths = UsageDirectory(tmp_path).write([ROW, tomorrow])
+    paths = write_rows(tmp_path, [ROW, tomorrow])
     assert [str(path.parent.relative_to(tmp_path)) for path in paths] == [
         "date=1970-01-01/cluster=lab",
         "date=1970-01-02/cluster=eu%2F1%3Da",
@@ -338,15 +338,15 @@ def test_rows_are_added_to_a_table_without_folders(tmp_path: Path) -> None:
 def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     with pytest.raises(UsageError, match="is not empty and no table of usage"):
-        UsageDirectory(tmp_path)
+        require_usage_directory(tmp_path)
     import pyarrow
 
     parquet.write_table(pyarrow.table({"ts": [1]}), tmp_path / "x.parquet")
     with pytest.raises(UsageError, match="lacks the column window_s"):
-        UsageDirectory(tmp_path)
+        require_usage_directory(tmp_path)
     (tmp_path / "x.parquet").write_bytes(b"PAR1")
     with pytest.raises(UsageError, match=r"holds x\.parquet, which is no Parquet file that can be read"):
-        UsageDirectory(tmp_path)
+        require_usage_directory(tmp_path)
 
 
 @pytest.fixture
@@ -357,11 +357,10 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("full_disk")
 def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
-    table = UsageDirectory(tmp_path)
     with pytest.raises(QuotaformError, match="cannot be written: No space left on device; files written before stay"):
-        table.write([ROW])
+        write_rows(tmp_path, [ROW])
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-    UsageDirectory(tmp_path)
+    require_usage_directory(tmp_path)
 
 
 # The command

@@ -13,11 +13,11 @@ from unittest.mock import Mock
 import pytest
 
 from quotaform.model.errors import FileReadError
-from quotaform.usage.format import FORMATS, text
+from quotaform.usage.format import FORMATS, parse, text
 from quotaform.usage.format.text import detect_format
 from quotaform.usage.ingest.rows import RawRecording, items_of, parsed_batches
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.sample import Item
+from quotaform.usage.sample import Dropped, Item
 from tests.usage_documents import WRITERS, Recorded
 
 from .recorded import DATA, ORIGIN, reasons, samples, series
@@ -46,7 +46,7 @@ def read(data: bytes | None, name: str | None = None, origin: Origin = ORIGIN, o
 )
 def test_a_recording_is_read_as_its_parser_reads_it(kind: str, data: bytes, pack: Callable[[bytes], bytes]) -> None:
     assert detect_format(data) == kind
-    items = list(FORMATS[kind](data, ORIGIN, TS))
+    items = list(parse(kind, data, ORIGIN, TS))
     assert read(pack(data)) == items
     assert samples(items)
 
@@ -79,8 +79,10 @@ def test_the_last_line_of_a_file_that_was_cut_is_not_taken_for_a_value() -> None
 
 
 def test_what_was_read_of_a_cut_gzip_file_is_kept() -> None:
+    """The numbers of samples that are left out were lost."""
     items = read(gzip.compress((DATA / "jmxtool.csv").read_bytes() * 20)[:-40])
     assert samples(items)
+    assert [item for item in items if isinstance(item, Dropped)]
     assert "the file is cut or broken, and read up to there: it ends too early" in reasons(items)
 
 

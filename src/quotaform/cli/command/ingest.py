@@ -6,6 +6,7 @@ import os
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from quotaform.cli.console import Console
     from quotaform.fleet.options import SessionOptions
     from quotaform.usage.ingest.ingest import Ingested, Streamed
-    from quotaform.usage.prometheus import RangeQuery
     from quotaform.usage.stream import StreamRequest
 
 _SUBJECT: Final = "usage-ingest"
@@ -82,22 +82,6 @@ class PrometheusRange:
     query: list[str] | None = option(
         "--query PROMQL", "With --prometheus: series to query. Repeatable. [default: all metrics of client quotas]"
     )
-
-    def range_query(self) -> RangeQuery | None:
-        """Return what is asked of a Prometheus; `None` if it is not meant."""
-        if self.prometheus is None or self.since is None:
-            return None
-        from quotaform.usage.prometheus import DEFAULT_QUERY, Prometheus, RangeQuery
-
-        if self.since >= self.until:
-            raise UsageError("--since must be before --until")
-        return RangeQuery(
-            server=Prometheus.at(self.prometheus, os.environ),
-            queries=self.query or (DEFAULT_QUERY,),
-            since=self.since.timestamp(),
-            until=self.until.timestamp(),
-            step=self.step,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,7 +192,13 @@ def ingest(
     console = output.console
     has_topic = topic.topic is not None
     files = TableOutput(replace(output, subject=_STREAM) if has_topic else output, out, has_rows=False)
-    range_query = prometheus.range_query()
+    server, since = None, prometheus.since
+    if prometheus.prometheus is not None and since is not None:
+        from quotaform.usage.prometheus import Prometheus, save_answers
+
+        if since >= prometheus.until:
+            raise UsageError("--since must be before --until")
+        server = Prometheus.at(prometheus.prometheus, os.environ)
     quarantine = quarantine or f"{usage.rstrip('/')}-quarantine"
     origin = recorded.origin()
     if has_topic:
@@ -219,7 +209,7 @@ def ingest(
             config, session, input_format=input_format, origin=origin, usage=usage, quarantine=quarantine
         )
         return _stream(request, session, console, files)
-    if not sources and range_query is None:
+    if not sources and server is None:
         raise UsageError("nothing is given to ingest: give files as SOURCE, a --topic, or a --prometheus")
     if mapping is not None and input_format not in (_AUTO, TABLE):
         raise UsageError(f"--mapping is for tables; leave --input-format {input_format} out")
@@ -230,7 +220,6 @@ def ingest(
     session = engine.installed()
     from quotaform.usage.ingest.run import IngestRequest, read_usage_mapping, require_ingestible
     from quotaform.usage.ingest.run import ingest as ingest_recordings
-    from quotaform.usage.prometheus import save_answers
 
     ingest_request = IngestRequest(
         sources=sources or (),
@@ -245,11 +234,18 @@ def ingest(
     )
     require_ingestible(ingest_request, session)
     with ExitStack() as stack:
-        if range_query is not None:
+        if server is not None and since is not None:
             folder = stack.enter_context(TemporaryDirectory(prefix="quotaform-"))
-            asking = f"Asking {range_query.server.shown}"
-            save_answers(range_query, Path(folder), lambda done, total: console.progress(asking, done, total))
-            ingest_request = structs.replace(ingest_request, sources=[folder], shown=range_query.server.url.origin)
+            save_answers(
+                server,
+                prometheus.query or (),
+                Path(folder),
+                partial(console.progress, f"Asking {server.shown}"),
+                since=since.timestamp(),
+                until=prometheus.until.timestamp(),
+                step=prometheus.step,
+            )
+            ingest_request = structs.replace(ingest_request, sources=[folder], shown=server.url.origin)
         spark, progress = stack.enter_context(spark_job(console, "Ingesting", session))
         result = ingest_recordings(spark, ingest_request, progress=progress)
     return _end(console, files, result)

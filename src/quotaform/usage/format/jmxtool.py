@@ -26,10 +26,10 @@ from csv import reader
 from re import compile as regex
 from typing import Final
 
-from quotaform.usage.format.text import Parsed, Source, as_items, make_sample, read_time, text_lines
+from quotaform.usage.format.text import Found, Parsed, Source, make_sample, read_time, text_lines
 from quotaform.usage.metric import PROPERTY, Read, read_object_name
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.sample import Item, Sample
+from quotaform.usage.sample import Sample
 
 _TIME = regex(r'"?time"?(?:,|$)').match
 _CELL = regex(rf'"([^:"]+:{PROPERTY}(?:,{PROPERTY})*):([^",:]+)"(?:,|$)').match
@@ -44,16 +44,12 @@ _VALUE_LINE = regex(
 ).fullmatch
 
 
-def parse_jmxtool(source: Source, origin: Origin, ts: float = 0.0) -> Iterator[Item]:
+def parse_jmxtool(source: Source, origin: Origin, _at: float) -> Iterator[Found]:
     """Yield what is in a table; a position is the number of a line, from 1.
 
     The last line may have no end: unless it is the only row, its last cell may be a part of a number then, and is
     rejected.
     """
-    yield from as_items(_results(source, origin))
-
-
-def _results(source: Source, origin: Origin) -> Iterator[tuple[int, str, Parsed, str]]:
     columns: list[Read] | None = None  # What the columns after the time are
     header, rows = "", 0
     ts: float | str | None = None

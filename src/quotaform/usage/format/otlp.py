@@ -20,10 +20,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from quotaform.usage.format.text import Parsed, Source, TimeUnit, as_items, json_documents, make_sample, read_time
+from quotaform.usage.format.text import Found, Parsed, Source, TimeUnit, json_documents, make_sample, read_time
 from quotaform.usage.metric import Measure, Read, read_metric
 from quotaform.usage.metric_name import TIME_UNITS, UCUM_SIZES, Origin
-from quotaform.usage.sample import Attribute, DropReason, Item, Rejected
+from quotaform.usage.sample import Attribute, DropReason
 
 _DELTA: Final = (1, "AGGREGATION_TEMPORALITY_DELTA")
 _NO_RECORDED_VALUE: Final = 1
@@ -61,36 +61,31 @@ class _Metric(Struct, rename="camel"):
     summary: _Data | None = None
 
 
-class _Metrics(Struct):
+class _Group(Struct, rename="camel"):
+    """The metrics of a resource, by scope, or those of a scope."""
+
+    resource: _Point | None = None
+    scope_metrics: list[_Group] | None = None
+    instrumentation_library_metrics: list[_Group] | None = None
     metrics: list[_Metric] | None = None
 
 
-class _Resource(Struct):
-    attributes: list[_Attribute] | None = None
-
-
-class _ResourceMetrics(Struct, rename="camel"):
-    resource: _Resource | None = None
-    scope_metrics: list[_Metrics] | None = None
-    instrumentation_library_metrics: list[_Metrics] | None = None
-
-
 class _Document(Struct, rename="camel"):
-    resource_metrics: list[_ResourceMetrics]
+    resource_metrics: list[_Group]
 
 
-def parse_otlp(source: Source, origin: Origin, ts: float = 0.0) -> Iterator[Item]:
+def parse_otlp(source: Source, origin: Origin, ts: float) -> Iterator[Found]:
     """Yield what is in the documents; a position is the number of the data point in its document, from 1.
 
     `source`: one document, or one in each line. `ts`: when they came, in seconds since the epoch, for points without a
     time.
     """
-    for document in json_documents(source, _Document, _in_camel_case):
-        if isinstance(document, Rejected):
-            yield document
-        else:
-            found = enumerate(_results(document[1], origin, ts), start=1)
-            yield from as_items((number, f"data point {number}", *each) for number, each in found)
+    for line, document, text in json_documents(source, _Document, _in_camel_case):
+        if isinstance(document, str):
+            yield line, f"line {line}", document, text
+            continue
+        for number, (result, record) in enumerate(_results(document, origin, ts), start=1):
+            yield number, f"data point {number}", result, record
 
 
 def _in_camel_case(document: bytes) -> bytes:

@@ -19,9 +19,9 @@ from msgspec.json import decode, encode
 
 from quotaform.model.text import inert
 from quotaform.usage.format.text import (
+    Found,
     Parsed,
     Source,
-    as_items,
     decoded,
     json_documents,
     make_sample,
@@ -29,9 +29,9 @@ from quotaform.usage.format.text import (
     read_time,
     text_lines,
 )
-from quotaform.usage.metric import Measure, Read, read_metric, remembered
+from quotaform.usage.metric import Read, read_metric, remembered
 from quotaform.usage.metric_name import Origin, read_metric_name
-from quotaform.usage.sample import Dropped, DropReason, Item, Rejected, Sample, reject
+from quotaform.usage.sample import Dropped, DropReason, Sample
 
 NAME_LABEL: Final = "__name__"
 _NAMELESS: Final = "it has no name, as a function in a query takes it away; query the metric itself"
@@ -59,20 +59,15 @@ class Element(Struct):
         return [[ts, nan if value is None else value] for ts, value in zip(self.timestamps, values, strict=True)]
 
 
-def parse_prometheus(source: Source, origin: Origin, ts: float = 0.0) -> Iterator[Item]:
-    """Yield what is in the answers; a position is the number of the series in its document, from 1.
+def parse_prometheus(source: Source, origin: Origin, _at: float) -> Iterator[Found]:
+    """Yield what is in the answers, of which each value has its time.
 
-    `source`: one answer, or one in each line. `origin`: what counts for metrics that do not say where they are from.
-    `ts`: not used: each value has its time.
+    A position is the number of the series in its document, from 1. `source`: one answer, or one in each line.
     """
-    for document in json_documents(source, Answer):
-        if isinstance(document, Rejected):
-            yield document
-            continue
-        line, answer = document
-        elements, problems = _elements(answer)
+    for line, answer, text in json_documents(source, Answer):
+        elements, problems = ([], [answer]) if isinstance(answer, str) else _elements(answer)
         for problem in problems:
-            yield reject(line, f"line {line}: {problem}", answer)
+            yield line, f"line {line}", problem, text
         for number, element in enumerate(elements, start=1):
             yield from _parse_element(element, origin, number)
 
@@ -97,34 +92,29 @@ def _elements(answer: Answer) -> tuple[list[Raw], list[str]]:
     return data or [], problems if data is not None or problems else ["not an answer of Prometheus: it has no result"]
 
 
-def _parse_element(raw: Raw, origin: Origin, number: int) -> Iterator[Item]:
+def _parse_element(raw: Raw, origin: Origin, number: int) -> Iterator[Found]:
+    place = f"series {number}"
     try:
         element = decode(raw, type=Element)
         pairs = element.pairs()
     except (ValueError, RecursionError) as error:
-        yield reject(number, f"series {number}: not as the format has it: {inert(str(error))}", raw)
+        yield number, place, f"not as the format has it: {inert(str(error))}", raw
         return
     # No metric of client quotas is a native histogram.
     if histograms := len(element.histograms) + (element.histogram is not None):
-        yield Dropped(DropReason.OTHER_METRIC, histograms)
+        yield number, place, Dropped(DropReason.OTHER_METRIC, histograms), None
     name = element.metric.get(NAME_LABEL)
     measure = read_metric(name, element.metric, origin) if name else _NAMELESS
     if isinstance(measure, str):
         if pairs:
-            yield reject(number, f"series {number}: {measure}", raw)
+            yield number, place, measure, raw
     elif isinstance(measure, DropReason):
-        yield Dropped(measure, len(pairs))
+        yield number, place, Dropped(measure, len(pairs)), None
     else:
-        yield from as_items(
-            (number, f"series {number}, sample {place}", _sample(pair, measure), pair)
-            for place, pair in enumerate(pairs, start=1)
-        )
-
-
-def _sample(pair: object, measure: Measure) -> Parsed:
-    if not isinstance(pair, list) or len(pair) != 2:
-        return "not a pair of time and value"
-    return make_sample(measure, read_time(pair[0]), pair[1])
+        for each, pair in enumerate(pairs, start=1):
+            is_pair = isinstance(pair, list) and len(pair) == 2
+            result = make_sample(measure, read_time(pair[0]), pair[1]) if is_pair else "not a pair of time and value"
+            yield number, f"{place}, sample {each}", result, pair
 
 
 # The text that an exporter serves at `/metrics`: Prometheus' text format, and OpenMetrics.
@@ -143,16 +133,12 @@ _LABEL = regex(
 _ESCAPE: Final = regex(r'\\([\\"n])')
 
 
-def parse_exposition(source: Source, origin: Origin, ts: float = 0.0) -> Iterator[Item]:
+def parse_exposition(source: Source, origin: Origin, ts: float) -> Iterator[Found]:
     """Yield what is on a page of metrics; a position is the number of a line, from 1.
 
     `source`: a page, or a file of lines; the last line of a file may be cut if it has no end and is not the only one.
     `ts`: when it was read, in seconds since the epoch, for the lines without a time.
     """
-    yield from as_items(_results(source, origin, ts))
-
-
-def _results(source: Source, origin: Origin, ts: float) -> Iterator[tuple[int, str, Parsed | None, str]]:
     is_file = not isinstance(source, bytes | str)
     for number, text in enumerate(text_lines(source), start=1):
         line = text.strip()

@@ -19,7 +19,7 @@ from msgspec.json import decode
 from quotaform.model.moment import read_moment
 from quotaform.model.text import MIB, inert, quote, size_text
 from quotaform.usage.metric import Measure, Read
-from quotaform.usage.sample import Dropped, DropReason, Item, Rejected, Sample, reject
+from quotaform.usage.sample import Dropped, DropReason, Item, Sample, reject
 
 Source: TypeAlias = bytes | str | IO[bytes]
 """A whole document, or a file, of which no more than a line or a JSON document has to be in memory."""
@@ -48,10 +48,11 @@ def text_lines(source: Source) -> Iterator[str]:
 
 def json_documents(
     source: Source, kind: Any, spelled: Callable[[bytes], bytes] = bytes
-) -> Iterator[tuple[int, Any] | Rejected]:
-    """Yield the documents of a recording, each with the number of the line at which it begins, from 1.
+) -> Iterator[tuple[int, Any, bytes]]:
+    """Yield the documents of a recording: the line at which one begins, from 1, what it holds, and its text.
 
-    Each line is a document if the first one looks like one; otherwise all of them are one.
+    Each line is a document if the first one looks like one; otherwise all of them are one. Instead of what a document
+    holds, there is a text that says what is wrong with it.
 
     `kind`: what a document is decoded as. `spelled`: returns a document as that kind has it.
     """
@@ -71,7 +72,7 @@ def json_documents(
         try:
             problem = f"the document is larger than {size_text(LONGEST)}; query shorter ranges of time"
             if len(text) <= LONGEST:
-                yield number, decode(spelled(text), type=kind)
+                yield number, decode(spelled(text), type=kind), text
                 continue
         except RecursionError:
             problem = "the document is nested too deeply"
@@ -80,7 +81,7 @@ def json_documents(
         except ValueError as error:
             why = str(error).removeprefix("JSON is malformed: ")
             problem = f"not JSON, or cut: {'it ends too early' if 'truncated' in why else inert(why)}"
-        yield reject(number, f"line {number}: {problem}", text)
+        yield number, problem, text
 
 
 def decoded(raw: Raw | None, kind: Any) -> Any:
@@ -93,27 +94,35 @@ def decoded(raw: Raw | None, kind: Any) -> Any:
 
 Parsed: TypeAlias = Sample | DropReason | str
 """A sample, why it is left out, or what is wrong with it."""
+Found: TypeAlias = tuple[int, str, Parsed | Dropped | None, object]
+"""What a parser found: the position, what messages call it, the result, which a comment lacks, and its record."""
 
 
-def as_items(found: Iterable[tuple[int, str, Parsed | None, object]]) -> Iterator[Item]:
+def as_items(found: Iterable[Found]) -> Iterator[Item]:
     """Yield samples, records that could not be read, and how many samples are left out.
 
     Something is yielded regularly, also if there are no samples, so that callers can check their deadline.
-
-    `found`: for each result its position, what messages call that, the result, and the record that it is of; a comment
-    has no result.
     """
     dropped: Counter[DropReason] = Counter()
-    for number, (position, place, result, record) in enumerate(found, start=1):
-        if isinstance(result, Sample):
-            yield result
-        elif isinstance(result, DropReason):
-            dropped[result] += 1
-        elif result is not None:
-            yield reject(position, f"{place}: {result}", record)
-        if not number % 10_000:
-            yield Dropped(DropReason.OTHER_METRIC, dropped.pop(DropReason.OTHER_METRIC, 0))
+    broken: Exception | None = None
+    try:
+        for number, (position, place, result, record) in enumerate(found, start=1):
+            if isinstance(result, Sample):
+                yield result
+            elif isinstance(result, DropReason):
+                dropped[result] += 1
+            elif isinstance(result, Dropped):
+                dropped[result.reason] += result.samples
+            elif result is not None:
+                yield reject(position, f"{place}: {result}", record)
+            if not number % 10_000:
+                yield Dropped(DropReason.OTHER_METRIC, dropped.pop(DropReason.OTHER_METRIC, 0))
+    except Exception as error:
+        # What was read of a file that is cut counts.
+        broken = error
     yield from (Dropped(reason, count) for reason, count in dropped.items())
+    if broken is not None:
+        raise broken
 
 
 HEAD_BYTES: Final = 65_536

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from typing import Annotated, Final, Self
+from typing import Annotated, Final
 
 from msgspec import field
 
@@ -13,7 +12,7 @@ from quotaform.model.moment import spell_moment
 from quotaform.model.records.record import ClusterName, Count, Moment, Record, about, derived
 from quotaform.model.text import inert, listed, option_of
 from quotaform.report.text import PLAIN, Style, counted
-from quotaform.usage.sample import DroppedSamples, DropReason, by_reason, reason_text
+from quotaform.usage.sample import DroppedSamples, reason_text
 
 
 class SampleCounts(Record):
@@ -106,26 +105,6 @@ class Streamed(Record, document="usage-stream"):
     summary: SampleCounts
     dropped: DroppedSamples
     quarantine: Annotated[str | None, about("Where the records are that could not be read; null if there are none.")]
-
-    @classmethod
-    def of(cls, topic: str, usage: str, quarantine: str, counts: Counter[str], behind: int | None) -> Self:
-        """Return what batches have done.
-
-        `counts`: the sums of `batches`, `records`, `duplicate_records` and `late_records`, and of samples: `written`,
-        `quarantined` and each `DropReason`, by its name.
-        """
-        dropped = {reason: counts[reason.name] for reason in DropReason if counts[reason.name]}
-        return cls(
-            topic=topic,
-            usage=usage,
-            **{name: counts[name] for name in ("batches", "records", "duplicate_records", "late_records")},
-            behind=behind,
-            summary=SampleCounts(
-                written=counts["written"], dropped=sum(dropped.values()), quarantined=counts["quarantined"]
-            ),
-            dropped=by_reason(dropped),
-            quarantine=quarantine if counts["quarantined"] else None,
-        )
 
     def warnings(self) -> Iterator[tuple[str, bool]]:
         """Yield what needs attention, and whether something failed."""

@@ -8,16 +8,15 @@ import lzma
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from functools import cache
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy
 import pyarrow
-from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 from pyarrow import compute
@@ -38,13 +37,12 @@ from pyspark.sql.types import (
 from quotaform.model.errors import FileReadError, QuotaformError
 from quotaform.model.text import option_of
 from quotaform.resolve.spark import arrow_schema, struct
-from quotaform.usage.bucket.bucket import moment_of
-from quotaform.usage.format import FORMATS
+from quotaform.usage.format import FORMATS, parse
 from quotaform.usage.format.table import TS, VALUE_FIELDS, Measures, TableMapping, read_names, read_row
 from quotaform.usage.format.text import HEAD_BYTES, LARGEST, LATEST, PER_SECOND, TIME_SIZES, TimeUnit, detect_format
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Rejected, Sample, Series, reject
-from quotaform.usage.table.schema import QUARANTINE, SERIES, USAGE
+from quotaform.usage.table.schema import SERIES, USAGE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -94,7 +92,7 @@ def items_of(recording: RawRecording, format_name: str | None, origin: Origin) -
             if name in FORMATS:
                 # The last line of a file may be cut; that of a record is whole.
                 source = stream if recording.offset is None else stream.read()
-                yield from FORMATS[name](source, origin, recording.at)
+                yield from parse(name, source, origin, recording.at)
             elif head.strip():
                 yield reject(0, _UNKNOWN, head)
     except (QuotaformError, MemoryError):
@@ -288,83 +286,81 @@ def parsed_table(table: DataFrame, name: str, kind: str | None, mapping: TableMa
         (f.lit(None) if kind is None else f.col("_metadata.file_path")).cast("string").alias(_FILE),
         (f.lit(None) if kind is None else f.col(position)).cast("long").alias(_POSITION),
     )
-    reader = TableReader(name, replace(mapping, time_unit=unit), origin, counted)
-    return rows.mapInArrow(lambda batches: parsed_batches(reader.items(batches)), PARSED)
+    read = replace(mapping, time_unit=unit)
+    return rows.mapInArrow(lambda batches: parsed_batches(table_items(batches, name, read, origin, counted)), PARSED)
 
 
-class TableReader(Struct, frozen=True):
-    """Reads the rows of a table; runs on an executor."""
+def table_items(
+    batches: Iterable[pyarrow.RecordBatch], name: str, mapping: TableMapping, origin: Origin, counted: str
+) -> Iterator[tuple[Place, Item | SeriesSamples]]:
+    """Yield what is in the rows of a table, for `parsed_batches`; runs on an executor.
 
-    name: str
-    mapping: TableMapping
-    origin: Origin
-    counted: str  # What the position of a row counts
+    `counted`: what the position of a row counts.
+    """
 
-    def items(self, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[tuple[Place, Item | SeriesSamples]]:
-        """Yield what is in rows, for `parsed_batches`."""
-        known: dict[tuple[str | None, ...], Measures | DropReason | str] = {}
-        for batch in batches:
-            others = yield from self._plain(batch, known)
-            for row in others.to_pylist():
-                for result in read_row(row, self.mapping, self.origin):
-                    if isinstance(result, str):
-                        yield self._rejected(row, result)
-                    else:
-                        yield (self.name, None), Dropped(result, 1) if isinstance(result, DropReason) else result
+    @cache
+    def measures_of(names: tuple[str, ...], row: tuple[str | None, ...]) -> Measures | DropReason | str:
+        return read_names(dict(zip(names, row, strict=True)), mapping, origin)
 
-    def _rejected(self, row: dict[str, Any], problem: str) -> tuple[Place, Rejected]:
-        # The source is called as it was given.
-        path, source = (row[_FILE] or self.name).removeprefix("file:"), PurePosixPath(self.name).as_posix()
-        file = self.name if path == source or path.endswith(f"/{source}") else path
-        position = row[_POSITION]
-        place = "" if position is None else f"{self.counted} {position}: "
-        return (file, None), reject(position or 0, f"{place}{problem}", row)
+    for batch in batches:
+        others = yield from _plain(batch, (name, None), mapping, measures_of)
+        for row in others.to_pylist():
+            for result in read_row(row, mapping, origin):
+                if isinstance(result, str):
+                    # The source is called as it was given.
+                    path, source = (row[_FILE] or name).removeprefix("file:"), PurePosixPath(name).as_posix()
+                    file = name if path == source or path.endswith(f"/{source}") else path
+                    position = row[_POSITION]
+                    where = "" if position is None else f"{counted} {position}: "
+                    yield (file, None), reject(position or 0, f"{where}{result}", row)
+                else:
+                    yield (name, None), Dropped(result, 1) if isinstance(result, DropReason) else result
 
-    def _plain(
-        self, batch: pyarrow.RecordBatch, known: dict[tuple[str | None, ...], Measures | DropReason | str]
-    ) -> Generator[Any, None, pyarrow.RecordBatch]:
-        """Yield the samples of rows whose numbers are as they should be, and return the other rows."""
-        place = self.name, None
-        fields = [name for name in VALUE_FIELDS if name in self.mapping.columns]
-        cells = batch.select([self.mapping.columns[name] for name in (*fields, TS)])
-        if not batch.num_rows or any(each.type == pyarrow.string() for each in cells.schema):
-            return batch
-        *numbers, ts = (each.cast("double", safe=False).to_numpy(zero_copy_only=False) for each in cells.columns)
-        names = sorted(self.mapping.names - {*cells.schema.names})
-        group, found = _groups(batch.select(names))
-        for row in found:
-            if row not in known:
-                known[row] = read_names(dict(zip(names, row, strict=True)), self.mapping, self.origin)
-        read = [known[row] for row in found]
-        measures = [each if isinstance(each, dict) else None for each in read]
-        factors = numpy.array([[each[name].factor if each else 0.0 for each in measures] for name in fields])
-        is_valid = numpy.stack([each.is_valid().to_numpy(zero_copy_only=False) for each in cells.columns[:-1]])
-        with numpy.errstate(over="ignore", invalid="ignore"):
-            value = numpy.stack(numbers) * factors[:, group]
-        is_good, is_nan = (value >= 0) & (value < LARGEST), is_valid & numpy.isnan(numbers)
-        # As `read_time` does.
-        if self.mapping.time_unit:
-            ts = ts / PER_SECOND[self.mapping.time_unit]
-        else:
-            ts = ts / numpy.select([ts >= size for size, _ in TIME_SIZES], [each for _, each in TIME_SIZES], 1.0)
-        is_plain = (~is_valid | is_good | is_nan).all(axis=0) & is_valid.any(axis=0) & (ts > 0) & (ts < LATEST)
-        is_plain &= numpy.array([each is not None for each in measures])[group]
-        yield place, Dropped(DropReason.NAN, int((is_nan & is_plain).sum()))
-        for name, is_found, values in zip(fields, is_good & is_plain, value, strict=True):
-            places = numpy.flatnonzero(is_found)
-            places = places[numpy.argsort(group[places], kind="stable")]
-            micros, values = numpy.rint(ts[places] * 1e6).astype("int64"), values[places]
-            ends = numpy.searchsorted(group[places], numpy.arange(len(measures) + 1)).tolist()
-            for each, begin, end in zip(measures, ends, ends[1:], strict=False):
-                if each and begin < end:
-                    part = slice(begin, end)
-                    yield (
-                        place,
-                        SeriesSamples(each[name].series, each[name].window_s, micros[part], values[part]),
-                    )
-        is_dropped = numpy.array([isinstance(each, DropReason) for each in read])[group]
-        yield from ((place, Dropped(read[each], 1)) for each in group[is_dropped].tolist())
-        return batch.filter(pyarrow.array(~(is_plain | is_dropped)))
+
+def _plain(
+    batch: pyarrow.RecordBatch,
+    place: Place,
+    mapping: TableMapping,
+    measures_of: Callable[[tuple[str, ...], tuple[str | None, ...]], Measures | DropReason | str],
+) -> Generator[tuple[Place, Item | SeriesSamples], None, pyarrow.RecordBatch]:
+    """Yield the samples of rows whose numbers are as they should be, and return the other rows."""
+    fields = [name for name in VALUE_FIELDS if name in mapping.columns]
+    cells = batch.select([mapping.columns[name] for name in (*fields, TS)])
+    if not batch.num_rows or any(each.type == pyarrow.string() for each in cells.schema):
+        return batch
+    *numbers, ts = (each.cast("double", safe=False).to_numpy(zero_copy_only=False) for each in cells.columns)
+    names = tuple(sorted(mapping.names - {*cells.schema.names}))
+    group, found = _groups(batch.select(names))
+    read = [measures_of(names, row) for row in found]
+    measures = [each if isinstance(each, dict) else None for each in read]
+    factors = numpy.array([[each[name].factor if each else 0.0 for each in measures] for name in fields])
+    is_valid = numpy.stack([each.is_valid().to_numpy(zero_copy_only=False) for each in cells.columns[:-1]])
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        value = numpy.stack(numbers) * factors[:, group]
+    is_good, is_nan = (value >= 0) & (value < LARGEST), is_valid & numpy.isnan(numbers)
+    # As `read_time` does.
+    if mapping.time_unit:
+        ts = ts / PER_SECOND[mapping.time_unit]
+    else:
+        ts = ts / numpy.select([ts >= size for size, _ in TIME_SIZES], [each for _, each in TIME_SIZES], 1.0)
+    is_plain = (~is_valid | is_good | is_nan).all(axis=0) & is_valid.any(axis=0) & (ts > 0) & (ts < LATEST)
+    is_plain &= numpy.array([each is not None for each in measures])[group]
+    yield place, Dropped(DropReason.NAN, int((is_nan & is_plain).sum()))
+    for name, is_found, values in zip(fields, is_good & is_plain, value, strict=True):
+        places = numpy.flatnonzero(is_found)
+        places = places[numpy.argsort(group[places], kind="stable")]
+        micros, values = numpy.rint(ts[places] * 1e6).astype("int64"), values[places]
+        ends = numpy.searchsorted(group[places], numpy.arange(len(measures) + 1)).tolist()
+        for each, begin, end in zip(measures, ends, ends[1:], strict=False):
+            if each and begin < end:
+                part = slice(begin, end)
+                yield (
+                    place,
+                    SeriesSamples(each[name].series, each[name].window_s, micros[part], values[part]),
+                )
+    is_dropped = numpy.array([isinstance(each, DropReason) for each in read])[group]
+    yield from ((place, Dropped(read[each], 1)) for each in group[is_dropped].tolist())
+    return batch.filter(pyarrow.array(~(is_plain | is_dropped)))
 
 
 def _groups(names: pyarrow.RecordBatch) -> tuple[NDArray[numpy.int64], list[tuple[str | None, ...]]]:
@@ -489,44 +485,3 @@ def _rates(totals: NDArray[numpy.float64], dropped: Counter[DropReason]) -> NDAr
     found, (_, seconds, more, _) = totals[:, 1:][:, is_rate], steps[:, is_rate]
     found[2], found[3] = more / seconds, seconds
     return found
-
-
-def usage_rows(found: DataFrame) -> DataFrame:
-    """Return `USAGE` of `MERGED`."""
-    return found.where(f.col("ts").isNotNull()).select(*USAGE.names)
-
-
-def rejected_rows(found: DataFrame) -> DataFrame:
-    """Return `QUARANTINE` of `MERGED`; its time is that at which it is asked for."""
-    at = f.current_timestamp().alias("ingested_at")
-    return found.where(f.col("reason").isNotNull()).select(*QUARANTINE.names[:-1], at)
-
-
-class Counts(NamedTuple):
-    """What is in `MERGED`."""
-
-    samples: int  # Samples of the rows
-    dropped: dict[DropReason, int]  # Samples that are left out, by reason
-    rejected: int  # Records that could not be read
-    rows: int
-    clusters: Sequence[str]
-    since: datetime | None  # The first time of the rows
-    until: datetime | None  # The last one
-
-
-def counts_of(found: DataFrame) -> Counts:
-    """Count what is in `MERGED`."""
-    samples, is_row = f.col("samples"), f.col("ts").isNotNull()
-    [row] = found.agg(
-        f.coalesce(f.sum(f.when(is_row, samples)), f.lit(0)).alias("samples"),
-        f.count("reason").alias("rejected"),
-        f.count("ts").alias("rows"),
-        f.sort_array(f.collect_set("cluster")).alias("clusters"),
-        f.unix_micros(f.min("ts")).alias("since"),
-        f.unix_micros(f.max("ts")).alias("until"),
-        *(f.sum(f.when(f.col("dropped") == each.name, samples)).alias(each.name) for each in DropReason),
-    ).collect()
-    counts = row.asDict()
-    dropped = {reason: count for reason in DropReason if (count := counts.pop(reason.name))}
-    counts |= {name: moment_of(counts[name]) for name in ("since", "until") if counts[name] is not None}
-    return Counts(**counts, dropped=dropped)

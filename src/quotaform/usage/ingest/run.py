@@ -11,8 +11,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from datetime import UTC
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from functools import reduce
 from glob import glob
 from pathlib import Path
@@ -48,23 +48,13 @@ from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.text import MIB, inert, option_of, quote
 from quotaform.repository.gateway import repeated
 from quotaform.resolve.spark import completed, struct
+from quotaform.usage.bucket.bucket import moment_of
 from quotaform.usage.format.table import TableMapping, guess_mapping, mapping_problem, usage_mapping
 from quotaform.usage.format.text import TABLE, detect_format
 from quotaform.usage.ingest.ingest import Ingested, IngestedCluster, RejectedRecords, SampleCounts
-from quotaform.usage.ingest.rows import (
-    RECORDINGS,
-    RawRecording,
-    counts_of,
-    head_of,
-    merged,
-    opened,
-    parsed,
-    parsed_table,
-    rejected_rows,
-    usage_rows,
-)
+from quotaform.usage.ingest.rows import RECORDINGS, RawRecording, head_of, merged, opened, parsed, parsed_table
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.sample import by_reason
+from quotaform.usage.sample import DropReason, by_reason
 from quotaform.usage.table.files import add_rows, require_free, require_writable, with_date
 from quotaform.usage.table.schema import PARTITIONS, QUARANTINE, USAGE
 from quotaform.usage.table.table import read_parts
@@ -103,7 +93,6 @@ class InputFile(NamedTuple):
     name: str  # What it is called; for Spark, a URL is also where it is
     size: int  # Its bytes
     at: float  # When it was written, in seconds since the epoch
-    shown: str = ""  # What it is called in messages and in the quarantine; its name if it is empty
 
 
 def _csv_files(name: str) -> list[Path]:
@@ -140,21 +129,18 @@ def _no_files(name: str) -> UsageError:
 
 def _local_files(name: str) -> Iterator[InputFile]:
     paths = [name] if Path(name).exists() else sorted(glob(name, recursive=True))  # noqa: PTH207 (as it is written)
-    for path in paths:
-        yield from _files_at(Path(path))
-
-
-def _files_at(path: Path) -> Iterator[InputFile]:
-    try:
-        if path.is_dir():
-            for child in sorted(path.iterdir()):
-                if not child.name.startswith((".", "_")):
-                    yield from _files_at(child)
-        else:
+    waiting = [*map(Path, reversed(paths))]
+    while waiting:
+        path = waiting.pop()
+        try:
+            if path.is_dir():
+                children = (child for child in path.iterdir() if not child.name.startswith((".", "_")))
+                waiting += sorted(children, reverse=True)
+                continue
             status = path.stat()
-            yield InputFile(str(path), status.st_size, status.st_mtime)
-    except OSError as error:
-        raise FileReadError(str(path), error.strerror or "it cannot be read") from error
+        except OSError as error:
+            raise FileReadError(str(path), error.strerror or "it cannot be read") from error
+        yield InputFile(str(path), status.st_size, status.st_mtime)
 
 
 def _remote_files(spark: SparkSession, name: str) -> list[InputFile]:
@@ -177,8 +163,11 @@ def _contents(spark: SparkSession, names: Sequence[str]) -> DataFrame:
     return spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(list(names))
 
 
-def recordings(spark: SparkSession, files: Sequence[InputFile]) -> list[DataFrame]:
-    """Return `RECORDINGS` of the files that executors see, packed into tasks by their bytes, and of the others."""
+def recordings(spark: SparkSession, files: Sequence[InputFile], shown: str | None = None) -> list[DataFrame]:
+    """Return `RECORDINGS` of the files that executors see, packed into tasks by their bytes, and of the others.
+
+    `shown`: see `IngestRequest`.
+    """
     local, remote = ([file for file in files if is_url(file.name) is is_remote] for is_remote in (False, True))
     parts: list[DataFrame] = []
     if local:
@@ -188,7 +177,8 @@ def recordings(spark: SparkSession, files: Sequence[InputFile]) -> list[DataFram
             if filled and filled + file.size > _TASK_BYTES:
                 task, filled = task + 1, 0
             filled += file.size
-            rows.append((file.shown or file.name, file.at, str(Path(file.name).absolute()), None, None, task))
+            called = file.name if shown is None else f"{shown}/{Path(file.name).name}"
+            rows.append((called, file.at, str(Path(file.name).absolute()), None, None, task))
         table = make_table(spark, struct(RECORDINGS, "task integer"), rows)
         parts.append(table.repartitionById(task + 1, f.col("task")).drop("task"))
     if remote:
@@ -224,6 +214,43 @@ def read_parsed_table(
     for part in parts:
         require_columns(name, part, sorted(chosen.names))
     return [parsed_table(part, name, kind, chosen, origin) for part in parts]
+
+
+class Counts(NamedTuple):
+    """What is in `MERGED`."""
+
+    samples: int  # Samples of the rows
+    dropped: dict[DropReason, int]  # Samples that are left out, by reason
+    rejected: int  # Records that could not be read
+    rows: int
+    clusters: Sequence[str]
+    since: datetime | None  # The first time of the rows
+    until: datetime | None  # The last one
+
+
+@contextmanager
+def ingested(read: DataFrame) -> Iterator[tuple[Counts, DataFrame, DataFrame]]:
+    """Yield what is in `PARSED`: how much, the rows of `USAGE` with their date, and those of `QUARANTINE`.
+
+    The rows are kept until the end; the time of those that could not be read is that at which they are asked for.
+    """
+    with kept_rows(merged(read)) as found:
+        samples, is_row = f.col("samples"), f.col("ts").isNotNull()
+        [row] = found.agg(
+            f.coalesce(f.sum(f.when(is_row, samples)), f.lit(0)).alias("samples"),
+            f.count("reason").alias("rejected"),
+            f.count("ts").alias("rows"),
+            f.sort_array(f.collect_set("cluster")).alias("clusters"),
+            f.unix_micros(f.min("ts")).alias("since"),
+            f.unix_micros(f.max("ts")).alias("until"),
+            *(f.sum(f.when(f.col("dropped") == each.name, samples)).alias(each.name) for each in DropReason),
+        ).collect()
+        counts = row.asDict()
+        dropped = {reason: count for reason in DropReason if (count := counts.pop(reason.name))}
+        counts |= {name: moment_of(counts[name]) for name in ("since", "until") if counts[name] is not None}
+        at = f.current_timestamp().alias("ingested_at")
+        rejected = found.where(f.col("reason").isNotNull()).select(*QUARANTINE.names[:-1], at)
+        yield Counts(**counts, dropped=dropped), with_date(found.where(is_row).select(*USAGE.names)), rejected
 
 
 class IngestRequest(Struct, frozen=True, kw_only=True):
@@ -293,23 +320,19 @@ def ingest(spark: SparkSession, request: IngestRequest, *, progress: Progress = 
     progress("Looking for files", 0, 0)
     tables = request.tables()
     files = find_files(spark, [name for name in request.sources if name not in tables])
-    if request.shown is not None:
-        files = [file._replace(shown=f"{request.shown}/{Path(file.name).name}") for file in files]
     mapping, origin = request.mapping, request.origin
     read = [part for each in tables.items() for part in read_parsed_table(spark, *each, mapping, origin)]
-    read += [parsed(each, request.format_name, origin) for each in recordings(spark, files)]
-    rows = merged(reduce(lambda one, other: one.unionAll(other), read))
-    with repeated(progress, "Ingesting"), kept_rows(rows) as found:
-        counts = counts_of(found)
-        place = ["file", "position", "reason"]
-        rejected = new = rejected_rows(found)
+    read += [parsed(each, request.format_name, origin) for each in recordings(spark, files, request.shown)]
+    whole = reduce(lambda one, other: one.unionAll(other), read)
+    with repeated(progress, "Ingesting"), ingested(whole) as (counts, rows, rejected):
+        place, new = ["file", "position", "reason"], rejected
         if counts.rejected:
             # Those are left out that are there already; what cannot be a quarantine was refused before.
             with suppress(InvalidFilesError):
                 new = rejected.join(read_table(spark, request.quarantine).select(*place), place, "left_anti")
             add_rows(new.select(*QUARANTINE.names), request.quarantine, new.count(), prefix="quarantine")
         first = rejected.select(*place).orderBy("file", "position").limit(20).collect() if counts.rejected else []
-        add_rows(with_date(usage_rows(found)), request.usage, counts.rows, prefix="usage", by=PARTITIONS)
+        add_rows(rows, request.usage, counts.rows, prefix="usage", by=PARTITIONS)
     return Ingested(
         usage=request.usage,
         files=len(files) + len(tables),

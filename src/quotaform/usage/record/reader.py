@@ -21,8 +21,7 @@ from quotaform.model.server import parse_server
 from quotaform.model.settings import MetricsSource
 from quotaform.model.text import inert, option_of, quote
 from quotaform.repository.gateway import require_allowed_metrics
-from quotaform.usage.format.jmxtool import parse_jmxtool
-from quotaform.usage.format.prometheus import parse_exposition, parse_prometheus
+from quotaform.usage.format import parse
 from quotaform.usage.metric_name import LABELS, METRICS, Origin
 from quotaform.usage.prometheus import ATTRIBUTES, BODY_LIMIT, QUERY, Prometheus
 from quotaform.usage.record.recording import Reading, read_rows
@@ -89,7 +88,7 @@ def open_reader(source: MetricsSource, cluster: str, jmx_command: Sequence[str] 
     # Labels on the page of a broker say nothing about the cluster or the broker.
     origin = Origin(cluster, source.broker, {**LABELS, "cluster": (), "broker": ()})
     if source.is_jmx:
-        return JmxReader(source.address, jmx_command, origin)
+        return jmx_reader(source.address, jmx_command, origin)
     with as_usage_error(f"the source of broker {quote(source.broker)} is an invalid URL: "):
         url = Url.parse(source.address)
     return Reader(url.origin, partial(_ask_exporter, url, origin))
@@ -161,67 +160,61 @@ def _ask_exporter(url: Url, origin: Origin, timeout: float, at: float) -> tuple[
     if response.body[:200].lstrip().lower().startswith((b"<!doctype", b"<html")):
         problem = "answered with a web page, not as an exporter of Prometheus does; check the URL"
         raise MetricsError(url.origin, problem)
-    return len(response.body), parse_exposition(response.body, origin, at)
+    return len(response.body), parse("exposition", response.body, origin, at)
 
 
-class JmxReader(Reader):
-    """Reads the JMX of a broker."""
+def jmx_reader(address: str, command: Sequence[str], origin: Origin) -> Reader:
+    """Return what reads the JMX of a broker by JmxTool, whose command line without options is `command`."""
+    options = ["--jmx-url", f"service:jmx:rmi:///jndi/rmi://{address}/jmxrmi", "--attributes", ",".join(ATTRIBUTES)]
+    for key, metrics in METRICS.items():
+        others = "ip=*" if IP in QUOTA_KEYS[key].entity_types else "*"
+        options += ["--object-name", f"kafka.server:type={metrics.mbean},{others}"]
+    line = [*command, *options, "--date-format", "yyyy-MM-dd'T'HH:mm:ss.SSSX", "--one-time"]
+    started: list[Popen[bytes]] = []  # The process of the last answer
 
-    def __init__(self, address: str, command: Sequence[str], origin: Origin) -> None:
-        """Read host and port by JmxTool, whose command line without options is `command`."""
-        super().__init__(f"JMX at {address}", self._ask, self._kill)
-        self._address = address
-        names: list[str] = []
-        for key, metrics in METRICS.items():
-            others = "ip=*" if IP in QUOTA_KEYS[key].entity_types else "*"
-            names += ["--object-name", f"kafka.server:type={metrics.mbean},{others}"]
-        url = f"service:jmx:rmi:///jndi/rmi://{address}/jmxrmi"
-        times = ("--date-format", "yyyy-MM-dd'T'HH:mm:ss.SSSX", "--one-time")
-        self._command = [*command, "--jmx-url", url, *names, "--attributes", ",".join(ATTRIBUTES), *times]
-        self._origin = origin
-        self._process: Popen[bytes] | None = None
-
-    def _ask(self, timeout: float, at: float) -> tuple[int, Iterable[Item]]:
+    def ask(timeout: float, at: float) -> tuple[int, Iterable[Item]]:
         """Return the size of what JmxTool prints, and what it holds; nothing where no MBean is there."""
-        if problem := parse_server(self._address).problem(environ):
-            raise self.error(problem)
+        if problem := parse_server(address).problem(environ):
+            raise reader.error(problem)
         # A session of its own: a Ctrl-C is for the recording, which reads this answer to its end.
         try:
-            self._process = process = Popen(  # noqa: S603 (Kafka's own command)
-                self._command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
-            )
+            process = Popen(line, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True)  # noqa: S603 (Kafka's own command)
         except OSError as failure:
             # No memory or no process left, or Java was removed while it is recorded.
             reason = failure.strerror or failure
-            raise self.error(f"cannot be read, as {inert(self._command[0])} cannot be started: {reason}") from failure
+            raise reader.error(f"cannot be read, as {inert(line[0])} cannot be started: {reason}") from failure
+        started[:] = [process]
         try:
             output, error = process.communicate(timeout=timeout)
         except TimeoutExpired:
             process.kill()
             process.communicate()
-            raise self.error(
+            raise reader.error(
                 f"did not answer within {timeout:g} s; check the address and JMX_PORT of the broker, or ask less often"
             ) from None
         finally:
-            self._kill()
+            kill()
         if len(output) > BODY_LIMIT:
-            raise self.error(f"answered with more than {BODY_LIMIT >> 20} MiB")
+            raise reader.error(f"answered with more than {BODY_LIMIT >> 20} MiB")
         if b"filter status: REJECTED" in error:
             # Java says so of an object that the filter of the command line leaves out.
-            raise self.error("answered with a Java class that is not allowed; check the address")
+            raise reader.error("answered with a Java class that is not allowed; check the address")
         if b"No matched attributes" in output + error:
             return 0, ()
         if process.returncode:
             lines = [line.strip() for line in error.decode(errors="replace").splitlines()]
             said = [line for line in lines if line and not line.startswith("at ")]
             reason = inert(said[-1][:200]) if said else "JmxTool says nothing about it"
-            raise self.error(f"cannot be read: {reason}")
-        return len(output), parse_jmxtool(output, self._origin, at)
+            raise reader.error(f"cannot be read: {reason}")
+        return len(output), parse("jmxtool", output, origin, at)
 
-    def _kill(self) -> None:
-        process = self._process
-        if process is not None and process.poll() is None:
-            process.kill()
+    def kill() -> None:
+        for process in started:
+            if process.poll() is None:
+                process.kill()
+
+    reader = Reader(f"JMX at {address}", ask, kill)
+    return reader
 
 
 _MOST_VALUES: Final = 4_000_000
@@ -244,7 +237,7 @@ def prometheus_reader(server: Prometheus, cluster: str, labels: Mapping[str, str
             raise reader.error(f"answered with status {response.status}; check the URL")
         if sum(map(response.body.count, (b"{", b"[", b","))) > _MOST_VALUES:
             raise reader.error(f"answered with more than {_MOST_VALUES:,} values; have it serve fewer metrics")
-        return len(response.body), own_items(parse_prometheus(response.body, origin, at))
+        return len(response.body), own_items(parse("prometheus", response.body, origin, at))
 
     def own_items(items: Iterable[Item]) -> Iterator[Item]:
         others, is_any = set(), False

@@ -53,52 +53,10 @@ class _SourceState(Struct):
     shown: str  # How warnings call it
     reader: Reader
     found: RecordedSource
-    interval: float  # Of its slots, in seconds
-    warn: Callable[[str], None]
     rows: list[UsageRow] = []  # What was read and not written yet
     files: int = 0  # How many files have rows of it
     failure: str | None = None  # Why it could not be read the last time; `None` if it could
     is_remarked: bool = False
-
-    def add_gap(self, gap: Gap, *, is_asked: bool) -> None:
-        """Take up that slots have no answer, or that the source was not asked in them."""
-        found, gaps = replace(self.found, asked=self.found.asked + is_asked), self.found.gaps
-        is_next = gaps and gap.first - gaps[-1].last < timedelta(seconds=1.5 * self.interval)
-        reason = gap.reason
-        if is_next and gaps[-1].reason == reason:
-            gap = replace(gap, first=gaps[-1].first, missed=gaps[-1].missed + gap.missed)
-            gaps = gaps[:-1]
-        self.found = replace(found, gaps=(*gaps, gap))
-        if is_asked:
-            # How it began is said of all sources together.
-            if self.failure is None and found.asked > 1:
-                self.warn(f"{self.shown} {reason}; it is asked again")
-            self.failure = reason
-
-    def take_up(self, read: Reading) -> None:
-        """Take up an answer."""
-        found, problems, remark = self.found, self.found.problems, explain_no_rows(read)
-        if read.rejected and first_problem(read.rejected) not in problems[: _MOST_PROBLEMS - 1]:
-            problems = (*problems, first_problem(read.rejected))[:_MOST_PROBLEMS]
-        self.rows += read.rows
-        self.found = replace(
-            found,
-            asked=found.asked + 1,
-            read=found.read + 1,
-            dropped=dict(Counter(found.dropped) + Counter(by_reason(read.dropped))),
-            rejected=found.rejected + len(read.rejected),
-            problems=problems,
-            size=found.size + read.size,
-            seconds=round(found.seconds + read.seconds, 6),
-            longest=round(max(found.longest, read.seconds), 6),
-            remark=remark,
-        )
-        if remark is not None and not self.is_remarked:
-            self.is_remarked = True
-            self.warn(f"{self.shown} answers, but {remark}")
-        if self.failure is not None:
-            self.warn(f"{self.shown} answers again")
-        self.failure = None
 
 
 def next_slot(slot: int, interval: float, ended: float, took: float, failures: int) -> int:
@@ -155,7 +113,7 @@ class Recorder(Struct, kw_only=True):
             for broker, reader in readers.items():
                 found = RecordedSource(broker=broker, source=reader.shown)
                 shown = f"{where}broker {broker}: {reader.shown}"
-                self._sources.append(_SourceState(cluster, shown, reader, found, self.interval, self.warn))
+                self._sources.append(_SourceState(cluster, shown, reader, found))
 
     def run(
         self, progress: Callable[[float, int], None] = lambda _seconds, _rows: None
@@ -190,7 +148,7 @@ class Recorder(Struct, kw_only=True):
             for source in self._sources:
                 source.reader.cancel()
         with suppress(KeyboardInterrupt), held_signals(holds_all=True):
-            self._take_up()
+            self._take_up_answers()
             self._write()
         return [*map(self._outcome, self.readers), *self.failed]
 
@@ -198,34 +156,72 @@ class Recorder(Struct, kw_only=True):
         """Read a source in its slots, until there are no more or its cluster is to stop; in a thread of its own."""
         clock, stop, interval = self.clock, self._stops[source.cluster], self.interval
         slots = inf if self.seconds is None else max(1, ceil(self.seconds / interval))
-
-        def gap(first: int, last: int, reason: str) -> Gap:
-            begin, end = (self._started + timedelta(seconds=slot * interval) for slot in (first, last))
-            return Gap(first=begin, last=end, missed=last - first + 1, reason=reason)
-
         begun = clock.monotonic()
         slot = failures = 0
         while not stop.is_set() and slot < slots:
-            asked, problem = clock.monotonic(), None
+            asked, missed = clock.monotonic(), "was not asked, as it had been slow"
             try:
                 # It is waited for as long as a slot, but 5 seconds at least and 30 at most.
-                self._answers.put(partial(source.take_up, source.reader.read(min(max(interval, 5.0), 30.0))))
+                answer: Reading | str = source.reader.read(min(max(interval, 5.0), 30.0))
                 failures = 0
             except Exception as error:
                 # An internal error, too, is a gap of this source and not the end of its thread.
                 if stop.is_set():
                     return
-                problem, failures = problem_of(error), failures + 1
-                self._answers.put(partial(source.add_gap, gap(slot, slot, problem), is_asked=True))
+                answer = missed = problem_of(error)
+                failures += 1
+            self._answers.put(partial(self._take_up, source, slot, answer))
             ended = clock.monotonic()
             following = next_slot(slot, interval, ended - begun, ended - asked, failures)
             if stop.wait(max(0.0, following * interval - (ended - begun))):
                 following = min(following, int((clock.monotonic() - begun) / interval) + 1)
             following = int(min(following, slots))
             if following > slot + 1:
-                missed = gap(slot + 1, following - 1, problem or "was not asked, as it had been slow")
-                self._answers.put(partial(source.add_gap, missed, is_asked=False))
+                self._answers.put(partial(self._add_gap, source, slot + 1, following - 1, missed))
             slot = following
+
+    def _add_gap(self, source: _SourceState, first: int, last: int, reason: str) -> None:
+        """Take up that slots have no answer."""
+        gaps = source.found.gaps
+        begin, end = (self._started + timedelta(seconds=slot * self.interval) for slot in (first, last))
+        gap = Gap(first=begin, last=end, missed=last - first + 1, reason=reason)
+        is_next = gaps and begin - gaps[-1].last < timedelta(seconds=1.5 * self.interval)
+        if is_next and gaps[-1].reason == reason:
+            gap = replace(gap, first=gaps[-1].first, missed=gaps[-1].missed + gap.missed)
+            gaps = gaps[:-1]
+        source.found = replace(source.found, gaps=(*gaps, gap))
+
+    def _take_up(self, source: _SourceState, slot: int, answer: Reading | str) -> None:
+        """Take up an answer, or why there is none."""
+        found = source.found = replace(source.found, asked=source.found.asked + 1)
+        if isinstance(answer, str):
+            self._add_gap(source, slot, slot, answer)
+            # How it began is said of all sources together.
+            if source.failure is None and found.asked > 1:
+                self.warn(f"{source.shown} {answer}; it is asked again")
+            source.failure = answer
+            return
+        problems, remark = found.problems, explain_no_rows(answer)
+        if answer.rejected and first_problem(answer.rejected) not in problems[: _MOST_PROBLEMS - 1]:
+            problems = (*problems, first_problem(answer.rejected))[:_MOST_PROBLEMS]
+        source.rows += answer.rows
+        source.found = replace(
+            found,
+            read=found.read + 1,
+            dropped=dict(Counter(found.dropped) + Counter(by_reason(answer.dropped))),
+            rejected=found.rejected + len(answer.rejected),
+            problems=problems,
+            size=found.size + answer.size,
+            seconds=round(found.seconds + answer.seconds, 6),
+            longest=round(max(found.longest, answer.seconds), 6),
+            remark=remark,
+        )
+        if remark is not None and not source.is_remarked:
+            source.is_remarked = True
+            self.warn(f"{source.shown} answers, but {remark}")
+        if source.failure is not None:
+            self.warn(f"{source.shown} answers again")
+        source.failure = None
 
     def _outcome(self, cluster: str) -> ClusterOutcome[Recording]:
         if cluster in self._failed:
@@ -246,13 +242,13 @@ class Recorder(Struct, kw_only=True):
         )
         return ClusterOutcome(cluster, recording)
 
-    def _take_up(self) -> None:
+    def _take_up_answers(self) -> None:
         while not self._answers.empty():
             self._answers.get()()
 
     def _is_over(self, progress: Callable[[float, int], None]) -> bool:
         """Take up what was answered, write it from time to time, and return whether the recording ends."""
-        self._take_up()
+        self._take_up_answers()
         self._unchecked = [cluster for cluster in self._unchecked if not self._is_checked(cluster)]
         now, waiting = self.clock.monotonic(), sum(len(source.rows) for source in self._sources)
         progress(now - self._begun, waiting + sum(source.found.rows for source in self._sources))
@@ -323,7 +319,7 @@ def open_recorder(
     """Return what records clusters into a directory; the brokers of a single one may be at `sources`.
 
     Raises the error of the first cluster if none of them says where its brokers are measured, `UsageError` for sources
-    of several clusters, and what `UsageDirectory` raises.
+    of several clusters, and what `require_usage_directory` raises.
     """
     if sources and len(clusters) > 1:
         raise ArgumentError("{source} is of one cluster; choose it with {cluster}")
@@ -331,12 +327,13 @@ def open_recorder(
     readers = {each.cluster: each.require() for each in opened if each.error is None}
     if not readers:
         opened[0].require()
+    require_usage_directory(usage)
     return Recorder(
         usage=str(usage),
         readers=readers,
         interval=interval,
         seconds=seconds,
-        write=UsageDirectory(usage).write,
+        write=partial(write_rows, usage),
         failed=[ClusterOutcome(each.cluster, error=each.error) for each in opened if each.error is not None],
         warn=warn,
     )
@@ -348,60 +345,58 @@ def open_recorder(
 # that readers of the directory pass over it.
 
 
-class UsageDirectory:
-    """Parquet files with the columns of `quotaform.usage.table.schema.USAGE`, in folders by day and cluster."""
+def require_usage_directory(path: Path) -> None:
+    """Make sure that rows of usage can be written to a directory, which is made if it is not there.
 
-    def __init__(self, path: Path) -> None:
-        """Make sure that rows can be written to a directory, which is made if it is not there.
+    Raises `EngineError` without pyarrow, `UsageError` if it holds anything else, with which rows would be mixed, and
+    `QuotaformError` if it cannot be made or read.
+    """
+    if find_spec("pyarrow") is None:
+        raise EngineError(f"Parquet files cannot be written without pyarrow: {missing_extra('usage')}.")
+    from pyarrow import ArrowException, parquet
 
-        Raises `EngineError` without pyarrow, `UsageError` if it holds anything else, with which rows would be mixed,
-        and `QuotaformError` if it cannot be made or read.
-        """
-        if find_spec("pyarrow") is None:
-            raise EngineError(f"Parquet files cannot be written without pyarrow: {missing_extra('usage')}.")
-        from pyarrow import ArrowException, parquet
+    problem = None
+    with writing(inert(str(path)), "; files written before stay"):
+        require_no_way_out(path)
+        path.mkdir(parents=True, exist_ok=True)
+        others = [each for each in path.iterdir() if not each.name.startswith((".", "_", "date="))]
+        files = [each for each in others if each.suffix == ".parquet"]
+        files += islice(path.glob("date=*/cluster=*/*.parquet"), 1)
+        try:
+            names = {"cluster", *(parquet.read_schema(files[0]).names if files else ())}
+            missing = [name for name in UsageRow._fields if files and name not in names]
+            if (path / "_delta_log").exists():
+                problem = "is a Delta Lake table, into which files are ingested"
+            elif others and not files:
+                problem = "is not empty and no table of usage"
+            elif missing:
+                problem = f"is no table of usage, as it lacks the column {missing[0]}"
+        except ArrowException:
+            problem = f"holds {inert(files[0].name)}, which is no Parquet file that can be read"
+    if problem:
+        raise ArgumentError("{usage} {} {}; give another directory", inert(str(path)), problem)
 
-        self._path, problem = path, None
-        with writing(inert(str(self._path)), "; files written before stay"):
-            require_no_way_out(path)
-            path.mkdir(parents=True, exist_ok=True)
-            others = [each for each in path.iterdir() if not each.name.startswith((".", "_", "date="))]
-            files = [each for each in others if each.suffix == ".parquet"]
-            files += islice(path.glob("date=*/cluster=*/*.parquet"), 1)
-            try:
-                names = {"cluster", *(parquet.read_schema(files[0]).names if files else ())}
-                missing = [name for name in UsageRow._fields if files and name not in names]
-                if (path / "_delta_log").exists():
-                    problem = "is a Delta Lake table, into which files are ingested"
-                elif others and not files:
-                    problem = "is not empty and no table of usage"
-                elif missing:
-                    problem = f"is no table of usage, as it lacks the column {missing[0]}"
-            except ArrowException:
-                problem = f"holds {inert(files[0].name)}, which is no Parquet file that can be read"
-        if problem:
-            raise ArgumentError("{usage} {} {}; give another directory", inert(str(path)), problem)
 
-    def write(self, rows: Sequence[UsageRow]) -> list[Path]:
-        """Write rows to a new file for each day and cluster, and return the paths.
+def write_rows(table: Path, rows: Sequence[UsageRow]) -> list[Path]:
+    """Write rows to a new file for each day and cluster in the directory of a table, and return the paths.
 
-        A file is there as a whole or not at all. Raises `QuotaformError` if one cannot be written.
-        """
-        from pyarrow import parquet
+    The columns are those of `quotaform.usage.table.schema.USAGE`. Raises `QuotaformError` if a file cannot be written.
+    """
+    from pyarrow import parquet
 
-        by_folder: dict[Path, list[UsageRow]] = {}
-        for row in rows:
-            day = datetime.fromtimestamp(row.ts, UTC).date()
-            by_folder.setdefault(self._path / f"date={day}" / f"cluster={_escaped(row.cluster)}", []).append(row)
-        paths = []
-        for folder, own in by_folder.items():
-            path, content = folder / f"part-{uuid4()}.parquet", BytesIO()
-            parquet.write_table(usage_table(own).drop_columns(["cluster"]), content)
-            with writing(inert(str(self._path)), "; files written before stay"):
-                folder.mkdir(parents=True, exist_ok=True)
-                write_atomically(path, [content.getvalue()])
-            paths.append(path)
-        return paths
+    by_folder: dict[Path, list[UsageRow]] = {}
+    for row in rows:
+        day = datetime.fromtimestamp(row.ts, UTC).date()
+        by_folder.setdefault(table / f"date={day}" / f"cluster={_escaped(row.cluster)}", []).append(row)
+    paths = []
+    for folder, own in by_folder.items():
+        path, content = folder / f"part-{uuid4()}.parquet", BytesIO()
+        parquet.write_table(usage_table(own).drop_columns(["cluster"]), content)
+        with writing(inert(str(table)), "; files written before stay"):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, [content.getvalue()])
+        paths.append(path)
+    return paths
 
 
 _SIGNS: Final = regex(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from math import floor, isfinite
 from re import search
@@ -252,10 +253,10 @@ def match_rows(chunk: Sequence[Alteration], answer: Iterable[AlteredEntity], hin
     | nothing about the entity, or something twice | unknown |
     | any other code | refused |
     """
-    answers: dict[Entity, list[tuple[int, str | None]]] = {}
+    answers: dict[tuple[EntityPart, ...], list[tuple[int, str | None]]] = {}
     for parts, code, message in answer:
-        answers.setdefault(Entity.of(parts), []).append((code, message))
-    return tuple(_row(each.entity, answers.get(each.entity, []), hint) for each in chunk)
+        answers.setdefault(Entity.of(parts).parts, []).append((code, message))
+    return tuple([_row(each.entity, answers.get(each.entity.parts, []), hint) for each in chunk])
 
 
 def _row(entity: Entity, answers: Sequence[tuple[int, str | None]], hint: str) -> AlterRow:
@@ -295,22 +296,25 @@ def refusal_of(alteration: Alteration, release: BrokerRelease) -> str | None:
     # How far above a whole number a value of a LONG or INT key may be (`ClientQuotaControlManager`, Kafka 4).
     tolerance = 0.0 if release.has_zookeeper else 1e-6
     for key, value in alteration.ops.items():
-        if value is None:
-            continue
-        if key in frozenset(ScramMechanism):
-            return f"Invalid configuration key {key}"
-        known = QUOTA_KEYS.get(key)
-        if known is None or not known.entity_types.issuperset(types):
-            continue
-        if value <= 0:
-            return f"Quota {key} must be greater than 0"
-        if not known.is_whole:
-            continue
-        if value > known.maximum:
-            kind = "a LONG" if known.kind is NumberKind.LONG else "an INT"
-            return f"Proposed value for {key} is too large for {kind}."
-        if value - floor(value) > tolerance:
-            return f"{key} cannot be a fractional value."
+        if value is not None and (words := _value_refusal(types, key, value, tolerance)):
+            return words
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _value_refusal(types: tuple[str, ...], key: str, value: float, tolerance: float) -> str | None:
+    if key in frozenset(ScramMechanism):
+        return f"Invalid configuration key {key}"
+    known = QUOTA_KEYS.get(key)
+    if known is None or not known.entity_types.issuperset(types):
+        return None
+    if value <= 0:
+        return f"Quota {key} must be greater than 0"
+    if known.is_whole and value > known.maximum:
+        kind = "a LONG" if known.kind is NumberKind.LONG else "an INT"
+        return f"Proposed value for {key} is too large for {kind}."
+    if known.is_whole and value - floor(value) > tolerance:
+        return f"{key} cannot be a fractional value."
     return None
 
 

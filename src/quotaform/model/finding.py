@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import date
 from enum import StrEnum
+from functools import lru_cache
 from typing import Annotated, Final, Literal, Self
 
 from msgspec import Meta, Struct
@@ -32,11 +33,16 @@ class Location(Struct, frozen=True, order=True, gc=False):
     column: Annotated[Count, about("The column, from 1 on; 0 means the line as a whole.")] = 0
 
     def __str__(self) -> str:
-        # A relative path that GitHub Actions would take for a command, as a problem begins its line with it.
-        file = printable(f"./{self.file}" if self.file.lstrip().startswith("::") else self.file)
+        file = _shown_path(self.file)
         if not self.line:
             return file
         return f"{file}:{self.line}:{self.column}" if self.column else f"{file}:{self.line}"
+
+
+@lru_cache(maxsize=4096)
+def _shown_path(path: str) -> str:
+    # A relative path that GitHub Actions would take for a command, as a problem begins its line with it.
+    return printable(f"./{path}" if path.lstrip().startswith("::") else path)
 
 
 class Allowance(Struct, frozen=True, order=True):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from json import dumps
 from re import sub
@@ -38,6 +39,7 @@ def quote(text: str, longest: int = LONGEST) -> str:
     return break_commands(quoted)
 
 
+@lru_cache
 def inert(text: str) -> str:
     r"""Return a text as it is when it is one printable line without a command for a CI runner, else quoted.
 

@@ -139,9 +139,10 @@ class EntityChange(Struct, frozen=True, kw_only=True, gc=False):
     @property
     def becomes_unlimited(self) -> bool:
         """Whether an effective limit becomes unlimited."""
-        return any(
-            effect.becomes_unlimited(change.key) for change, effect in zip(self.changes, self.effects, strict=True)
-        )
+        for change, effect in zip(self.changes, self.effects, strict=True):
+            if effect.becomes_unlimited(change.key):
+                return True
+        return False
 
     def origin_of(self, row: Change) -> ChangeOrigin | None:
         """Return what one of the rows is due to; `None` without a base."""

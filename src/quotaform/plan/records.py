@@ -252,12 +252,15 @@ class ChangeRecord(Record, omit_defaults=True):
 
     def follows_from(self, change: EntityChange) -> bool:
         """Whether its fields that follow from the others are those of the change."""
-        found: list[str | None] = [self.address, self.action, self.direction]
-        expected: list[str | None] = [change.entity.address, change.action, change.direction]
+        if self.address != change.entity.address or self.action is not change.action:
+            return False
         for record, row, effect in zip(self.keys, change.changes, change.effects, strict=True):
-            found += record.action, record.effective.before.source, record.effective.after.source
-            expected += row.action, _address(effect.before.source), _address(effect.after.source)
-        return found == expected
+            before, after = record.effective.before.source, record.effective.after.source
+            if before != _address(effect.before.source) or after != _address(effect.after.source):
+                return False
+            if record.action is not row.action:
+                return False
+        return self.direction is change.direction
 
 
 class SummaryRecord(Record, omit_defaults=True):

@@ -167,7 +167,7 @@ def _plan_lines(plan: Plan, style: Style, shows_unchanged: bool, shows_unmanaged
             note = "   (the entry has expired)" if change.cause is Cause.EXPIRED else ""
             if change.origin is ChangeOrigin.BOTH:
                 note = "   (the files change it, too)"
-            yield f"    {style.action(change.action.glyph, change.action)} {change.entity.address}{note}"
+            yield f"    {_sign(style, change.action)} {change.entity.address}{note}"
         if len(reverted) > _MOST_ADDRESSES:
             yield f"    ... and {len(reverted) - _MOST_ADDRESSES:,} more"
         yield ""
@@ -266,12 +266,11 @@ def _entity_lines(change: EntityChange, style: Style, shows_unchanged: bool) -> 
         about.append(origin)
     if about:
         yield f"  # ({'; '.join(about)})"
-    glyph = style.action(action.glyph, action)
+    glyph = _sign(style, action)
     yield f"  {glyph} quota {quoted(address)} {{"
     width = max([len(row.key) for row in change.changes])
     for row, effect in zip(change.changes, change.effects, strict=True):
-        row_action = row.action
-        sign = glyph if row_action is action else style.action(row_action.glyph, row_action)
+        sign = _sign(style, row.action)
         is_plain = row.before is None and effect.before is NO_LIMIT and effect.after.source is entity
         text = _first_limit(row.key, row.after, width) if is_plain and not effect.differs else _row(row, effect, width)
         yield f"      {sign} {text}"
@@ -279,13 +278,18 @@ def _entity_lines(change: EntityChange, style: Style, shows_unchanged: bool) -> 
             values = (("base", change.base.get(row.key)), ("live", row.before), ("files", row.after))
             shown = (f"{name} {'none' if value is None else value_text(row.key, value)}" for name, value in values)
             yield f"        # ({change.origin_of(row)}: {', '.join(shown)})"
-    changed = {row.key for row in change.changes}
+    changed = {row.key for row in change.changes} if change.before else ()
     unchanged = [key for key in sorted(change.before, key=key_order) if key not in changed]
     for key in unchanged if shows_unchanged else ():
         yield f"        {spell_name(key):<{width}} = {value_text(key, change.before[key])}"
     if unchanged and not shows_unchanged:
         yield f"        # ({counted(len(unchanged), 'unchanged key')} hidden)"
     yield "    }"
+
+
+@lru_cache
+def _sign(style: Style, action: Action) -> str:
+    return style.action(action.glyph, action)
 
 
 def _row(row: Change, effect: Effect, width: int = 0) -> str:

@@ -46,15 +46,11 @@ class Effect(Struct, frozen=True, gc=False):
 
     def direction(self, key: str) -> Direction:
         """Whether the effective limit loosens or tightens; NONE when it stays, or cannot be compared (NaN)."""
-        before, after = _size(key, self.before.value), _size(key, self.after.value)
-        if after > before:
-            return Direction.LOOSEN
-        return Direction.TIGHTEN if after < before else Direction.NONE
+        return _movement(key, self.before.value, self.after.value)[0]
 
     def becomes_unlimited(self, key: str) -> bool:
         """Whether something limited the request and nothing will."""
-        known = QUOTA_KEYS.get(key)
-        return not is_unlimited(known, self.before.value) and is_unlimited(known, self.after.value)
+        return _movement(key, self.before.value, self.after.value)[1]
 
     def magnitude(self, key: str) -> float:
         """Return by how much the limit changes, up or down: the logarithm of the factor; 0 when it cannot be compared.
@@ -78,6 +74,14 @@ class Effect(Struct, frozen=True, gc=False):
 
 
 NO_EFFECT: Final = Effect(NO_LIMIT, NO_LIMIT)
+
+
+@lru_cache(maxsize=4096)
+def _movement(key: str, before: float | None, after: float | None) -> tuple[Direction, bool]:
+    """Return which way a limit moves, and whether it becomes unlimited: few of very many limits differ."""
+    was, will_be = _size(key, before), _size(key, after)
+    direction = Direction.LOOSEN if will_be > was else Direction.TIGHTEN if will_be < was else Direction.NONE
+    return direction, was != inf and will_be == inf
 
 
 def _size(key: str, value: float | None) -> float:

@@ -253,9 +253,10 @@ def check_new_values(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
     number = 0
     for change in plan.changes:
         for row, effect in zip(change.changes, change.effects, strict=True):
-            now, then, known = effect.before.value, effect.after.value, QUOTA_KEYS.get(row.key)
-            if change.cause is not Cause.ENTRY or row.before is not None or now is None or then is None:
+            now, then = effect.before.value, effect.after.value
+            if now is None or then is None or row.before is not None or change.cause is not Cause.ENTRY:
                 continue
+            known = QUOTA_KEYS.get(row.key)
             if is_unlimited(known, now) or effect.after.source != change.entity or min(now, then) <= 0:
                 continue
             if not is_leap(row.key, now, then, limits.change_factor):

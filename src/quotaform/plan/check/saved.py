@@ -18,6 +18,7 @@ from quotaform.model.units import is_writable
 from quotaform.plan.check.check import follows_deletion, is_about, is_of_cluster, is_pattern, lift
 from quotaform.plan.check.guard import check_changes
 from quotaform.plan.plan import ChangeOrigin, EntityChange, Plan, entity_origin
+from quotaform.resolve.index import NO_LIMIT
 
 Problem: TypeAlias = tuple[str, str]
 """The path of a field of the plan file, and what is wrong with it."""
@@ -115,16 +116,19 @@ def _change_problem(change: EntityChange, held: Mapping[Entity | None, tuple[Val
         return "after", "does not follow from before and keys"
     types = entity.types
     for index, (row, effect) in enumerate(zip(change.changes, change.effects, strict=True)):
-        if problem := value_problem(types, row.key, row.after):
+        key, after = row.key, row.after
+        if problem := value_problem(types, key, after):
             return f"keys[{index}].{problem[0]}", problem[1]
-        before = change.before.get(row.key)
+        before = change.before.get(key)
         if row.before != before and not same_value(row.before, before):
             return f"keys[{index}].before", "differs from the entity's value"
-        if same_value(row.before, row.after):
+        if same_value(before, after):
             return f"keys[{index}]", "changes nothing"
+        if effect.before is NO_LIMIT and effect.after.source is entity and effect.after.value == after:
+            continue  # Most are such: the first limit, and the entity's own.
         for place, (side, limit) in enumerate((("before", effect.before), ("after", effect.after))):
             values = held.get(limit.source)
-            if values is not None and not same_value(limit.value, values[place].get(row.key)):
+            if values is not None and not same_value(limit.value, values[place].get(key)):
                 path = f"keys[{index}].effective.{side}.value"
                 return path, "differs from the value of the entity that it comes from"
     return None

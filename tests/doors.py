@@ -229,7 +229,7 @@ class _TokenRequest(BrokerRequest[Any]):
 
     def _write(self, writer: Writer, version: int) -> None:
         if self._hmac is None:
-            writer.array([], writer.string)  # Nobody else may renew it.
+            writer.array([], writer.string, is_tagged=False)  # Nobody else may renew it.
         else:
             writer.bytes(self._hmac)
         writer.number(INT64, -1)

@@ -30,8 +30,7 @@ from quotaform.cluster.wire.message import (
     SaslAuthenticate,
     SaslHandshake,
 )
-from quotaform.http.client import Transport
-from quotaform.http.message import Url
+from quotaform.http.client import Transport, Url
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterError, HttpError, QuotaformError

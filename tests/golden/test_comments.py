@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from quotaform.http.client import Transport
-from quotaform.http.message import Url
+from quotaform.http.client import Transport, Url
 from quotaform.model.errors import QuotaformError
 from quotaform.model.text import Secret
 from quotaform.report.comment import read_marker

@@ -49,8 +49,7 @@ from quotaform.drift.drift import Drift, make_drift
 from quotaform.drift.metric import MetricStore
 from quotaform.drift.records import load_notify_state
 from quotaform.drift.report import render_drift
-from quotaform.http.client import Transport, asked_wait
-from quotaform.http.message import HttpRequest, Response, Url
+from quotaform.http.client import HttpRequest, Response, Transport, Url, asked_wait
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.errors import ClusterError, ConnectError, HttpError, QuotaformError, UsageError

@@ -39,8 +39,7 @@ from quotaform.cluster.sasl.oauth import Bearer
 from quotaform.cluster.sasl.password import Password
 from quotaform.cluster.wire.failure import AttemptError, LoginError, code_error
 from quotaform.cluster.wire.message import MalformedError
-from quotaform.http.client import Transport
-from quotaform.http.message import HttpRequest, Response
+from quotaform.http.client import HttpRequest, Response, Transport
 from quotaform.model.errors import InvalidFilesError, QuotaformError, UsageError
 from quotaform.model.server import parse_servers
 from quotaform.model.text import Secret

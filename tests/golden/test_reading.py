@@ -16,8 +16,7 @@ from unittest.mock import Mock
 import pytest
 
 from quotaform.git import GitError, TimeLeft, merge_base, open_objects, parse_commit, parse_tree
-from quotaform.http.client import Transport
-from quotaform.http.message import HttpRequest, Url
+from quotaform.http.client import HttpRequest, Transport, Url
 from quotaform.model.errors import FileReadError, HttpError, QuotaformError
 from quotaform.model.text import Secret
 from quotaform.plan.base import choose_base

@@ -18,7 +18,6 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from msgspec import structs
 
 from quotaform.model.errors import HttpError, QuotaformError, SandboxError
 from quotaform.sandbox import Sandbox, detached
@@ -40,6 +39,12 @@ from tests.golden.conftest import Golden
 from tests.golden.table import Text, check_told
 
 BYTES = {"a-1.jar": b"first", "b-2.jar": b"second"}
+STATE = {
+    **dict.fromkeys(["name", "bootstrap_servers", "client_config", "cluster_id", "data_dir"], "x"),
+    "brokers": 1,
+    "secured": False,
+    "listeners": {},
+}
 
 
 class Machine:
@@ -172,11 +177,10 @@ class Machine:
 
     def held(self, *pid: str) -> Iterator[str]:
         """`held PID`: a state that names this process, while somebody holds its lock; without one it is cut."""
-        names = [each.name for each in structs.fields(detached.DetachedSandbox)]
         path = cache_directory() / "sandboxes" / "default.json"
         make_directory(path.parent.parent)
         with locked(path, patience=1):
-            text = json.dumps(dict.fromkeys(names) | {"pid": json.loads((*pid, "0")[0])})
+            text = json.dumps(STATE | {"pid": json.loads((*pid, "0")[0])})
             path.write_text(text if pid else text[:20])
             found = detached.find("default")
             yield f"process {found.pid}" if found else "no sandbox"

@@ -12,7 +12,7 @@ import pytest
 
 from quotaform.cli.main import run
 from quotaform.cluster.broker import DescribeBrokerConfig
-from quotaform.http.message import Url
+from quotaform.http.client import Url
 from quotaform.model.errors import ConnectError, MetricsError
 from quotaform.model.server import ALLOWED_HOSTS
 from quotaform.sandbox.release import fetch_jar

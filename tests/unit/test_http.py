@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from quotaform import __version__
-from quotaform.http.client import Transport, trusting
-from quotaform.http.message import HttpRequest, Url
+from quotaform.http.client import HttpRequest, Transport, Url, trusting
 from quotaform.model.errors import FileReadError, HttpError, QuotaformError
 from quotaform.model.text import Secret
 from tests.http_server import HttpServer, Received, answer

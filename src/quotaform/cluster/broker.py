@@ -346,7 +346,7 @@ class DescribeClientQuotas(BrokerRequest[DescribeResponse[RawQuotas]]):
             writer.number(INT8, _MATCH_TYPES[asked.rule])
             writer.nullable_string(asked.match)
 
-        writer.structures(self.entity_filter.components, component)
+        writer.array(self.entity_filter.components, component)
         writer.boolean(self.entity_filter.is_strict)
 
     def _read(self, reader: ResponseReader, version: int) -> DescribeResponse[RawQuotas]:
@@ -404,10 +404,10 @@ class AlterClientQuotas(BrokerRequest[Sequence[AlteredEntity]]):
             writer.boolean(value is None)
 
         def entry(alteration: Alteration) -> None:
-            writer.structures(alteration.entity.parts, part)
-            writer.structures(alteration.ops.items(), op)
+            writer.array(alteration.entity.parts, part)
+            writer.array(alteration.ops.items(), op)
 
-        writer.structures(self.alterations, entry)
+        writer.array(self.alterations, entry)
         writer.boolean(self.validate_only)
 
     def _read(self, reader: ResponseReader, version: int) -> Sequence[AlteredEntity]:
@@ -415,7 +415,7 @@ class AlterClientQuotas(BrokerRequest[Sequence[AlteredEntity]]):
             error_code, error_message = reader.int16(), reader.nullable_string()
             return _read_parts(reader), error_code, error_message
 
-        rows = reader.structures(row)
+        rows = reader.array(row)
         if len(rows) > len(self.alterations):
             raise MalformedError(f"it has {len(rows):,} rows for {len(self.alterations):,} entities")
         return rows
@@ -436,9 +436,9 @@ class DescribeBrokerConfig(BrokerRequest[DescribeResponse[str | None]]):
         def resource(node_id: int) -> None:
             writer.number(INT8, 4)  # ConfigResource.Type.BROKER
             writer.string(str(node_id))
-            writer.array([self.name], writer.string)
+            writer.array([self.name], writer.string, is_tagged=False)
 
-        writer.structures([self.node_id], resource)
+        writer.array([self.node_id], resource)
         writer.boolean(False)  # no synonyms
         if version >= 3:
             writer.boolean(False)  # no documentation
@@ -448,7 +448,7 @@ class DescribeBrokerConfig(BrokerRequest[DescribeResponse[str | None]]):
             found = reader.string(), reader.nullable_string()
             for _ in ("read-only", "source", "sensitive"):
                 reader.int8()
-            reader.structures(lambda: (reader.string(), reader.nullable_string(), reader.int8()))  # synonyms
+            reader.array(lambda: (reader.string(), reader.nullable_string(), reader.int8()))  # synonyms
             if version >= 3:
                 reader.int8()  # its type
                 reader.nullable_string()  # its documentation
@@ -458,9 +458,9 @@ class DescribeBrokerConfig(BrokerRequest[DescribeResponse[str | None]]):
             code, message = reader.int16(), reader.nullable_string()
             reader.int8()
             reader.string()
-            return DescribeResponse(code, message, dict(reader.structures(config)).get(self.name) or None)
+            return DescribeResponse(code, message, dict(reader.array(config)).get(self.name) or None)
 
-        results = reader.structures(result)
+        results = reader.array(result)
         if len(results) != 1:
             raise MalformedError("it has not one result for one resource")
         return results[0]

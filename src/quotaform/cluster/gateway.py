@@ -29,12 +29,12 @@ from quotaform.model.records.record import (
     Record,
     ShapeError,
     about,
-    builtins,
     decode,
     in_order,
     reading,
     refuse_repeated,
     require_few_values,
+    written_fields,
 )
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
 from quotaform.system.files import SNAPSHOT_LIMIT, read_text
@@ -249,14 +249,12 @@ class SnapshotDocument(Record, document=SNAPSHOT):
 def dump_snapshot(snapshot: Snapshot) -> str:
     """Return a snapshot as text; equal snapshots give equal text."""
     rows = sorted((entity.address, entity, values) for entity, values in snapshot.quotas.items() if values)
-    fields = {
-        "format_version": SNAPSHOT.version,
-        "kind": SNAPSHOT.kind,
-        "cluster": {"name": snapshot.cluster_name, "id": snapshot.cluster_id},
-        "captured_at": snapshot.captured_at,
-        "quotas": (builtins(SnapshotItem(entity=entity, values=in_order(values))) for _, entity, values in rows),
-    }
-    return "".join(document_lines(fields.items(), {"quotas"}))
+    document = SnapshotDocument(
+        cluster=ClusterRecord(name=snapshot.cluster_name, id=snapshot.cluster_id),
+        captured_at=snapshot.captured_at,
+        quotas=[SnapshotItem(entity=entity, values=in_order(values)) for _, entity, values in rows],
+    )
+    return "".join(document_lines(written_fields(document, {"quotas"}), {"quotas"}))
 
 
 def read_snapshot(path: Path, *, within: Path | None = None) -> Snapshot:

@@ -85,12 +85,10 @@ class BrokerGateway(Connected):
 
     def __init__(self, connection: ClusterConnection, *, name: str, config: ClientConfig | None = None) -> None:
         """Make a gateway; `config` says how long is waited for an answer."""
-        config = config or ClientConfig()
         self.name = name
         self.connection = connection
-        self._request_timeout = config.request_timeout
-        self._alter_timeout = max(ALTER_TIMEOUT, config.request_timeout)  # for an alter, which is sent once
-        self._api_timeout = config.api_timeout
+        self._config = config or ClientConfig()
+        self._alter_timeout = max(ALTER_TIMEOUT, self._config.request_timeout)  # for an alter, which is sent once
 
     @classmethod
     def connect(
@@ -119,7 +117,7 @@ class BrokerGateway(Connected):
     def _read(self, request: BrokerRequest[ResponseT], timeout: float, *, subject: str, hint: str = "") -> ResponseT:
         """Send a read until it is answered; a lost connection is no failure, since reading again is harmless."""
         try:
-            return self._ask(request, timeout, request_timeout=self._request_timeout)
+            return self._ask(request, timeout, request_timeout=self._config.request_timeout)
         except UnansweredError as error:
             raise ClusterError(f"Cannot read {subject}: {error}{hint}") from None
 
@@ -202,7 +200,7 @@ class KafkaGateway(BrokerGateway, Gateway):
         if self.release.has_zookeeper and any(each.match == "" for each in asked.components):
             # No entity has an empty name there, and the broker answers code -1.
             return {}
-        subject, seconds = f"the client quotas of {self.name}", self._api_timeout if timeout is None else timeout
+        subject, seconds = f"the client quotas of {self.name}", self._config.api_timeout if timeout is None else timeout
         answer = self._read(DescribeClientQuotas(asked), seconds, subject=subject)
         require_success(answer, subject=subject, right="DESCRIBE_CONFIGS", hint=self.service_hint)
         return answer.found if asked == entity_filter else select(answer.found, entity_filter)

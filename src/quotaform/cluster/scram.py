@@ -199,7 +199,7 @@ class DescribeUserScramCredentials(BrokerRequest[DescribeResponse[Sequence[Scram
     def _write(self, writer: Writer, version: int) -> None:
         # No users are an empty list and not null, which means the same: to a principal without the right a broker
         # never answers it.
-        writer.structures(self.users, writer.string)
+        writer.array(self.users, writer.string)
 
     def _read(self, reader: ResponseReader, version: int) -> DescribeResponse[Sequence[ScramUser]]:
         def credential() -> ScramCredential:
@@ -208,10 +208,10 @@ class DescribeUserScramCredentials(BrokerRequest[DescribeResponse[Sequence[Scram
         def user() -> ScramUser:
             name, code, message = reader.string(), reader.int16(), reader.nullable_string()
             words = shorten_message(message or "") or f"The broker returned error code {code}."
-            credentials = tuple(sorted(reader.structures(credential)))
+            credentials = tuple(sorted(reader.array(credential)))
             return ScramUser(name, credentials, ScramError(code, words) if code else None)
 
-        return DescribeResponse(reader.int16(), reader.nullable_string(), reader.structures(user))
+        return DescribeResponse(reader.int16(), reader.nullable_string(), reader.array(user))
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,11 +236,11 @@ class AlterUserScramCredentials(BrokerRequest[dict[str, tuple[int, str | None]]]
             writer.bytes(asked.salt)
             writer.bytes(asked.salted_password)
 
-        writer.structures((each for each in self.alterations if each.iterations is None), deletion)
-        writer.structures((each for each in self.alterations if each.iterations is not None), upsertion)
+        writer.array((each for each in self.alterations if each.iterations is None), deletion)
+        writer.array((each for each in self.alterations if each.iterations is not None), upsertion)
 
     def _read(self, reader: ResponseReader, version: int) -> dict[str, tuple[int, str | None]]:
-        return dict(reader.structures(lambda: (reader.string(), (reader.int16(), reader.nullable_string()))))
+        return dict(reader.array(lambda: (reader.string(), (reader.int16(), reader.nullable_string()))))
 
 
 STDIN: Final = Path("-")

@@ -339,7 +339,7 @@ def _read_servers(listed: list[Any], document: Document) -> tuple[tuple[str, ...
 
 
 def _read_metrics(node: dict[str, Any], document: Document) -> ClusterMetrics:
-    from quotaform.http.message import Url
+    from quotaform.http.client import Url
 
     written = node["metrics"]
     sources: list[MetricsSource] = []

@@ -26,8 +26,7 @@ from quotaform.drift.records import (
     make_notification,
 )
 from quotaform.drift.report import render_slack
-from quotaform.http.client import Transport
-from quotaform.http.message import HttpRequest, Url
+from quotaform.http.client import HttpRequest, Transport, Url
 from quotaform.model import rule
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import FileReadError, HttpError, NotReadError, QuotaformError

@@ -56,7 +56,7 @@ def connection_of(cluster: Cluster) -> tuple[tuple[Server | str, ...], ClientCon
 
 def require_allowed_metrics(metrics: ClusterMetrics, *, has_login: bool = False) -> None:
     """Raise `InvalidFilesError` unless the hosts of `metrics` may be asked; with a login, unless each is listed."""
-    from quotaform.http.message import Url
+    from quotaform.http.client import Url
 
     servers = [parse_server(each.address) for each in metrics.sources if each.is_jmx]
     urls = [Url.parse(each.address) for each in metrics.sources if not each.is_jmx]

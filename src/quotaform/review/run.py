@@ -22,8 +22,7 @@ from urllib.parse import quote as quote_for_url
 from msgspec import Struct
 from msgspec.structs import replace
 
-from quotaform.http.client import Transport, asked_wait, is_rate_limited
-from quotaform.http.message import BODY_LIMIT, HttpRequest, Response, Url
+from quotaform.http.client import BODY_LIMIT, HttpRequest, Response, Transport, Url, asked_wait, is_rate_limited
 from quotaform.model.errors import ArgumentError, HttpError, QuotaformError, StaleError, UsageError
 from quotaform.model.text import MIB, Secret, inert, option_of, quote
 from quotaform.model.variable import OwnSecret

@@ -6,16 +6,15 @@ state file whose lock is free is therefore stale, even if its process id has bee
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
-from msgspec import Struct, field, structs
+from msgspec import DecodeError, Meta, Struct, field, json
 
 from quotaform.model.errors import ArgumentError, SandboxError, UsageError
 from quotaform.model.outcome import Progress, no_progress
@@ -40,7 +39,7 @@ class DetachedSandbox(Struct, frozen=True, kw_only=True):
     client_config: str | None  # for a secured one: the client properties of its `admin`
     cluster_id: str
     data_dir: str
-    pid: int  # the supervisor's process id
+    pid: Annotated[int, Meta(gt=1)]  # the supervisor's process id
     metrics: dict[str, str] = field(default_factory=dict)
     """The URL of each broker's metrics, by its id; empty without an exporter."""
     jmx: dict[str, str] = field(default_factory=dict)  # the address of each broker's JMX, by its id; empty without JMX
@@ -91,11 +90,10 @@ def find(name: str) -> DetachedSandbox | None:
         with open_own_file(_state_path(name), creates=False) as state:
             if take_lock(state.fileno(), shared=True):
                 return None
-            found = DetachedSandbox(**json.loads(state.read(_MAX_BYTES)))
-    except (FileNotFoundError, ValueError, TypeError, RecursionError):
+            return json.decode(state.read(_MAX_BYTES), type=DetachedSandbox)
+    except (FileNotFoundError, DecodeError, UnicodeDecodeError, RecursionError):
         # It is empty while the sandbox starts.
         return None
-    return found if type(found.pid) is int and found.pid > 1 else None
 
 
 def stop(name: str) -> bool:
@@ -138,7 +136,7 @@ def _start(state: BinaryIO, name: str, sandbox: Sandbox, brokers: int, progress:
             jmx={str(number): address for number, address in sandbox.jmx_addresses.items()},
             kafka=str(sandbox.release),
         )
-        state.write(json.dumps(structs.asdict(started)).encode())
+        state.write(json.encode(started))
         state.flush()
         sandbox.detach()
     except BaseException:

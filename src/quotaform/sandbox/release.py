@@ -33,8 +33,7 @@ from typing import BinaryIO, Final
 
 from msgspec import Struct
 
-from quotaform.http.client import Transport
-from quotaform.http.message import HttpRequest, Url
+from quotaform.http.client import HttpRequest, Transport, Url
 from quotaform.model.errors import HttpError, SandboxError, UsageError
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.text import MIB

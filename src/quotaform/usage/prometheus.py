@@ -15,8 +15,7 @@ from typing import Final, Self
 
 from msgspec import Struct
 
-from quotaform.http.client import Transport
-from quotaform.http.message import HttpRequest, Response, Url
+from quotaform.http.client import HttpRequest, Response, Transport, Url
 from quotaform.model.errors import ArgumentError, HttpError, MetricsError, UsageError
 from quotaform.model.text import Secret, option_of, quote
 from quotaform.model.variable import OwnSecret

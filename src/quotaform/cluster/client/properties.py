@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from re import compile as regex
@@ -318,12 +319,9 @@ class ClientProperties:
 
     def inside(self, key: str, values: Mapping[str, str]) -> ClientProperties:
         """Return properties that the expanded value of a key consists of; their problems are those of the key."""
-        place = self._written[key].location
-        properties = [Property(name, value, place) for name, value in values.items()]
-        inner = ClientProperties(
-            properties, {}, source=place, folder=self.folder, repository=self.repository, within=self.within
-        )
-        inner.problems = self.problems
+        inner = copy(self)
+        inner._source = self._written[key].location
+        inner._written = {name: Property(name, value, inner._source) for name, value in values.items()}
         # Kafka expands a value once; what a provider returned is no reference.
         inner._values = {name: value.strip() for name, value in values.items()}
         return inner

@@ -178,8 +178,7 @@ def _load(source: MskIam, session: Any, region: str) -> Any:
 
 def _require_listed(request: Any, **_: object) -> None:
     """Hold a request of botocore, and the proxy for it, to the hosts that the operator lists."""
-    from quotaform.http.client import find_proxy
-    from quotaform.http.message import Url
+    from quotaform.http.client import Url, find_proxy
 
     url = Url.parse(request.url)
     for server in filter(None, (url.server, find_proxy(url)[0])):

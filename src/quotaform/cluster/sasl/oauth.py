@@ -30,8 +30,7 @@ from quotaform.cluster.sasl.token_source import (
     mask,
 )
 from quotaform.cluster.wire.failure import SASL_FAILED, AttemptError, LoginError, code_error
-from quotaform.http.client import Transport
-from quotaform.http.message import Url, file_of, form_value
+from quotaform.http.client import Transport, Url, file_of, form_value
 from quotaform.model.errors import ConnectError, QuotaformError
 from quotaform.model.server import ALLOWED_HOSTS
 from quotaform.model.text import Secret, quote

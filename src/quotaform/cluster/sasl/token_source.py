@@ -21,8 +21,7 @@ from msgspec import Struct
 
 from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.wire.failure import LoginError
-from quotaform.http.client import Transport
-from quotaform.http.message import HttpRequest, Response, Url, form_value
+from quotaform.http.client import HttpRequest, Response, Transport, Url, form_value
 from quotaform.model.errors import FileReadError, HttpError, missing_extra
 from quotaform.model.text import MIB, Secret, inert
 from quotaform.model.variable import OwnSecret

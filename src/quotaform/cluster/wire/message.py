@@ -126,19 +126,14 @@ class ResponseReader:
             raise MalformedError(f"it has {count:,} {what}, more than the limit of {most:,}")
         return count
 
-    def array(self, read: Callable[[], T]) -> list[T]:
-        """Return the elements of an array, none for null."""
-        return [read() for _ in range(self.count())]
-
-    def structures(self, read: Callable[[], T]) -> list[T]:
-        """Return the elements of an array of structures, each with its tagged fields."""
-
-        def structure() -> T:
-            found = read()
-            self.tags()
-            return found
-
-        return self.array(structure)
+    def array(self, read: Callable[[], T], *, is_tagged: bool = True) -> list[T]:
+        """Return the elements of an array, none for null; those that are structures have tagged fields."""
+        found: list[T] = []
+        for _ in range(self.count()):
+            found.append(read())
+            if is_tagged:
+                self.tags()
+        return found
 
     def tags(self) -> None:
         """Pass over the tagged fields at the end of a structure; a message that is not flexible has none."""
@@ -197,21 +192,14 @@ class Writer:
         else:
             self.string(value)
 
-    def array(self, items: Iterable[T], write: Callable[[T], None]) -> None:
-        """Append an array whose elements `write` appends."""
+    def array(self, items: Iterable[T], write: Callable[[T], None], *, is_tagged: bool = True) -> None:
+        """Append an array whose elements `write` appends; those that are structures have tagged fields."""
         listed = list(items)
         self._length(len(listed), INT32)
         for item in listed:
             write(item)
-
-    def structures(self, items: Iterable[T], write: Callable[[T], None]) -> None:
-        """Append an array of structures whose fields `write` appends, each with its tagged fields."""
-
-        def structure(item: T) -> None:
-            write(item)
-            self.tags()
-
-        self.array(items, structure)
+            if is_tagged:
+                self.tags()
 
     def tags(self) -> None:
         """Append that a structure has no tagged fields; a message that is not flexible has no place for them."""
@@ -308,7 +296,7 @@ class ApiVersions(BrokerRequest[tuple[int, Versions]]):
         error_code = reader.int16()
         if error_code == UNSUPPORTED_VERSION:
             version, reader.is_flexible = 0, False
-        versions = dict(reader.structures(lambda: (reader.int16(), (reader.int16(), reader.int16()))))
+        versions = dict(reader.array(lambda: (reader.int16(), (reader.int16(), reader.int16()))))
         if version:
             reader.int32()  # how long to wait
         return error_code, versions
@@ -338,7 +326,7 @@ class Metadata(BrokerRequest[ClusterMetadata]):
                 writer.data += bytes(16)
             writer.string(name)
 
-        writer.structures(self.topics, topic)
+        writer.array(self.topics, topic)
         writer.boolean(False)
         if version > 4:
             writer.boolean(False)  # nor for lists of rights
@@ -354,24 +342,24 @@ class Metadata(BrokerRequest[ClusterMetadata]):
             for _ in ("index", "leader", "leader epoch")[: 3 if version > 4 else 2]:
                 reader.int32()
             for _ in ("replicas", "in sync", "offline")[: 3 if version > 4 else 2]:
-                reader.array(reader.int32)
+                reader.array(reader.int32, is_tagged=False)
 
         def topic() -> tuple[int, bytes]:
             code = reader.int16()
             reader.nullable_string()
             topic_id = reader.uuid() if version > 4 else bytes(16)
             reader.int8()  # whether it is internal
-            reader.structures(partition)
+            reader.array(partition)
             if version > 4:
                 reader.int32()  # rights
             return code, topic_id
 
-        brokers = {node_id: server for node_id, server in reader.structures(broker) if server.is_valid}
+        brokers = {node_id: server for node_id, server in reader.array(broker) if server.is_valid}
         if len(brokers) > _MAX_BROKERS:
             raise MalformedError(f"it names over {_MAX_BROKERS:,} brokers")
         cluster_id = reader.nullable_string()
         reader.int32()  # the controller, which any broker may be (KIP-590)
-        topics = reader.structures(topic)
+        topics = reader.array(topic)
         if len(topics) != len(self.topics):
             raise MalformedError("it has not one result for one topic")
         return ClusterMetadata(cluster_id, brokers, topics)
@@ -393,7 +381,7 @@ class SaslHandshake(BrokerRequest[int]):
 
     def _read(self, reader: ResponseReader, version: int) -> int:
         error_code: int = reader.int16()
-        reader.array(reader.string)
+        reader.array(reader.string, is_tagged=False)
         return error_code
 
 

@@ -11,8 +11,7 @@ from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from time import monotonic, time
 from typing import TYPE_CHECKING, Final
 
-from quotaform.http.client import Transport
-from quotaform.http.message import HttpRequest, Url
+from quotaform.http.client import HttpRequest, Transport, Url
 from quotaform.model.entity import IP
 from quotaform.model.errors import ArgumentError, HttpError, MetricsError, QuotaformError, as_usage_error
 from quotaform.model.outcome import Progress, no_progress

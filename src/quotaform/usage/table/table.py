@@ -26,7 +26,7 @@ from quotaform.fleet.table import (
     read_table,
     require_columns,
 )
-from quotaform.http.message import file_of
+from quotaform.http.client import file_of
 from quotaform.model.entity import spell_name
 from quotaform.model.moment import spell_moment
 from quotaform.model.outcome import ClusterOutcome

@@ -49,15 +49,6 @@ class Element(Struct):
     histogram: Any = None
     histograms: list[Any] = []
 
-    def pairs(self) -> list[Any]:
-        """Return the pairs of time and value. Raises `ValueError` if there are not as many times as values."""
-        values = self.values if self.value is UNSET else [self.value]
-        if self.timestamps is None:
-            return values
-        if len(self.timestamps) != len(values):
-            raise ValueError("values and timestamps are not lists of one length")
-        return [[ts, nan if value is None else value] for ts, value in zip(self.timestamps, values, strict=True)]
-
 
 def parse_prometheus(source: Source, origin: Origin, _at: float) -> Iterator[Found]:
     """Yield what is in the answers, of which each value has its time.
@@ -96,7 +87,12 @@ def _parse_element(raw: Raw, origin: Origin, number: int) -> Iterator[Found]:
     place = f"series {number}"
     try:
         element = decode(raw, type=Element)
-        pairs = element.pairs()
+        pairs = element.values if element.value is UNSET else [element.value]
+        if element.timestamps is not None:
+            if len(element.timestamps) != len(pairs):
+                raise ValueError("values and timestamps are not lists of one length")
+            times = zip(element.timestamps, pairs, strict=True)
+            pairs = [[ts, nan if value is None else value] for ts, value in times]
     except (ValueError, RecursionError) as error:
         yield number, place, f"not as the format has it: {inert(str(error))}", raw
         return

@@ -174,11 +174,6 @@ _NAMELESS: Final = (
 )
 
 
-def read_names(cells: Cells, mapping: TableMapping, origin: Origin) -> Measures | DropReason | str:
-    """Return what the numbers of a row are, why it is left out, or what is wrong with it: by its other cells."""
-    return (_of_metric if mapping.is_of_metrics else _of_bucket)(cells, mapping, origin)
-
-
 def read_row(cells: Cells, mapping: TableMapping, origin: Origin) -> Iterator[Parsed]:
     """Yield what the numbers of a row say; `origin` is what counts for one that does not say where it is from."""
     measures = read_names(cells, mapping, origin)
@@ -219,7 +214,10 @@ def read_labels(cell: object) -> dict[str, str] | None:
     return {str(name): str(value) for name, value in pairs if value is not None}
 
 
-def _of_metric(cells: Cells, mapping: TableMapping, origin: Origin) -> Measures | DropReason | str:
+def read_names(cells: Cells, mapping: TableMapping, origin: Origin) -> Measures | DropReason | str:
+    """Return what the numbers of a row are, why it is left out, or what is wrong with it: by its other cells."""
+    if not mapping.is_of_metrics:
+        return _of_bucket(cells, mapping, origin)
     labels = read_labels(_cell(cells, mapping, "labels"))
     if labels is None:
         return "its labels are no map, no pairs and no JSON"

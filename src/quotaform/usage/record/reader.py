@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from json import dumps
 from os import environ
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
@@ -90,7 +89,20 @@ def open_reader(source: MetricsSource, cluster: str, jmx_command: Sequence[str] 
         return jmx_reader(source.address, jmx_command, origin)
     with as_usage_error(f"the source of broker {quote(source.broker)} is an invalid URL: "):
         url = Url.parse(source.address)
-    return Reader(url.origin, partial(_ask_exporter, url, origin))
+
+    def ask(timeout: float, at: float) -> tuple[int, Iterable[Item]]:
+        headers = {"Accept": "text/plain;version=0.0.4, text/plain"}
+        request = HttpRequest(method="GET", url=url, headers=headers, body_limit=BODY_LIMIT)
+        response = Transport(connect=timeout, total=timeout).send_once(request)
+        if not response.is_success:
+            remedy = "check the path of the URL" if response.status in (404, 405) else "check the URL and the server"
+            raise reader.error(f"answered with status {response.status}; {remedy}")
+        if response.body[:200].lstrip().lower().startswith((b"<!doctype", b"<html")):
+            raise reader.error("answered with a web page, not as an exporter of Prometheus does; check the URL")
+        return len(response.body), parse("exposition", response.body, origin, at)
+
+    reader = Reader(url.origin, ask)
+    return reader
 
 
 def broker_readers(
@@ -147,19 +159,6 @@ def readers_of(
         require_allowed_metrics(metrics, has_login=bool(server.credentials or server.headers))
     reader = prometheus_reader(server, cluster.name, labels or metrics.labels)
     return {reader.shown: reader}
-
-
-def _ask_exporter(url: Url, origin: Origin, timeout: float, at: float) -> tuple[int, Iterable[Item]]:
-    headers = {"Accept": "text/plain;version=0.0.4, text/plain"}
-    request = HttpRequest(method="GET", url=url, headers=headers, body_limit=BODY_LIMIT)
-    response = Transport(connect=timeout, total=timeout).send_once(request)
-    if not response.is_success:
-        remedy = "check the path of the URL" if response.status in (404, 405) else "check the URL and the server"
-        raise MetricsError(url.origin, f"answered with status {response.status}; {remedy}")
-    if response.body[:200].lstrip().lower().startswith((b"<!doctype", b"<html")):
-        problem = "answered with a web page, not as an exporter of Prometheus does; check the URL"
-        raise MetricsError(url.origin, problem)
-    return len(response.body), parse("exposition", response.body, origin, at)
 
 
 def jmx_reader(address: str, command: Sequence[str], origin: Origin) -> Reader:

@@ -377,6 +377,10 @@ def require_usage_directory(path: Path) -> None:
         raise ArgumentError("{usage} {} {}; give another directory", inert(str(path)), problem)
 
 
+_SIGNS: Final = regex(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
+"""What Spark spells as the number of the character in the name of a folder (ExternalCatalogUtils.escapePathName)."""
+
+
 def write_rows(table: Path, rows: Sequence[UsageRow]) -> list[Path]:
     """Write rows to a new file for each day and cluster in the directory of a table, and return the paths.
 
@@ -387,7 +391,9 @@ def write_rows(table: Path, rows: Sequence[UsageRow]) -> list[Path]:
     by_folder: dict[Path, list[UsageRow]] = {}
     for row in rows:
         day = datetime.fromtimestamp(row.ts, UTC).date()
-        by_folder.setdefault(table / f"date={day}" / f"cluster={_escaped(row.cluster)}", []).append(row)
+        escaped = _SIGNS.sub(lambda sign: f"%{ord(sign[0]):02X}", row.cluster or "")
+        folder = table / f"date={day}" / f"cluster={escaped or '__HIVE_DEFAULT_PARTITION__'}"
+        by_folder.setdefault(folder, []).append(row)
     paths = []
     for folder, own in by_folder.items():
         path, content = folder / f"part-{uuid4()}.parquet", BytesIO()
@@ -397,15 +403,6 @@ def write_rows(table: Path, rows: Sequence[UsageRow]) -> list[Path]:
             write_atomically(path, [content.getvalue()])
         paths.append(path)
     return paths
-
-
-_SIGNS: Final = regex(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
-"""What Spark spells as the number of the character in the name of a folder (ExternalCatalogUtils.escapePathName)."""
-
-
-def _escaped(cluster: str | None) -> str:
-    """Return the name of a cluster as Spark has it in the name of a folder."""
-    return _SIGNS.sub(lambda sign: f"%{ord(sign[0]):02X}", cluster or "") or "__HIVE_DEFAULT_PARTITION__"
 
 
 def usage_table(rows: Sequence[UsageRow]) -> pyarrow.Table:

@@ -19,7 +19,7 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import chain
 from pathlib import Path
 from shutil import rmtree
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from py4j.protocol import Py4JError
@@ -178,31 +178,31 @@ def compact(spark: SparkSession, usage: str, now: datetime, keep: timedelta | No
     folder = Path(usage).absolute()
     complete(folder)
     today, kept_from = now.astimezone(UTC).date(), None if keep is None else (now.astimezone(UTC) - keep).date()
-    files = list(_files(folder))
-    expired = {each for each in files if kept_from is not None and each.last < kept_from}
-    over = [each for each in files if each.last < today and each not in expired]
-    by_place: dict[object, list[_File]] = {}
-    for each in over:
-        by_place.setdefault(each.path.parent, []).append(each)
-    loose = by_place.pop(folder, [])
-    again = {each.first + timedelta(number) for each in loose for number in range((each.last - each.first).days + 1)}
-    replaced = [*loose]
+    days = dict(_days(folder))
+    expired = {path for path, (_, last) in days.items() if kept_from is not None and last < kept_from}
+    by_place: dict[Path, list[Path]] = {}
+    for path, (_, last) in days.items():
+        if last < today and path not in expired:
+            by_place.setdefault(path.parent, []).append(path)
+    replaced = by_place.pop(folder, [])
+    loose = (days[path] for path in replaced)
+    again = {first + timedelta(number) for first, last in loose for number in range((last - first).days + 1)}
     for own in by_place.values():
-        if len(own) > 1 or own[0].first in again or not own[0].path.name.startswith(_WHOLE):
+        if len(own) > 1 or days[own[0]][0] in again or not own[0].name.startswith(_WHOLE):
             replaced += own
-    made = _rewritten(spark, folder, [each.path for each in replaced], kept_from) if replaced else {}
-    for each in (*replaced, *expired):
-        each.path.unlink(missing_ok=True)
-        each.path.with_name(f".{each.path.name}.crc").unlink(missing_ok=True)
+    made = _rewritten(spark, folder, replaced, kept_from) if replaced else {}
+    for path in (*replaced, *expired):
+        path.unlink(missing_ok=True)
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
         # Of a day that is gone.
-        for parent in (each.path.parent, each.path.parent.parent):
+        for parent in (path.parent, path.parent.parent):
             with suppress(OSError):
                 if folder in parent.parents:
                     parent.rmdir()
     sync_folder(folder)
     return Compacted(
         usage=usage,
-        files=len(files),
+        files=len(days),
         replaced=len(replaced),
         written=len(made),
         rows=sum(made.values()),
@@ -220,14 +220,9 @@ def require_folder(usage: str) -> None:
         )
 
 
-class _File(NamedTuple):
-    path: Path
-    first: date
-    last: date
-
-
-def _files(folder: Path) -> Iterator[_File]:
-    """Yield the files of a table: those in folders by `PARTITIONS`, and those next to them, if they have a time."""
+def _days(folder: Path) -> Iterator[tuple[Path, tuple[date, date]]]:
+    """Yield the files of a table, each with its first and last day: those in folders by `PARTITIONS`, and those next to
+    them, if they have a time."""
     for path in sorted([*folder.glob("date=*/cluster=*/*.parquet"), *folder.glob("*.parquet")]):
         try:
             if path.parent != folder:
@@ -240,7 +235,7 @@ def _files(folder: Path) -> Iterator[_File]:
                 first, last = ((each.astimezone(UTC) if each.tzinfo else each).date() for each in times)
         except (ValueError, KeyError, OSError, ArrowException) as error:
             raise _no_usage(path, error) from None
-        yield _File(path, first, last)
+        yield path, (first, last)
 
 
 def _no_usage(path: Path, error: Exception) -> FileReadError:

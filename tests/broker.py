@@ -8,10 +8,12 @@ from typing import Final
 from quotaform import Alteration, QuotaAdmin
 from quotaform.cluster.broker import BrokerRelease
 from quotaform.cluster.gateway import Gateway
+from quotaform.cluster.records import ScramMechanism
+from quotaform.cluster.scram import ScramAlteration, ScramGateway
 from quotaform.model.quotas import Quotas
 from quotaform.sandbox import Sandbox
 from quotaform.sandbox.configuration import PROTOCOLS, SCRAM, USERS, User, render_properties
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_until
 from tools.broker_facts import FACTS
 
 SHORT_SESSIONS: Final = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
@@ -32,6 +34,19 @@ def become(admin: QuotaAdmin | Gateway, quotas: Quotas) -> None:
     wanted = {entity: {**dict.fromkeys(live.get(entity, {})), **quotas.get(entity, {})} for entity in {*live, *quotas}}
     admin.alter([Alteration(entity, values) for entity, values in wanted.items()]).raise_for_errors()
     wait_for(admin, quotas)
+
+
+def held_credentials(gateway: ScramGateway) -> dict[str, dict[str, int]]:
+    """Return the iterations of each user's credentials, by mechanism."""
+    return {found.user: {each.mechanism: each.iterations for each in found.credentials} for found in gateway.describe()}
+
+
+def wipe_credentials(gateway: ScramGateway) -> None:
+    held = held_credentials(gateway)
+    gateway.alter(
+        [ScramAlteration(user, ScramMechanism(each)) for user, known in held.items() for each in known]
+    ).raise_for_errors()
+    wait_until(lambda: not held_credentials(gateway))
 
 
 def broker_release(sandbox: Sandbox) -> BrokerRelease:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
 from signal import SIG_IGN, SIGINT, default_int_handler, getsignal, signal
@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import typer
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 from typer.main import get_command
 
@@ -20,7 +21,6 @@ from quotaform.cli.main import GROUPS, build_app
 from quotaform.sandbox import Sandbox
 from quotaform.sandbox.configuration import make_certificates
 from tests.broker import SHORT_SESSIONS
-from tests.doctest_modules import DoctestModules
 from tests.faulty_sandbox import FaultySandbox
 from tests.worker import scope_of
 
@@ -37,6 +37,21 @@ settings.register_profile(
 # For `make test-fast`.
 settings.register_profile("quotaform-fast", settings.get_profile("quotaform"), max_examples=10)
 settings.load_profile("quotaform")
+
+
+class DoctestModules:
+    """A plugin that looks for doctests only in modules with a prompt: pytest imports every module to find them.
+
+    The hook of a conftest would act in its own folder only.
+    """
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+        """Return the collectors of a file without the one for doctests that are not there."""
+        collectors = yield
+        if file_path.suffix != ".py" or b">>>" in file_path.read_bytes():
+            return collectors
+        return [each for each in collectors if not isinstance(each, DoctestModule)]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -8,10 +8,8 @@ import sys
 from pathlib import Path
 from time import sleep
 
-from quotaform.model.errors import SandboxError
 from quotaform.sandbox import Sandbox
 from quotaform.sandbox.configuration import ZOOKEEPER_SESSION_SECONDS
-from quotaform.sandbox.sandbox import PortTakenError
 from tests.waiting import wait_until
 
 
@@ -50,10 +48,7 @@ class FaultySandbox(Sandbox):
         if self.release.has_zookeeper and code == -signal.SIGKILL:
             sleep(ZOOKEEPER_SESSION_SECONDS + 1)
         self._spawn(node)
-        try:
-            self._wait_until_ready([node], see=1)
-        except PortTakenError as error:
-            raise SandboxError(f"Another process took a port of broker {broker} while it was down.") from error
+        self._wait_until_ready([node], see=1)
 
 
 def _stands_still(pid: int) -> bool:

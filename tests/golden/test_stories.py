@@ -35,6 +35,7 @@ from quotaform.cli.main import run
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.errors import ClusterError
 from quotaform.model.quotas import Values
+from quotaform.model.records.record import ClusterRecord
 from quotaform.plan.plan import PlanOptions, PlanSource
 from quotaform.plan.receipt import Result
 from quotaform.plan.receipt_file import last_receipt_base, receipt_path, write_receipt
@@ -461,8 +462,7 @@ class Story:
         held = {each: {PRODUCER: 1.0} for each in others}
         header = structs.replace(
             HEADER,
-            cluster_id=said.get("cluster", "id"),
-            cluster_name=said.get("name", "lab"),
+            cluster=ClusterRecord(name=said.get("name", "lab"), id=said.get("cluster", "id")),
             source=PlanSource(directory="quotas.d", commit=said.get("commit", "4f2c1d9"), dirty=False),
             options=PlanOptions(select=tuple(filter(None, [said.get("select")])), revert=said.get("revert")),
         )

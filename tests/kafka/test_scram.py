@@ -24,7 +24,7 @@ from quotaform.model.alteration import Outcome
 from quotaform.model.errors import AuthorizationError
 from quotaform.model.text import Secret
 from quotaform.sandbox import Sandbox
-from tests.broker import client_properties
+from tests.broker import client_properties, wipe_credentials
 
 pytestmark = pytest.mark.kafka
 
@@ -57,12 +57,7 @@ def secured(secured_sandbox: Sandbox) -> Iterator[ScramGateway]:
 def gateway(sandbox: Sandbox) -> Iterator[ScramGateway]:
     with ScramGateway.connect(sandbox.bootstrap_servers, name="lab") as gateway:
         yield gateway
-        deletions = [
-            ScramAlteration(found.user, ScramMechanism(each.mechanism))
-            for found in gateway.describe()
-            for each in found.credentials
-        ]
-        gateway.alter(deletions).raise_for_errors()
+        wipe_credentials(gateway)
 
 
 PASSWORD = "hunter2"

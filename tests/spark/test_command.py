@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from tests.builder import PRODUCER, REQUEST
 from tests.spark.command_process import messages
 from tests.spark.files import write_snapshot
 from tests.waiting import is_alive, wait_until
-from tests.workflow.command import QUOTAFORM, Repository, environment
+from tests.workflow.command import Repository
 
 pytestmark = pytest.mark.workflow
 
@@ -76,13 +75,11 @@ def test_ctrl_c_while_spark_starts_ends_it_at_once_and_leaves_no_jvm_behind(
     )
     script.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(repository.path / "jdk"))
-    command = [QUOTAFORM, "plan", "--cluster", "lab", "--engine", "spark"]
-    with subprocess.Popen(command, cwd=repository.path, env=environment(), stderr=subprocess.PIPE) as running:
-        wait_until(lambda: note.exists() and note.read_text(encoding="utf-8").strip() != "")
-        running.send_signal(signal.SIGINT)
-        # A start takes longer where nothing else runs.
-        assert running.wait(5) == 130
-        assert running.stderr is not None
-        assert running.stderr.read() == b"Planning 1 cluster on Spark (local[*]) ...\nError: interrupted\n"
+    running = repository.start("plan", "--cluster", "lab", "--engine", "spark")
+    wait_until(lambda: note.exists() and note.read_text(encoding="utf-8").strip() != "")
+    running.signal(signal.SIGINT)
+    # A start takes longer where nothing else runs.
+    done = running.end(timeout=5)
+    assert (done.code, done.err) == (130, "Planning 1 cluster on Spark (local[*]) ...\nError: interrupted\n")
     pid = int(note.read_text(encoding="utf-8"))
     wait_until(lambda: not is_alive(pid))

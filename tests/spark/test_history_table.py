@@ -1,10 +1,12 @@
-"""A history in Parquet: a version is whole or not there."""
+"""A history in Parquet: a version is whole or not there; and one in Delta Lake, whose package comes from Maven."""
 
 from __future__ import annotations
 
 import json
 import resource
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -168,3 +170,25 @@ def test_an_append_that_is_killed_while_it_writes_leaves_the_history_as_it_was(t
     assert (shown.code, json.loads(shown.out)["total"]) == (0, 1)
     again = repository("history", "append", "lab-3.json", "--history", "kept")
     assert again.last == "Snapshots: 1 appended, 0 late, 0 known, 0 failed."
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(600)
+def test_a_history_and_usage_are_kept_in_delta_tables(tmp_path: Path) -> None:
+    """In a process of its own: the session of the other tests has no Delta Lake."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.history_in_delta", str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=590,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert json.loads(done.stdout.splitlines()[-1]) == {
+        "table": ["appended", "failed"],
+        "delta": ["appended"],
+        "slower": ["late"],
+        "usage": [True, "2026-11-01"],
+        "foreign": "it has no column cluster string, so it is not a history",
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -158,22 +158,17 @@ def test_what_a_quota_is_sized_by_and_a_curve_are_the_sum(spark: SparkSession) -
 # Ingest
 
 
-def push(instance: str, name: str, points: Iterable[tuple[float, float]]) -> dict[str, Any]:
-    """What a client pushes (KIP-714), with nanoseconds."""
+def push(instance: str, at: float, value: float) -> dict[str, Any]:
+    """The rate that a client pushes (KIP-714), with nanoseconds."""
     attributes = {"client_id": "reports", "client_instance_id": instance, "cluster": "lab"}
-    data_points = [
-        {
-            "timeUnixNano": str(int((START.timestamp() + at) * 1e9)),
-            "asDouble": value,
-            "attributes": [{"key": key, "value": {"stringValue": text}} for key, text in attributes.items()],
-        }
-        for at, value in points
-    ]
-    kind = {"sum": {"aggregationTemporality": 2, "isMonotonic": True, "dataPoints": data_points}}
-    if name.endswith("rate"):
-        kind = {"gauge": {"dataPoints": data_points}}
-    scope = {"metrics": [{"name": f"org.apache.kafka.consumer.fetch.manager.bytes.consumed.{name}", **kind}]}
-    return {"resourceMetrics": [{"scopeMetrics": [scope]}]}
+    point = {
+        "timeUnixNano": str(int((START.timestamp() + at) * 1e9)),
+        "asDouble": value,
+        "attributes": [{"key": key, "value": {"stringValue": text}} for key, text in attributes.items()],
+    }
+    name = "org.apache.kafka.consumer.fetch.manager.bytes.consumed.rate"
+    metrics = [{"name": name, "gauge": {"dataPoints": [point]}}]
+    return {"resourceMetrics": [{"scopeMetrics": [{"metrics": metrics}]}]}
 
 
 @pytest.fixture
@@ -195,7 +190,7 @@ def write_lines(path: Path, documents: Sequence[object]) -> None:
 
 def test_two_clients_at_one_nanosecond_are_two_rows(spark: SparkSession, repository: Repository) -> None:
     """They were rows of one series, of which a table of rows of buckets kept the larger one."""
-    write_lines(repository.path / "push.json", [push("a", "rate", [(0, 5.0)]), push("b", "rate", [(0, 7.0)])])
+    write_lines(repository.path / "push.json", [push("a", 0, 5.0), push("b", 0, 7.0)])
     done = repository("usage", "ingest", "push.json", "--usage", "usage")
     assert "2 read = 2 written (2 rows) + 0 dropped + 0 quarantined" in done.said
     expected = [(0.0, 5.0, "a", None), (0.0, 7.0, "b", None)]
@@ -209,21 +204,6 @@ def test_two_clients_at_one_nanosecond_are_two_rows(spark: SparkSession, reposit
     [file] = (repository.path / "csv").glob("*.csv")
     assert repository("usage", "ingest", str(file), "--usage", "of-csv").code == 0
     assert found_rows(spark, repository.path / "of-csv") == expected
-
-
-def test_totals_of_two_clients_are_two_counters(spark: SparkSession, repository: Repository) -> None:
-    documents = [
-        push("a", "total", [(0, 100.0), (60, 700.0)]),
-        push("b", "total", [(0, 5000.0), (60, 5060.0), (120, 5060.0)]),
-    ]
-    write_lines(repository.path / "push.json", documents)
-    done = repository("usage", "ingest", "push.json", "--usage", "usage")
-    assert "5 read = 3 written (3 rows) + 2 dropped" in done.said
-    assert found_rows(spark, repository.path / "usage") == [
-        (60.0, 1.0, "b", None),
-        (60.0, 10.0, "a", None),
-        (120.0, 0.0, "b", None),
-    ]
 
 
 def test_files_with_and_without_the_column_are_one_table(spark: SparkSession, repository: Repository) -> None:
@@ -243,7 +223,7 @@ def test_files_with_and_without_the_column_are_one_table(spark: SparkSession, re
 def test_a_table_without_the_column_is_read_and_not_added_to(spark: SparkSession, repository: Repository) -> None:
     usage_table(spark, [consumed(0.0, None, MB)]).drop("instance").write.parquet(str(repository.path / "old"))
     assert found_rows(spark, repository.path / "old") == [(0.0, MB, None, None)]
-    write_lines(repository.path / "push.json", [push("a", "rate", [(120, 5.0)])])
+    write_lines(repository.path / "push.json", [push("a", 120, 5.0)])
     refused = repository("usage", "ingest", "push.json", "--usage", "old")
     assert refused.code == 3
     assert "lacks the column instance" in " ".join(refused.err.split()), refused.said

@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
@@ -26,6 +25,8 @@ from quotaform.cluster.kafka import KafkaGateway
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, same_value
+from tests.broker import wait_for
+from tests.waiting import wait_until
 
 QUOTAFORM = str(Path(sys.executable).with_name("quotaform"))
 """The command that an install put beside this interpreter."""
@@ -254,11 +255,9 @@ class Cluster:
         return self.gateway.describe()
 
     def read_until(self, expected: Quotas) -> Quotas:
-        """Read until the cluster has these quotas, or a minute has passed: accepted changes show with a delay."""
-        deadline = time.monotonic() + 60
-        while (live := self.read()) != expected and time.monotonic() < deadline:
-            time.sleep(0.05)
-        return live
+        """Read until the cluster has these quotas: accepted changes show with a delay."""
+        wait_for(self.gateway, expected)
+        return expected
 
     def values(self, **names: str | None) -> Mapping[str, float]:
         """Return the values of one entity, empty when it is not there."""
@@ -274,15 +273,14 @@ class Cluster:
         answer = self.gateway.connection.send(request, timeout=60)
         refused = [row for row in answer if row[1]]
         assert not refused, refused
-        deadline = time.monotonic() + 60
-        while True:
+
+        def shows() -> bool:
             live = self.read()
-            if all(
+            return all(
                 same_value(live.get(entity, {}).get(key), v) for entity, ops in quotas.items() for key, v in ops.items()
-            ):
-                return
-            assert time.monotonic() < deadline, "the cluster does not show what was written"
-            time.sleep(0.05)
+            )
+
+        wait_until(shows)
 
     def settle(self) -> None:
         """Wait until everything accepted so far shows: a broker follows the controller's log in its order."""

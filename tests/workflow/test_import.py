@@ -10,11 +10,9 @@ import pytest
 
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, same_values
-from quotaform.sandbox import Sandbox
 from tests.builder import MIB
 from tests.property.test_desired_laws import ODD_NAMES
 from tests.workflow.command import QUOTAFORM, Cluster, Repository, environment
-from tests.workflow.terminal import talk
 
 pytestmark = pytest.mark.workflow
 
@@ -94,28 +92,6 @@ def test_after_an_import_of_anything_the_plan_is_empty(
 
     assert repository("apply", "--auto-approve").code == 0
     assert_same(cluster.read(), everything)
-
-
-def test_what_is_missing_is_asked_for_on_a_terminal(offline: Repository, cluster: Cluster, sandbox: Sandbox) -> None:
-    cluster.set({"producer_byte_rate": MIB}, user="a")
-    code, screen = talk(
-        "init",
-        cwd=offline.path,
-        answers=[
-            ("Name of the cluster [kafka]: ", "lab\n"),
-            ("Bootstrap servers [localhost:9092]: ", f"{sandbox.bootstrap_servers}\n"),
-            ("Client properties file (if it needs one): ", "\n"),
-            ("Import its quotas (yes or no) [yes]: ", "perhaps\n"),
-            ("unknown answer 'perhaps'; choose yes, no, y or n", ""),
-            ("Import its quotas (yes or no) [yes]: ", "\n"),
-            ("CI system (github, gitlab or none) [none]: ", "gitlab\n"),
-        ],
-        hides_answers=False,
-    )
-    assert code == 0, screen
-    assert "user: a" in offline.read("quotas.d/lab/imported.yaml")
-    assert (offline.path / ".gitlab-ci.yml").exists()
-    assert offline("plan", "--detailed-exitcode").code == 0
 
 
 SNAPSHOT = """\

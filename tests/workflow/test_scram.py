@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from quotaform.cluster.records import ScramMechanism
-from quotaform.cluster.scram import ScramAlteration, ScramGateway, make_upsertion
+from quotaform.cluster.scram import ScramGateway, make_upsertion
 from quotaform.model.text import Secret
 from quotaform.sandbox import Sandbox
+from tests.broker import held_credentials, wipe_credentials
 from tests.waiting import wait_until
 from tests.workflow.command import Repository
 from tests.workflow.terminal import talk
@@ -21,89 +22,34 @@ SHA_512 = "SCRAM-SHA-512"
 UPSERT = ("scram", "upsert", "--mechanism", SHA_512)
 
 
-class Credentials:
-    """The credentials of the shared broker, seen without the command."""
-
-    def __init__(self, gateway: ScramGateway) -> None:
-        self._gateway = gateway
-
-    def read(self) -> dict[str, dict[str, int]]:
-        """Return {user: {mechanism: iterations}}."""
-        return {
-            found.user: {each.mechanism: each.iterations for each in found.credentials}
-            for found in self._gateway.describe()
-        }
-
-    def read_until(self, expected: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-        """Return what `read` returns once it is what is expected, or after a while: what was set shows late."""
-        wait_until(lambda: self.read() == expected)
-        return self.read()
-
-    def set(self, *users: str) -> None:
-        """Give users a credential."""
-        mechanism = ScramMechanism.SHA_512
-        self._gateway.alter([make_upsertion(user, mechanism, Secret("x")) for user in users]).raise_for_errors()
-        wait_until(lambda: set(users) <= self.read().keys())
-
-    def wipe(self) -> None:
-        """Remove all."""
-        deletions = [
-            ScramAlteration(user, ScramMechanism(mechanism))
-            for user, known in self.read().items()
-            for mechanism in known
-        ]
-        self._gateway.alter(deletions).raise_for_errors()
-        wait_until(lambda: not self.read())
-
-
-@pytest.fixture(scope="module")
-def shared_credentials(sandbox: Sandbox) -> Iterator[Credentials]:
-    with ScramGateway.connect(sandbox.bootstrap_servers, name="lab") as gateway:
-        credentials = Credentials(gateway)
-        yield credentials
-        credentials.wipe()
-
-
 @pytest.fixture
-def credentials(shared_credentials: Credentials) -> Credentials:
-    """The shared broker without any credentials."""
-    shared_credentials.wipe()
-    return shared_credentials
+def credentials(sandbox: Sandbox) -> Iterator[ScramGateway]:
+    """The shared broker, which has no credentials before and after."""
+    with ScramGateway.connect(sandbox.bootstrap_servers, name="lab") as gateway:
+        wipe_credentials(gateway)
+        yield gateway
+        wipe_credentials(gateway)
 
 
-def test_credentials_are_set_shown_and_deleted(repository: Repository, credentials: Credentials) -> None:
+def test_credentials_are_set_shown_and_deleted(repository: Repository, credentials: ScramGateway) -> None:
     assert repository("scram", "describe").out == "lab has no SCRAM credentials.\n"
 
     repository.write("password", f"{SECRET}\n").chmod(0o600)
     both = ("--mechanism", "SCRAM-SHA-256", "--mechanism", SHA_512)
-    done = repository(
-        "scram", "upsert", "user=a", 'user="b b"', *both, "--iterations", "8192", "--password-file", "password"
-    )
-    assert (done.code, done.err) == (0, "")
-    assert done.out.splitlines() == [
-        "a      SCRAM-SHA-256  set (8192 iterations)",
-        "a      SCRAM-SHA-512  set (8192 iterations)",
-        '"b b"  SCRAM-SHA-256  set (8192 iterations)',
-        '"b b"  SCRAM-SHA-512  set (8192 iterations)',
-        "4 credentials set.",
-    ]
+    options = (*both, "--iterations", "8192", "--password-file", "password")
+    done = repository("scram", "upsert", "user=a", 'user="b b"', *options)
+    assert (done.code, done.err, done.last) == (0, "", "4 credentials set.")
     each = {"SCRAM-SHA-256": 8192, SHA_512: 8192}
-    both_users = {"a": each, "b b": each}
-    assert credentials.read_until(both_users) == both_users
-
-    shown = repository("scram", "describe")
-    assert shown.code == 0
-    assert shown.last == "4 SCRAM credentials of 2 users on lab."
+    wait_until(lambda: held_credentials(credentials) == {"a": each, "b b": each})
+    assert repository("scram", "describe").last == "4 SCRAM credentials of 2 users on lab."
 
     gone = repository("scram", "delete", "user=a", 'user="b b"', "--mechanism", "SCRAM-SHA-256")
-    assert gone.code == 0
-    assert gone.last == "2 credentials deleted."
+    assert (gone.code, gone.last) == (0, "2 credentials deleted.")
     assert "may lose all users of that mechanism" in gone.err
-    left = {"a": {SHA_512: 8192}, "b b": {SHA_512: 8192}}
-    assert credentials.read_until(left) == left
+    wait_until(lambda: held_credentials(credentials) == {"a": {SHA_512: 8192}, "b b": {SHA_512: 8192}})
 
 
-def test_the_password_is_asked_for_twice_and_never_shown(repository: Repository, credentials: Credentials) -> None:
+def test_the_password_is_asked_for_twice_and_never_shown(repository: Repository, credentials: ScramGateway) -> None:
     answers = [
         ("Password for a: ", f"{SECRET}\n"),
         ("Repeat the password for a: ", f"{SECRET}\n"),
@@ -115,7 +61,7 @@ def test_the_password_is_asked_for_twice_and_never_shown(repository: Repository,
     assert "2 credentials set." in screen
     assert SECRET not in screen
     assert "other" not in screen
-    assert credentials.read().keys() == {"a", "b"}
+    assert held_credentials(credentials).keys() == {"a", "b"}
 
 
 @pytest.mark.parametrize(
@@ -129,18 +75,19 @@ def test_the_password_is_asked_for_twice_and_never_shown(repository: Repository,
     ids=["differ", "empty", "end of file", "Ctrl-C"],
 )
 def test_a_password_that_was_not_given_changes_nothing(
-    repository: Repository, credentials: Credentials, typed: tuple[str, ...], code: int, words: str
+    repository: Repository, credentials: ScramGateway, typed: tuple[str, ...], code: int, words: str
 ) -> None:
     prompts = ("Password for a: ", "Repeat the password for a: ")
     ended, screen = talk(*UPSERT, "user=a", cwd=repository.path, answers=list(zip(prompts, typed, strict=False)))
     assert ended == code, screen
     assert words in screen
     assert "Traceback" not in screen
-    assert credentials.read() == {}
+    assert held_credentials(credentials) == {}
 
 
-def test_any_cluster_can_be_asked_for_users(offline: Repository, sandbox: Sandbox, credentials: Credentials) -> None:
-    credentials.set("svc-etl")
+def test_any_cluster_can_be_asked_for_users(offline: Repository, sandbox: Sandbox, credentials: ScramGateway) -> None:
+    credentials.alter([make_upsertion("svc-etl", ScramMechanism.SHA_512, Secret("x"))]).raise_for_errors()
+    wait_until(lambda: held_credentials(credentials))
     users = "  - match: {user: [svc-etl, svc-ordres, 'CN=app,O=Example']}\n"
     offline.quotas(f"{users}    values: {{producer_byte_rate: 1MiB/s}}\n")
     checked = offline("validate", "--check-principals", "--bootstrap-server", sandbox.bootstrap_servers)

@@ -66,6 +66,6 @@ class SparkStory(Story):
         return code, out, without_progress(err)
 
 
-@pytest.mark.parametrize("name", ["fleet", "history", "resolve"])
+@pytest.mark.parametrize("name", ["fleet", "history", "resolve", "usage"])
 def test_this_is_said_on_spark(check_story: CheckStory, spark: SparkSession, name: str) -> None:
     check_story(f"story-spark-{name}.txt", partial(SparkStory, spark))

@@ -147,22 +147,6 @@ def test_a_plan_has_its_backtest_and_keeps_its_id(repository: Repository) -> Non
     assert json.loads(again.out)["clusters"][0]["changed"]["rows"] == [row]
 
 
-def test_a_backtest_without_usage_of_its_cluster_fails_and_a_plan_warns(
-    repository: Repository, spark: SparkSession
-) -> None:
-    usage_table(spark, [sample(0.0, 1.0, cluster="labb")]).write.parquet(str(repository.path / "other"))
-    done = repository("usage", "backtest", "--usage", "other", "--cluster", "lab")
-    assert (done.code, done.out) == (3, "")
-    assert "other: error: the table has no row of lab; it has labb" in done.err
-    late = repository("usage", "backtest", "--usage", "usage", "--cluster", "lab", "--since", "2026-11-02")
-    assert late.code == 3
-    assert "the table has no row of lab from 2026-11-02T00:00:00Z on; it has no row of that time" in late.err
-    planned = repository("plan", "--backtest", "other")
-    assert planned.code == 0, planned.err
-    assert "Backtest: No usage of this cluster is recorded, so there is no backtest." in planned.out
-    assert "Warning: no usage is recorded of lab" in planned.err
-
-
 def test_usage_belongs_to_one_cluster_or_to_none(spark: SparkSession) -> None:
     usage = usage_table(spark, [sample(0.0, 1.0, cluster=name) for name in ("lab", None, "prod")])
 

@@ -159,16 +159,8 @@ def test_what_is_broken_is_in_the_quarantine_with_file_and_position(
     assert any(name == "inf.json" and "sample 3: the value is inf" in reason for name, _, reason in found)
     assert result["summary"]["quarantined"] == rejected.count() == len(result["rejected"])
     assert "records could not be read; see the quarantine table usage-quarantine" in done.err
-    text = repository("usage", "ingest", "in/inf.json", "--usage", "other", "--quarantine", "usage-quarantine")
-    assert text.out.splitlines() == [
-        "Usage  other   rows from 2026-11-18T11:06:40Z to 2026-11-18T11:07:40Z",
-        "  Read        1 file",
-        "  Clusters    lab",
-        "  Quarantine  1 record in usage-quarantine",
-        "    in/inf.json: series 1, sample 3: the value is inf; it must lie between 0 and 1e100",
-        "",
-        "Samples: 3 read = 2 written (2 rows) + 0 dropped + 1 quarantined.",
-    ], text.err
+    again = repository("usage", "ingest", "in/inf.json", "--usage", "other", "--quarantine", "usage-quarantine")
+    assert again.last == "Samples: 3 read = 2 written (2 rows) + 0 dropped + 1 quarantined."
     # It was there twice when its file was ingested twice.
     assert spark.read.parquet(str(repository.path / "usage-quarantine")).count() == len(found)
 
@@ -182,18 +174,6 @@ METRIC_ROWS: tuple[dict[str, Any], ...] = (
     {"timestamp": START * 1000, "name": "kafka_server_quota_throttle_time", "value": 40.0},
     {"timestamp": START, "name": "up", "value": 1.0},
 )
-BUCKET_ROWS = """\
-at,who,kind,mib,delay
-2026-11-18T11:06:40Z,a%20b,Produce,2,
-2026-11-18 12:08:40+01:00,"x,""y",fetch,4,7
-soon,a%20b,Produce,6,
-"""
-MAPPING = """\
-columns: {ts: at, user: who, key: kind, rate: mib, throttle_ms: delay}
-constants: {cluster: lab}
-factors: {rate: 1048576}
-sanitized_users: true
-"""
 
 
 def test_files_are_packed_into_tasks_by_their_bytes(spark: SparkSession) -> None:
@@ -221,32 +201,16 @@ def test_rows_of_tables_are_read_by_their_columns(spark: SparkSession, repositor
     ]
 
 
-def test_a_mapping_says_what_the_columns_of_a_csv_are(spark: SparkSession, repository: Repository) -> None:
-    """What becomes of each cell is in `usage-table.txt`."""
-    (repository.path / "buckets.csv").write_text(BUCKET_ROWS, encoding="utf-8")
-    (repository.path / "mapping.yaml").write_text(MAPPING, encoding="utf-8")
-    done = repository("usage", "ingest", "buckets.csv", "--usage", "usage", "--mapping", "mapping.yaml")
-    assert done.last == "Samples: 4 read = 3 written (2 rows) + 0 dropped + 1 quarantined."
-    found = [(0.0, "a b", 2097152.0, None), (120.0, 'x,"y', 4194304.0, 7.0)]
-    assert used(spark, repository.path / "usage") == found
-
-
 def test_tables_of_other_programs_need_no_mapping(spark: SparkSession, repository: Repository) -> None:
-    """CSV with semicolons, and labels which hold the name of the metric, were refused."""
-    (repository.path / "semi.csv").write_text(
-        "ts;key;rate;user;cluster\n2026-11-18T11:06:40Z;Produce;1;a,b;lab\n2026-11-18T11:06:40Z;Produce;1,5;c;lab\n",
-        encoding="utf-8",
-    )
+    """Labels which hold the name of the metric were refused."""
     labels = {"__name__": "kafka_server_produce_byte_rate", "user": "a", "cluster": "lab"}
     spark.createDataFrame(
         [(START, 2.5, labels), (START, 1.0, {"__name__": "up"})],
         "timestamp long, value double, labels map<string, string>",
     ).coalesce(1).write.parquet(str(repository.path / "dump"))
-    done = repository("usage", "ingest", "semi.csv", "dump", "--usage", "usage")
-    assert done.last == "Samples: 4 read = 2 written (2 rows) + 1 dropped + 1 quarantined."
-    rows = [(row[5], row[8]) for row in rows_of(spark, repository.path / "usage")]
-    assert sorted(rows) == [("a", 2.5), ("a,b", 1.0)]
-    assert '    semi.csv: in the block at byte 0: "1,5" is not a number' in done.out.splitlines()
+    done = repository("usage", "ingest", "dump", "--usage", "usage")
+    assert done.last == "Samples: 2 read = 1 written (1 row) + 1 dropped + 0 quarantined."
+    assert [(row[5], row[8]) for row in rows_of(spark, repository.path / "usage")] == [("a", 2.5)]
 
 
 def test_a_time_may_be_a_day_or_have_no_zone(spark: SparkSession, repository: Repository) -> None:
@@ -258,19 +222,6 @@ def test_a_time_may_be_a_day_or_have_no_zone(spark: SparkSession, repository: Re
     rows = read_usage(spark, str(repository.path / "usage")).select("user", f.unix_micros("ts") / 1e6)
     midnight = 2209075200.0
     assert sorted(map(tuple, rows.collect())) == [("day", midnight), ("local", midnight + 0.5)]
-
-
-def test_labels_of_other_names_are_given_by_options(spark: SparkSession, repository: Repository) -> None:
-    other = {"__name__": "kafka_server_quota_byte_rate", "what": "Produce", "label_user": "a", "env": "lab"}
-    text = answer({"metric": other, "values": minutes("1")})
-    (repository.path / "other.json").write_text(text, encoding="utf-8")
-    refused = repository("usage", "ingest", "other.json", "--usage", "usage", "--cluster", "lab")
-    assert refused.code == 1
-    assert 'a label "label_user"; if that names one, give it with --user-label' in refused.out
-    options = ("--type-label", "what", "--user-label", "label-user", "--cluster-label", "env")
-    done = repository("usage", "ingest", "other.json", "--usage", "usage", *options)
-    assert done.last == "Samples: 1 read = 1 written (1 row) + 0 dropped + 0 quarantined."
-    assert [row[2:6:3] for row in rows_of(spark, repository.path / "usage")] == [("lab", "a")]
 
 
 def test_what_a_prometheus_has_recorded_is_ingested(spark: SparkSession, repository: Repository) -> None:
@@ -300,33 +251,6 @@ def test_a_url_is_read_as_a_file_is_and_rows_are_added_to_those_that_are_there(
     files = [path for path in (repository.path / "usage").rglob("*") if path.is_file()]
     assert {path.name.partition("-")[0] for path in files} == {"usage"}
     assert {path.parent.name for path in files} == {"cluster=edge", "cluster=lab"}
-
-
-def test_what_cannot_be_done_is_one_sentence_and_writes_nothing(repository: Repository) -> None:
-    (repository.path / "in/nan.json").write_text(answer(element("a", minutes("NaN", "NaN"))), encoding="utf-8")
-    (repository.path / "in/none.json").write_text(answer(), encoding="utf-8")
-    (repository.path / "in/homeless.json").write_text(answer(element("a", minutes("1"), cluster="")), encoding="utf-8")
-    (repository.path / "in/other.txt").write_text("up 1\njvm_threads_current 2\n", encoding="utf-8")
-    (repository.path / "in/whole.txt").write_text('kafka_server_produce_byte_rate{who="a"} 1\n', encoding="utf-8")
-    (repository.path / "empty").mkdir()
-    (repository.path / "other").mkdir()
-    (repository.path / "other/notes.txt").write_text("x", encoding="utf-8")
-    for arguments, code, message in (
-        (("in/nan.json",), 1, "no samples for the table among the 2 that were read"),
-        (("in/none.json",), 1, "nothing was added: the recordings have no samples"),
-        (("in/homeless.json",), 1, "no samples for the table among the 1 that were read"),
-        (("in/other.txt",), 1, "no samples for the table among the 2 that were read; docs/usage-recordings.md lists"),
-        (("in/whole.txt",), 1, "give --user-label, --client-id-label or --ip-label"),
-        (("empty",), 64, "has no files"),
-        (("in/missing-*.json",), 64, "is not a file, and no file matches it as a glob"),
-        (("in", "--usage", "other"), 3, "other: error: the table"),
-        (("in", "--usage", "quotaform.yaml"), 64, "is a file"),
-        (("in", "--input-format", "xml"), 64, "unknown input format"),
-    ):
-        usage = () if "--usage" in arguments else ("--usage", "usage")
-        done = repository("usage", "ingest", *arguments, *usage)
-        assert (done.code, message in done.err) == (code, True), (arguments, done.said)
-    assert not (repository.path / "usage").exists()
 
 
 @pytest.mark.parametrize("is_url", [True, False], ids=["url", "catalog"])

@@ -268,7 +268,7 @@ def _plans(console: Console, source: Path | None, target: Clusters) -> Sequence[
         [cluster] = chosen.choose()
     with open_pinned_gateway(cluster) as gateway:
         saved.require_cluster(gateway.cluster_id())
-        header = structs.replace(saved.header, cluster_name=cluster.name)
+        header = structs.replace(saved.header, cluster=structs.replace(saved.header.cluster, name=cluster.name))
         # Plan files do not have what the cluster holds.
         return [ClusterOutcome(cluster.name, value=replace(saved, header=header, actual=gateway.describe()))]
 

@@ -453,15 +453,13 @@ def import_quotas(
     A plan made right after it is empty. No file is overwritten. With `is_split` there is one file per first word of the
     names; of several clusters of quotaform.yaml, each has its own folder.
     """
-    from quotaform.cluster.gateway import SnapshotGateway
     from quotaform.review.init import import_cluster
 
     config = repository.config()
 
     def write(outcome: ClusterOutcome[Snapshot]) -> Import:
-        name = outcome.cluster
-        gateway = SnapshotGateway(outcome.require(), name=name, path=name)
-        made = import_cluster(repository, config, name, gateway, is_split=is_split, clock=clock)
+        actual = outcome.require().quotas
+        made = import_cluster(repository, config, outcome.cluster, actual, is_split=is_split, clock=clock)
         write_files(made.files)
         return made
 

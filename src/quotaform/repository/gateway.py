@@ -164,33 +164,29 @@ REPORT_INTERVAL: Final = 0.25
 """Seconds after which progress is reported again while a cluster is waited for."""
 
 
-class ClusterProgress:
-    """Progress of the work on one cluster, to be reported again."""
+def _remembered(progress: Progress) -> tuple[Progress, Callable[[], None]]:
+    """Return what reports progress, and what reports the last step again."""
+    last = ("", 0, 0)
 
-    def __init__(self, progress: Progress = no_progress) -> None:
-        self._progress = progress
-        self._last = ("", 0, 0)
+    def steps(what: str, done: int, total: int) -> None:
+        nonlocal last
+        last = (what, done, total)
+        progress(*last)
 
-    def __call__(self, what: str, done: int, total: int) -> None:
-        self._last = (what, done, total)
-        self._progress(what, done, total)
-
-    def repeat(self) -> None:
-        """Report the last step again."""
-        self._progress(*self._last)
+    return steps, lambda: progress(*last)
 
 
 @contextmanager
-def repeated(progress: Progress, what: str, total: int = 0) -> Iterator[ClusterProgress]:
+def repeated(progress: Progress, what: str, total: int = 0) -> Iterator[Progress]:
     """Report the last step again and again, from a thread, while the block waits; it must not print anything else."""
-    steps = ClusterProgress(progress)
+    steps, repeat_last = _remembered(progress)
     steps(what, 0, total)
     is_over = Event()
 
     def repeat() -> None:
         with suppress(Exception):  # What cannot be shown is no reason to end the work.
             while not is_over.wait(REPORT_INTERVAL):
-                steps.repeat()
+                repeat_last()
 
     thread = Thread(target=repeat, name="quotaform-progress", daemon=True)
     thread.start()
@@ -225,7 +221,7 @@ def work_on(
     iterator closes the connections that are still open, which ends whatever waits for a broker, and the threads are
     daemons: so an interrupt is never kept waiting.
     """
-    steps, total = ClusterProgress(progress), len(clusters)
+    (steps, repeat_last), total = _remembered(progress), len(clusters)
     results: dict[str, Future[T]] = {cluster.name: Future() for cluster in clusters}
     for name, error in known.items():
         results[name].set_exception(error)
@@ -269,7 +265,7 @@ def work_on(
                 while not wait([results[cluster.name]], REPORT_INTERVAL).done:
                     waiting = [each for each in clusters if not results[each.name].done()]
                     if total == 1:
-                        steps.repeat()
+                        repeat_last()
                     elif waiting:
                         steps(f"Waiting for {_names(waiting)}", total - len(waiting), total)
             except KeyboardInterrupt:

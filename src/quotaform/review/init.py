@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from quotaform.cluster.gateway import Gateway, read_actual
+from quotaform.cluster.gateway import read_actual
 from quotaform.desired.config import Cluster, Config, choose_cluster, read_config
 from quotaform.desired.loader import LoadedFiles
 from quotaform.desired.tree import SourceFile
@@ -25,7 +25,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterError, QuotaformError, UsageError, as_usage_error
 from quotaform.model.finding import by_severity
 from quotaform.model.outcome import Progress, no_progress
-from quotaform.model.quotas import Values
+from quotaform.model.quotas import Quotas, Values
 from quotaform.model.records.schema import render_schema
 from quotaform.model.server import parse_servers
 from quotaform.model.text import inert, option_of
@@ -63,14 +63,13 @@ def import_cluster(
     repository: Repository,
     config: Config,
     cluster_name: str,
-    gateway: Gateway,
+    actual: Quotas,
     *,
     is_split: bool = False,
     is_own: bool | None = None,
-    progress: Progress = no_progress,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Import:
-    """Write down the live quotas that no file declares yet.
+    """Write down the live quotas, the `actual` ones, that no file declares yet.
 
     A plan made right after it is empty: what files can express is declared as it is, and the rest is left
     alone and listed as a finding.
@@ -79,12 +78,11 @@ def import_cluster(
     else to the common ones; by default with several clusters.
 
     Raises `InvalidFilesError` if the files that are there are invalid; `UsageError` if quotaform.yaml names several
-    clusters and not this one, whose folder would mean nothing; `ClusterError` if the cluster could not be read.
+    clusters and not this one, whose folder would mean nothing.
     """
     layout = repository.layout(config)
     loaded = LoadedFiles(layout, config.profiles, today(clock), config.scope)
     declared = loaded.desired(cluster_name) if layout.tree.has_files else {}
-    actual = read_actual(gateway, declared, clock=clock, progress=progress)
     todo = {entity: values for entity, values in actual.items() if entity not in declared}
     inside = {entity: values for entity, values in todo.items() if config.scope.contains(entity)}
     able = {entity: values for entity, values in inside.items() if writable_values(entity, values)}
@@ -189,7 +187,8 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
             if request.imports and not is_there:
                 config = repository.config() if is_further else Config()
                 config = replace(config, clusters={**known, cluster.name: cluster})
-                imported = import_cluster(repository, config, cluster.name, gateway, is_own=True, progress=progress)
+                actual = read_actual(gateway, progress=progress)
+                imported = import_cluster(repository, config, cluster.name, actual, is_own=True)
     except ClusterError as error:
         if request.imports and not is_there:
             raise

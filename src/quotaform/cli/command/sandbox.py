@@ -68,8 +68,8 @@ def start(
     )
     _echo(console, sandbox, output)
     if not started:
-        missing = [option for option, has in (("--metrics", sandbox.metrics), ("--jmx", sandbox.jmx)) if not has]
-        asked = [option for option in missing if {"--metrics": metrics, "--jmx": jmx}[option]]
+        served = (("--metrics", metrics, sandbox.metrics), ("--jmx", jmx, sandbox.jmx))
+        asked = [option for option, is_asked, has in served if is_asked and not has]
         without = f" without {' and '.join(asked)}; stop it to start it again" if asked else ""
         console.warn(f"The sandbox {name} was already running{without}.")
     return 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from quotaform.cli.console import Console
-from quotaform.cli.option.output import Output
+from quotaform.cli.option.run import Output
 from quotaform.cli.present import TableOutput, report_saved_files
 from quotaform.drift.alert import DriftReporter
 from quotaform.drift.metric import MetricStore

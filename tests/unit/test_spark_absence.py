@@ -14,7 +14,7 @@ import pytest
 from quotaform.cli import console
 from quotaform.cli.console import Console
 from quotaform.cli.main import run
-from quotaform.cli.option.engine import Engine, spark_progress
+from quotaform.cli.option.run import Engine, spark_progress
 from quotaform.fleet import session
 from quotaform.fleet.job import Bundle, DriverContext, ShippedFile, ShippedJob, _opened_job
 from quotaform.fleet.launch import temporary_warehouse

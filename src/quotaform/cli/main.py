@@ -41,8 +41,8 @@ COMMANDS: Final = {
     "top": ("top", "Show who is throttled now, and by which quota."),
     "comment": ("review", "Write plans as comments to a pull request."),
     "schema": ("files", "Print the JSON Schemas of the files."),
-    "scram": ("scram", "Manage SCRAM credentials."),
-    "sandbox": ("sandbox", "Run a real Apache Kafka on loopback."),
+    "scram": ("scram", "Manage the SCRAM credentials of users (KIP-554)."),
+    "sandbox": ("sandbox", "Run a real Apache Kafka on this machine, for tests."),
     "demo": ("sandbox", "Run the full workflow on a real Apache Kafka."),
 }
 """The commands in the order of `--help`: the modules of `quotaform.cli.command` that have them, and summaries."""
@@ -114,7 +114,7 @@ def build_app(*words: str) -> typer.Typer:
             function = "import_quotas" if name == "import" else name
             app.command(name, short_help=summary)(_command(module, function))
             continue
-        group = typer.Typer(help=getattr(module, "HELP", summary), no_args_is_help=True)
+        group = typer.Typer(help=summary, no_args_is_help=True)
         for each, text in GROUPS[name].items():
             is_meant = words[1:2] in ((), (each,))
             group.command(each, short_help=text)(_command(module if is_meant else None, each))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from quotaform import __version__
 from quotaform.cli.console import Console, write_file
 from quotaform.cli.option.common import name_options
-from quotaform.cli.option.output import PARQUET, Output, read_output
+from quotaform.cli.option.run import PARQUET, Output, read_output
 from quotaform.model.errors import BlockedError, ExitCode, NotReadError, QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome, digest_of, exit_code, outcome_lines
 from quotaform.model.text import inert, listed, nearest, quote

@@ -16,8 +16,7 @@ from msgspec import Struct, structs
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import Clusters, Comparison, make_request
 from quotaform.cli.option.common import ALLOW, argument, flag, option
-from quotaform.cli.option.engine import Engine, job_progress
-from quotaform.cli.option.output import REPORT_OUT, Output, printed
+from quotaform.cli.option.run import REPORT_OUT, Engine, Output, job_progress, printed
 from quotaform.cli.present import Results, cluster_paths
 from quotaform.model.errors import (
     ApplyLostError,
@@ -286,9 +285,7 @@ class ApplyRun(Struct, kw_only=True):
         from quotaform.apply.ledger import started_warnings
 
         names = [cluster.name for cluster, _ in plans]
-        engine, receipts = None if self.is_dry_run else session, None
-        if self.receipt_path is not None and not self.is_dry_run:
-            receipts = cluster_paths("--receipt", self.receipt_path, names)
+        receipts = None if self.receipt_path is None else cluster_paths("--receipt", self.receipt_path, names)
 
         def approve(written: Sequence[ClusterPlan[Any]]) -> None:
             self._approve(written)
@@ -306,9 +303,9 @@ class ApplyRun(Struct, kw_only=True):
                 expect_plan_id=self._expected_id(plans),
                 receipts=receipts,
                 dry_run=self.is_dry_run,
-                engine=engine,
+                engine=session,
                 show=partial(self._show, has_others=len(plans) + len(failed) > 1),
-                progress=job_progress(self.console, "Applying", len(plans), engine, "plan"),
+                progress=job_progress(self.console, "Applying", len(plans), session, "plan"),
             )
             if self.is_dry_run:
                 return self._present_checked((*self.results.gather(applied, names), *failed))

@@ -10,9 +10,8 @@ from typing import Final
 from quotaform.cli.console import require_confirmed, write_file
 from quotaform.cli.option.cluster import ONE_CLUSTER, OR_SNAPSHOT, Clusters
 from quotaform.cli.option.common import AUTO_APPROVE, complete_quota_key, complete_value, flag, option
-from quotaform.cli.option.engine import Engine
 from quotaform.cli.option.entity import ANY_ENTITY, FORMER_NAME, Filters, read_entity, require_address
-from quotaform.cli.option.output import Output, printed
+from quotaform.cli.option.run import Engine, Output, printed
 from quotaform.cli.present import Results, cluster_paths, report_failures
 from quotaform.cluster.gateway import dump_snapshot
 from quotaform.desired.writer import render_quotas

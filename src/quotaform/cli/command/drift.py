@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from quotaform.cli.console import Console, cut_lines
 from quotaform.cli.option.cluster import OR_SNAPSHOT, Clusters, Selecting, make_request
 from quotaform.cli.option.common import DIRECTORY, flag, option, read_moment, read_seconds
-from quotaform.cli.option.engine import SPARK, Engine
-from quotaform.cli.option.output import REPORT_OUT, Output, out_option, printed
+from quotaform.cli.option.run import REPORT_OUT, SPARK, Engine, Output, out_option, printed
 from quotaform.cli.present import PLACEHOLDER, Results, cluster_path, cluster_paths
 from quotaform.model.errors import QuotaformError, UsageError, as_usage_error
 from quotaform.model.outcome import ClusterOutcome
@@ -236,7 +235,7 @@ def drift(
         if watch is not None:
             watch_drift(request, target, alerting, watch, listen or parse_server(DEFAULT_LISTEN), console)
         if alerting.is_used():
-            if selecting.is_given:
+            if selecting != Selecting():
                 raise UsageError(
                     "metrics and notifications are about whole clusters; leave out --select and --exclude, or use "
                     "drift_ignore in quotaform.yaml"
@@ -249,7 +248,7 @@ def drift(
             outcomes = results.gather(drifts, names)
     except QuotaformError as error:
         # Wrong usage is not reported: it concerns the command line alone.
-        if watch is None and not (selecting.is_given or isinstance(error, UsageError)):
+        if watch is None and selecting == Selecting() and not isinstance(error, UsageError):
             seconds = SYSTEM_CLOCK.monotonic() - started
             alerting.report_failed(error, reporter, target, names, seconds, console.warn_of_failure)
         raise

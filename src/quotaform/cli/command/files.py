@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from quotaform.cli.console import Console, write_file, write_raw
 from quotaform.cli.option.cluster import Clusters
 from quotaform.cli.option.common import argument, complete_from, flag, option, require_choice
-from quotaform.cli.option.output import Output, out_option, printed
+from quotaform.cli.option.run import Output, out_option, printed
 from quotaform.cli.present import Results, report_failures
 from quotaform.model.errors import ExitCode, UsageError
 from quotaform.model.outcome import ClusterOutcome, exit_code

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.cli.option.cluster import Clusters
 from quotaform.cli.option.common import REQUIRED, argument, option, read_moment
-from quotaform.cli.option.engine import ON_SPARK, Engine, spark_job
 from quotaform.cli.option.entity import ENTITIES
-from quotaform.cli.option.output import DRAWN_OUT, Output, printed
+from quotaform.cli.option.run import DRAWN_OUT, ON_SPARK, Engine, Output, printed, spark_job
 from quotaform.cli.present import TableOutput
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode, UsageError
@@ -20,8 +19,6 @@ from quotaform.model.text import inert
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-HELP: Final = "Keep snapshots over time: who had what when, and who changed it (on Spark)."
 
 HISTORY: Final = option(
     "--history DIR|delta:PATH|table:NAME",

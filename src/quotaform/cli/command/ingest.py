@@ -16,8 +16,7 @@ from msgspec import structs
 
 from quotaform.cli.option.cluster import COMMAND_CONFIG, CONFIG, Clusters, complete_cluster
 from quotaform.cli.option.common import REQUIRED, argument, choice, flag, one_of, option, read_moment, read_seconds
-from quotaform.cli.option.engine import ON_SPARK, Engine, spark_job
-from quotaform.cli.option.output import Output, out_option, printed
+from quotaform.cli.option.run import ON_SPARK, Engine, Output, out_option, printed, spark_job
 from quotaform.cli.present import TableOutput
 from quotaform.desired.tree import SourceFile, shown_path
 from quotaform.model.errors import EngineError, ExitCode, UsageError

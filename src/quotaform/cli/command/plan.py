@@ -14,16 +14,17 @@ from msgspec import structs
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import OR_SNAPSHOT, Clusters, Comparison, make_request
 from quotaform.cli.option.common import ALLOW, DIRECTORY, REQUIRED, argument, flag, option
-from quotaform.cli.option.engine import Engine, spark_job
-from quotaform.cli.option.output import (
+from quotaform.cli.option.run import (
     COLOR,
     PARQUET,
     REPORT_OUT,
+    Engine,
     Output,
     format_option,
     out_option,
     printed,
     read_output,
+    spark_job,
 )
 from quotaform.cli.present import OutFile, Results, cluster_paths, report_saved_files, run_options
 from quotaform.model.errors import ExitCode, UsageError

@@ -9,9 +9,8 @@ from typing import Final
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import CLUSTER, CONFIG, OR_SNAPSHOT, Clusters
 from quotaform.cli.option.common import DIRECTORY, complete_quota_key, option
-from quotaform.cli.option.engine import AUTO, Engine, spark_job
 from quotaform.cli.option.entity import ANY_ENTITY, FORMER_NAME, ONE_ENTITY, read_entity, require_address
-from quotaform.cli.option.output import PARQUET, Output, printed, read_output
+from quotaform.cli.option.run import AUTO, PARQUET, Engine, Output, printed, read_output, spark_job
 from quotaform.cli.present import Results, report_failures
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode, UsageError, as_usage_error

@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import BOOTSTRAP_SERVER, COMMAND_CONFIG, OR_SNAPSHOT, Clusters
 from quotaform.cli.option.common import REQUIRED, argument, choice, flag, one_of, option, require_choice
-from quotaform.cli.option.engine import Engine
-from quotaform.cli.option.output import Output
+from quotaform.cli.option.run import Engine, Output
 from quotaform.cli.present import report_failures
 from quotaform.model.errors import ExitCode, UsageError
 from quotaform.model.outcome import ClusterOutcome, exit_code

@@ -26,15 +26,13 @@ from msgspec import structs
 
 from quotaform.cli.console import Console, step_console
 from quotaform.cli.option.common import choice, flag, option
-from quotaform.cli.option.output import COLOR
+from quotaform.cli.option.run import COLOR
 from quotaform.model.errors import ExitCode, QuotaformError
 from quotaform.report.text import render_diff
 from quotaform.sandbox import Sandbox, detached
 from quotaform.sandbox.release import find_jars
 from quotaform.sandbox.tool import Traffic
 from quotaform.system.process import TerminatedError
-
-HELP: Final = "Run a real Apache Kafka on this machine (127.0.0.1 only), for tests."
 
 NAME: Final = option("--name NAME", "Name of the sandbox.", "default")
 FORMAT: Final = choice("--format", ("text", "json"), "Output format.", "text")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from quotaform.cli.console import Console, require_confirmed
 from quotaform.cli.option.cluster import ONE_CLUSTER, Clusters
 from quotaform.cli.option.common import AUTO_APPROVE, NO_ARGV, REQUIRED, argument, complete_from, option
-from quotaform.cli.option.output import Output, printed
+from quotaform.cli.option.run import Output, printed
 from quotaform.model.entity import USER, parse_address, spell_name
 from quotaform.model.errors import ExitCode, FileReadError, UsageError, as_usage_error
 from quotaform.model.text import Secret, quote
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from quotaform.cluster.records import ScramMechanism, ScramResult
     from quotaform.cluster.scram import ScramGateway
 
-
-HELP: Final = "Manage the SCRAM credentials of users (KIP-554)."
 
 USERS: Final = argument("[ENTITY]...", "Users by address, e.g. user=alice.", complete=complete_from(["user="]))
 MECHANISMS: Final = option("--mechanism NAME", "SCRAM-SHA-512 or SCRAM-SHA-256. Repeatable.", REQUIRED)

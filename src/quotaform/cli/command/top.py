@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from quotaform.cli.console import Console, write_raw
 from quotaform.cli.option.cluster import Clusters
 from quotaform.cli.option.common import SOURCE, flag, option, read_seconds
-from quotaform.cli.option.output import Output, printed
+from quotaform.cli.option.run import Output, printed
 from quotaform.cli.present import Results, report_failures
 from quotaform.model.errors import ExitCode, UsageError
 from quotaform.model.outcome import ClusterOutcome, exit_code

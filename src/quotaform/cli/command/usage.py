@@ -14,8 +14,7 @@ from msgspec import structs
 from quotaform.cli.command.ingest import ingest as ingest
 from quotaform.cli.option.cluster import EXCLUDE, OR_SNAPSHOT, SELECT, Clusters, Selecting, make_request
 from quotaform.cli.option.common import DIRECTORY, REQUIRED, SOURCE, USAGE, Period, argument, flag, option, read_seconds
-from quotaform.cli.option.engine import ON_SPARK, Engine, spark_job
-from quotaform.cli.option.output import DRAWN_OUT, Output, printed
+from quotaform.cli.option.run import DRAWN_OUT, ON_SPARK, Engine, Output, printed, spark_job
 from quotaform.cli.present import Results, TableOutput, report_failures, selection_text
 from quotaform.model.errors import ExitCode, InvalidFilesError, UsageError, as_usage_error
 from quotaform.model.moment import duration_text, parse_duration

@@ -173,11 +173,6 @@ class Selecting:
     select: list[str] | None = SELECT
     exclude: list[str] | None = EXCLUDE
 
-    @property
-    def is_given(self) -> bool:
-        """Whether there is any of them."""
-        return bool(self.select or self.exclude)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison(Selecting):

@@ -36,7 +36,7 @@ from quotaform.model.records.record import (
     about,
     builtins,
 )
-from quotaform.model.records.schema import Node, document_of
+from quotaform.model.records.schema import Node, make_schema
 from quotaform.plan.plan import Plan
 from quotaform.plan.receipt import Receipt, Result, Run, counted_results
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
@@ -133,14 +133,13 @@ _FIELDS: Final = {
 }
 
 
-def audit() -> tuple[Node, dict[str, Node]]:
-    """Return the schema of a line of the audit log and its definitions."""
-    schema, definitions = document_of(AuditRecord)
+def audit() -> Node:
+    """Return the schema of a line of the audit log."""
     rules: list[Node] = [
         {"if": {"properties": {"event": {"const": event}}}, "then": {"required": names}}
         for event, names in _FIELDS.items()
     ]
-    return {**schema, "allOf": rules}, definitions
+    return {**make_schema(AuditRecord), "allOf": rules}
 
 
 class AuditFile:

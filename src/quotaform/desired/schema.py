@@ -46,8 +46,8 @@ def values() -> Node:
     return in_code(schema, {"type": "object", "minProperties": 1})
 
 
-def quotas() -> tuple[Node, dict[str, Node]]:
-    """Return the schema and its definitions."""
+def quotas() -> Node:
+    """Return the schema."""
     schema = closed(
         "A file of quotas.d. A declaration covers all quota keys of its entity.",
         {"quotas": items("The entries; each entity at most once per layer.", ref("entry"))},
@@ -75,12 +75,8 @@ def quotas() -> tuple[Node, dict[str, Node]]:
         dependencies={row.name: {"maxProperties": 1} for row in KNOWN_TYPES.values() if not row.combines_with},
         examples=[{"user": "svc-orders"}, {"user": DEFAULT_WORD, "client-id": "etl"}],
     )
-    return titled("Kafka client quotas", schema), {
-        "literal": literal,
-        "match": in_code(match, {"type": "object", "minProperties": 1}),
-        "values": values(),
-        "entry": _entry(),
-    }
+    shape = in_code(match, {"type": "object", "minProperties": 1})
+    return titled("Kafka client quotas", schema, literal=literal, match=shape, values=values(), entry=_entry())
 
 
 def _entry() -> Node:
@@ -126,8 +122,8 @@ def _without(schema: Node, keyword: str) -> Node:
     return in_code(schema, {**left, "minProperties": 0})
 
 
-def approvals() -> tuple[Node, dict[str, Node]]:
-    """Return the schema and its definitions."""
+def approvals() -> Node:
+    """Return the schema."""
     schema: Node = {
         "description": "approvals.yaml, next to quotaform.yaml: approvals that lift a blocking rule for entities.",
         "type": "array",
@@ -160,11 +156,11 @@ def approvals() -> tuple[Node, dict[str, Node]]:
         {**fields, **optional},
         required=list(fields),
     )
-    return titled("approvals of blocked changes", schema), {"approval": approval, "values": values()}
+    return titled("approvals of blocked changes", schema, approval=approval, values=values())
 
 
-def config() -> tuple[Node, dict[str, Node]]:
-    """Return the schema and its definitions."""
+def config() -> Node:
+    """Return the schema."""
     patterns, some = ref("pattern"), {"minItems": 1, "maxItems": MOST_PATTERNS}
     schema = closed(
         "quotaform.yaml: clusters, profiles, scope and checks. ${env:NAME} in bootstrap_servers and command_config is "
@@ -269,13 +265,15 @@ def config() -> tuple[Node, dict[str, Node]]:
         },
         minProperties=1,
     )
-    return titled("configuration", schema), {
-        "cluster": _cluster(),
-        "drift_ignore": _drift_ignore(),
-        "lint_ignore": _lint_ignore(),
-        "pattern": pattern,
-        "values": values(),
-    }
+    return titled(
+        "configuration",
+        schema,
+        cluster=_cluster(),
+        drift_ignore=_drift_ignore(),
+        lint_ignore=_lint_ignore(),
+        pattern=pattern,
+        values=values(),
+    )
 
 
 def _recommend() -> Node:
@@ -400,8 +398,8 @@ ENTITY: Final = "entity"
 VALUES: Final = "values"
 
 
-def entry() -> tuple[Node, dict[str, Node]]:
-    """Return the schema and its definitions."""
+def entry() -> Node:
+    """Return the schema."""
     keys = ((key, f"{key.limits}, per {key.per}; {UNLIMITED} is {int(key.maximum)}.") for key in QUOTA_KEYS.values())
     schema = closed(
         "A resolved entry: what the files declare for one entity on one cluster, profiles and layers included. "
@@ -436,4 +434,4 @@ def entry() -> tuple[Node, dict[str, Node]]:
         },
         required=["address", ENTITY, VALUES, "unlimited"],
     )
-    return titled("resolved entry", schema), {}
+    return titled("resolved entry", schema)

@@ -83,9 +83,10 @@ def _examples(examples: Iterable[Any]) -> Node:
 DAY: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 
 
-def titled(title: str, schema: Node) -> Node:
-    """Return a schema with what editors call it."""
-    return {"title": f"quotaform: {title}", **schema}
+def titled(title: str, schema: Node, **definitions: Node) -> Node:
+    """Return the whole schema of a file or a document, with what editors call it and all that it refers to."""
+    draft = "http://json-schema.org/draft-07/schema#"
+    return {"$schema": draft, "title": f"quotaform: {title}", **schema, "definitions": definitions}
 
 
 _CAPITAL: Final = regex("(?<!^)(?=[A-Z])")
@@ -148,27 +149,22 @@ def _definition(name: str) -> str:
     return _CAPITAL.sub("_", name.removesuffix("Record")).lower()
 
 
-def document_of(kind: type[Record]) -> tuple[Node, dict[str, Node]]:
-    """Return the schema of a document that is a record, and its definitions."""
-    definitions = record_definitions(kind)
-    schema = definitions.pop(_definition(kind.__name__))
-    return titled(schema["properties"]["kind"]["const"].removeprefix("quotaform."), schema), definitions
-
-
-Builder: TypeAlias = Callable[[], tuple[Node, dict[str, Node]]] | type[Record]
-"""A record, or what returns a schema and its own definitions."""
+Builder: TypeAlias = Callable[[], Node] | type[Record]
+"""A record, or what returns a schema."""
 
 
 @cache
 def make_schema(build: Builder, *, is_shape: bool = False) -> dict[str, Any]:
-    """Return a schema with the definitions that it refers to; do not change it.
+    """Return a schema; do not change it.
 
     `is_shape`: without what code checks (`in_code`).
     """
-    schema, definitions = document_of(build) if isinstance(build, type) else build()
-    draft = "http://json-schema.org/draft-07/schema#"
-    made = {"$schema": draft, **schema, "definitions": _used(schema, definitions)}
-    return made if isinstance(build, type) else _settled(made, is_shape=is_shape)
+    if isinstance(build, type):
+        definitions = record_definitions(build)
+        schema = definitions.pop(_definition(build.__name__))
+        return titled(schema["properties"]["kind"]["const"].removeprefix("quotaform."), schema, **definitions)
+    settled: Node = _settled(build(), is_shape=is_shape)
+    return settled
 
 
 def _settled(node: Any, *, is_shape: bool) -> Any:
@@ -198,23 +194,6 @@ def nodes_of(schema: Any, path: Iterable[str | int]) -> list[Node]:
 def render_schema(build: Builder) -> str:
     """Return a schema as files hold it."""
     return dumps(make_schema(build), indent=2) + "\n"
-
-
-def _used(schema: Node, own: Mapping[str, Node]) -> dict[str, Node]:
-    """Return the definitions that a schema refers to, in the order of their first use."""
-    used: dict[str, Node] = {}
-    todo: list[Any] = [schema]
-    while todo:
-        item = todo.pop(0)
-        if isinstance(item, list):
-            todo += item
-        elif isinstance(item, dict):
-            name = str(item.get("$ref", "")).rpartition("/")[2]
-            if name and name not in used:
-                used[name] = own[name]
-                todo.append(used[name])
-            todo += item.values()
-    return used
 
 
 # Whether a document fits its schema, and why not.

@@ -266,7 +266,7 @@ def _text(cell: object) -> str | None:
     return None if cell is None else str(cell)
 
 
-def usage_mapping() -> tuple[Node, dict[str, Node]]:
+def usage_mapping() -> Node:
     """Return the schema and its definitions."""
     fields = {
         "columns": closed(
@@ -302,4 +302,4 @@ def usage_mapping() -> tuple[Node, dict[str, Node]]:
         },
     }
     schema = closed("What the columns of a table with usage are.", fields, required=["columns"])
-    return titled("columns of a table with usage", schema), {}
+    return titled("columns of a table with usage", schema)

@@ -122,7 +122,7 @@ HOSTILE: dict[str, tuple[Any, str]] = {
     "many-fields": ({"properties": {f"a{n}": True for n in range(60_000)}}, "an entry has no field"),
     "many-keywords": ({"anyOf": [{"keyword": n} for n in range(40_000)]}, "unknown keyword"),
     "many-anchors": ({"anyOf": [{"$ref": f"#a{n}"} for n in range(40_000)]}, "does not exist"),
-    "many-matches": ({"x-match": [{"usr": "a"}] * 1000}, "unknown entity type"),
+    "many-matches": ({"x-match": [{"usr": "a"}] * 1000}, "x-match must be a pattern"),
     "many-patterns": ({"anyOf": [{"pattern": f"{n}[a-z]{{1,100}}"} for n in range(600)]}, "simplify them"),
 }
 

@@ -34,7 +34,7 @@ from quotaform.model.quotas import (
     same_value,
     same_values,
 )
-from quotaform.model.records.document import digest_of, json_number, json_pieces
+from quotaform.model.records.document import digest, json_number
 from quotaform.model.records.record import (
     Address,
     ClusterRecord,
@@ -359,7 +359,7 @@ class Plan:
         blocking = [finding for finding in self.findings if finding.blocking]
         if blocking:
             content["blocked"] = sorted([each.rule, each.address or "", each.key or ""] for each in blocking)
-        return digest_of(json_pieces(content))
+        return digest(content)
 
     @cached_property
     def summary(self) -> Mapping[str, int]:

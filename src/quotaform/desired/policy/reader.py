@@ -21,14 +21,14 @@ from quotaform.desired.schema import ENTITY, VALUES, entry
 from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.yaml.reader import read_document
 from quotaform.model import rule
-from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, Entity
+from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, KNOWN_TYPES, Entity
 from quotaform.model.finding import Finding, Location
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.records.document import refuse_constant
 from quotaform.model.records.record import ShapeError, refuse_repeated
 from quotaform.model.records.schema import make_policy_gate, make_schema, nodes_of, refusals
 from quotaform.model.rule import MAX_PROBLEMS
-from quotaform.model.scope import FULL_SCOPE, MOST_PATTERNS, Pattern, Scope, pattern_problem
+from quotaform.model.scope import FULL_SCOPE, MAX_PATTERN, MOST_PATTERNS, Pattern, Scope
 from quotaform.model.text import did_you_mean, inert, listed, quote
 from quotaform.model.units import plain, render_value
 
@@ -406,31 +406,27 @@ def _read_match(schema: dict[str, Any]) -> tuple[Scope, list[ShapeProblem]]:
     if MATCH not in schema:
         return FULL_SCOPE, []
     is_list = isinstance(schema[MATCH], list)
-    listed = schema[MATCH] if is_list else [schema[MATCH]]
-    text = f'{MATCH} must hold a pattern, as in {{"user": "svc-*"}}, or up to {MOST_PATTERNS:,}'
-    problems: list[ShapeProblem] = []
-    patterns: list[Pattern] = []
-    if not listed or len(listed) > MOST_PATTERNS:
-        return Scope(), [((MATCH,), text)]
-    for index, node in enumerate(listed):
-        path: JsonPath = (MATCH, index) if is_list else (MATCH,)
-        if not isinstance(node, dict) or not node:
-            problems.append((path, text))
-            continue
-        for entity_type, name in node.items():
-            problem = None
-            if entity_type not in ENTITY_TYPES:
-                guess = did_you_mean(entity_type, ENTITY_TYPES) or "."
-                problem = f"unknown entity type {quote(entity_type)}{guess} The types are {', '.join(ENTITY_TYPES)}"
-            elif name is not None and (not isinstance(name, str) or not name):
-                problem = f"the pattern of {entity_type} must be a glob of names, or null for the default"
-            elif name is not None and (problem := pattern_problem(name)):
-                problem += "; shorten it"
-            if problem:
-                problems.append(((*path, entity_type), problem))
-        parts = [(each, None if node[each] == DEFAULT_WORD else node[each]) for each in ENTITY_TYPES if each in node]
-        patterns.append(Pattern(tuple(parts)))
-    return (Scope() if problems else Scope(include=tuple(patterns))), problems
+    nodes: list[Any] = schema[MATCH] if is_list else [schema[MATCH]]
+    wrong: list[JsonPath] = [(MATCH,)]
+    if 0 < len(nodes) <= MOST_PATTERNS:
+        wrong = [(MATCH, index)[: 1 + is_list] for index, node in enumerate(nodes) if not _is_pattern(node)]
+    if wrong:
+        text = (
+            f'{MATCH} must be a pattern, as in {{"user": "svc-*"}}, or a list of up to {MOST_PATTERNS:,}; each has a '
+            f"glob of up to {MAX_PATTERN:,} characters, or null for the default, of {', '.join(ENTITY_TYPES)}"
+        )
+        return Scope(), [(path, text) for path in wrong]
+    parts = (
+        [(each, None if node[each] == DEFAULT_WORD else node[each]) for each in ENTITY_TYPES if each in node]
+        for node in nodes
+    )
+    return Scope(include=tuple(Pattern(tuple(some)) for some in parts)), []
+
+
+def _is_pattern(node: Any) -> bool:
+    if not isinstance(node, dict) or not node or not node.keys() <= KNOWN_TYPES.keys():
+        return False
+    return all(name is None or (isinstance(name, str) and 0 < len(name) <= MAX_PATTERN) for name in node.values())
 
 
 def _schema_text(path: Sequence[str | int], reason: str) -> str:

@@ -84,14 +84,9 @@ def json_number(value: float | None) -> Number | None:
 
 
 def digest(content: object) -> str:
-    """Return `sha256:…` over the canonical JSON of a value: sorted keys, no white space, ASCII."""
-    return digest_of((_canonical(content),))
-
-
-def digest_of(pieces: Iterable[str]) -> str:
-    """Return `sha256:…` over a text in pieces, which is ASCII."""
+    """Return `sha256:…` over the canonical JSON of a value: sorted keys, no white space, ASCII; see `json_pieces`."""
     hashed = sha256()
-    for piece in pieces:
+    for piece in json_pieces(content) if isinstance(content, dict) else (_canonical(content),):
         hashed.update(piece.encode("ascii"))
     return f"sha256:{hashed.hexdigest()}"
 

@@ -19,7 +19,6 @@ from quotaform.model.text import inert, listed, option_of
 from quotaform.plan.digest import ClusterDigest, FleetStatus
 from quotaform.plan.page import value_bar, value_cell
 from quotaform.plan.report import NOTHING_SELECTED
-from quotaform.report.annotation import Problems
 from quotaform.report.comment import Marker
 from quotaform.report.finding import FEW, render_findings, render_removed
 from quotaform.report.report import Cell, Column, ColumnKind, Number, Report, Section, Table
@@ -240,7 +239,7 @@ _RULES: Final = {
 }
 
 
-def drift_problems(drift: Drift) -> Problems:
+def drift_problems(drift: Drift) -> Report:
     """Return a warning for each entity that differs, and what else was found."""
     findings = list(drift.findings)
     for drifted in drift.entities:
@@ -248,7 +247,7 @@ def drift_problems(drift: Drift) -> Problems:
         message = f"{drifted.address} is {drifted.drift_class.value}: {listed(keys)}"
         row = _RULES[drifted.drift_class]
         findings.append(row.finding(message, address=drifted.address, location=drifted.location))
-    return Problems(findings=findings, command="drift", cluster=drift.cluster.name)
+    return Report(title="drift", name=drift.cluster.name, findings=findings)
 
 
 def render_drift_total(outcomes: Sequence[ClusterOutcome[ClusterDigest]], style: Style = PLAIN) -> str:

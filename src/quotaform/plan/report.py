@@ -24,9 +24,8 @@ from quotaform.plan.backtest import backtest_section
 from quotaform.plan.blast_radius import CHANGE_COLUMNS, BlastRadius, LimitDirection, RadiusCounts, change_row
 from quotaform.plan.digest import ClusterDigest, FleetStatus
 from quotaform.plan.plan import ChangeOrigin, EntityChange, Plan, Unmanaged
-from quotaform.report.annotation import Problems
 from quotaform.report.finding import FEW, render_findings, render_removed
-from quotaform.report.report import Column, ColumnKind, Section, Table
+from quotaform.report.report import Column, ColumnKind, Report, Section, Table
 from quotaform.report.text import (
     PLAIN,
     Style,
@@ -410,7 +409,7 @@ def _largest(plan: Plan, style: Style) -> Iterator[str]:
     yield ""
 
 
-def plan_problems(plan: Plan) -> Problems:
+def plan_problems(plan: Plan) -> Report:
     """Return the findings of a plan; one about an entity that changes is where that is declared."""
     places = {change.entity.address: change.location for change in plan.changes if change.location is not None}
     findings = [
@@ -419,7 +418,7 @@ def plan_problems(plan: Plan) -> Problems:
         else structs.replace(finding, location=places[finding.address])
         for finding in plan.findings
     ]
-    return Problems(findings=findings, command="plan", cluster=plan.header.cluster.name)
+    return Report(title="plan", name=plan.header.cluster.name, findings=findings)
 
 
 def render_plan_total(outcomes: Sequence[ClusterOutcome[ClusterDigest]], style: Style = PLAIN) -> str:

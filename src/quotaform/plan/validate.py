@@ -25,7 +25,6 @@ from quotaform.model.settings import Capacity, Ignore
 from quotaform.model.text import inert, listed, nearest
 from quotaform.plan.check.check import expired_approval
 from quotaform.plan.check.lint import LintFacts, check_lints, unused_ignores
-from quotaform.report.annotation import Problems
 from quotaform.report.comment import Marker
 from quotaform.report.finding import first_of_each_rule
 from quotaform.report.report import Column, ColumnKind, Report, Table, sections_of
@@ -96,9 +95,9 @@ def _declared(entities: Sequence[DeclaredEntities]) -> str:
     )
 
 
-def validation_problems(validation: Validation) -> Problems:
+def validation_problems(validation: Validation) -> Report:
     """Return the problems and warnings of files."""
-    return Problems(findings=validation.problems, command="validate")
+    return Report(title="validate", findings=validation.problems)
 
 
 _COLUMNS: Final = ("severity", Column("place", ColumnKind.NAME), "problem", Column("rule", ColumnKind.NAME))

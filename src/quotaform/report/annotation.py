@@ -1,32 +1,24 @@
 """Findings at the lines of the files: annotations of GitHub Actions, GitLab's code quality report, and SARIF.
 
-Each result has a fingerprint that stays the same when lines move, so that an alert is not closed and opened again.
+Only the findings of a report are shown, its title is the command that found them, and its name the cluster that they
+are about. Each has a fingerprint that stays the same when lines move, so that an alert is not closed and opened again.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from hashlib import sha256
 from json import dumps
 from typing import Any, Final
 from urllib.parse import quote
-
-from msgspec import Struct
 
 from quotaform.model.errors import QuotaformError
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.rule import RULES
 from quotaform.model.text import printable
 from quotaform.report.comment import Place, unchanged_place
-
-
-class Problems(Struct, frozen=True, kw_only=True):
-    """The findings of a result, each with a place in the files if there is one."""
-
-    findings: Sequence[Finding]
-    command: str  # What found them: `plan`, `drift` or `validate`
-    cluster: str = ""  # The name of the cluster that they are about; empty for the files of all clusters
+from quotaform.report.report import Report
 
 
 def about(finding: Finding) -> str:
@@ -53,10 +45,10 @@ _TYPES: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.
 _PLURALS: Final = {"error": "errors", "warning": "warnings", "notice": "notes"}
 
 
-def render_github(problems: Problems, *, place: Place = unchanged_place) -> str:
+def render_github(report: Report, *, place: Place = unchanged_place) -> str:
     """Return findings as annotations, one per line."""
     by_type: dict[str, list[Finding]] = {name: [] for name in _TYPES.values()}
-    for finding in problems.findings:
+    for finding in report.findings:
         by_type["error" if finding.blocking else _TYPES[finding.severity]].append(finding)
     commands = []
     for name, some in by_type.items():
@@ -116,10 +108,10 @@ def fingerprints(findings: Iterable[Finding], place: Place, cluster: str = "") -
     return made
 
 
-def render_sarif(problems: Problems, *, place: Place = unchanged_place, version: str | None = None) -> str:
+def render_sarif(report: Report, *, place: Place = unchanged_place, version: str | None = None) -> str:
     """Return a log with one run; the category keeps the alerts of clusters and commands apart."""
-    findings = problems.findings
-    category = f"{problems.command}/{problems.cluster}" if problems.cluster else problems.command
+    findings = report.findings
+    category = f"{report.title}/{report.name}" if report.name else report.title
     shown = findings[:MOST_RESULTS]
     names = sorted({finding.rule for finding in shown})
     driver = {
@@ -181,11 +173,11 @@ def _result(finding: Finding, rule_index: int, fingerprint: str, place: Place) -
 _SEVERITIES: Final = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.NOTE: "info"}
 
 
-def render_gitlab(problems: Problems, *, place: Place = unchanged_place) -> str:
+def render_gitlab(report: Report, *, place: Place = unchanged_place) -> str:
     """Return a report; GitLab merges those of several jobs, so a fingerprint is that of one cluster."""
-    findings = problems.findings
     issues = []
-    for finding, fingerprint in zip(findings, fingerprints(findings, place, problems.cluster), strict=True):
+    pairs = zip(report.findings, fingerprints(report.findings, place, report.name), strict=True)
+    for finding, fingerprint in pairs:
         file, line, _ = _placed(finding, place)
         issues.append(
             {

@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from quotaform.report.text import Style
 
 _RECORD: Final = "model.records.record:dump_record"
-ANNOTATIONS: Final = {name: f"report.annotation:render_{name}" for name in ("github", "sarif", "gitlab")}
-"""Formats of findings that are shown at the lines of the files."""
 
 
 def _formats(text: str, json: str = _RECORD, **others: str) -> dict[str, str]:
     return {"text": text, "json": json, **others}
+
+
+def _annotated(function: str) -> dict[str, str]:
+    """Return the formats of findings at the lines of the files; `function` returns a `Report` of them alone."""
+    return dict.fromkeys(("github", "sarif", "gitlab"), function)
 
 
 def _reported(function: str, json: str = _RECORD, text: str = "", **others: str) -> dict[str, str]:
@@ -39,17 +42,20 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         summary="plan.report:render_plan_summary",
         markdown="plan.page:plan_report",
         html="plan.page:plan_report",
-        **ANNOTATIONS,
+        **_annotated("plan.report:plan_problems"),
     ),
     "limit-changes": {"csv": "plan.report:render_limit_changes_csv", "jsonl": "plan.records:limit_change_lines"},
     "drift": _reported(
-        "drift.report:drift_report", "drift.records:dump_drift", "drift.report:render_drift", **ANNOTATIONS
+        "drift.report:drift_report",
+        "drift.records:dump_drift",
+        "drift.report:render_drift",
+        **_annotated("drift.report:drift_problems"),
     ),
     "receipt": _reported("apply.report:receipt_report", "plan.receipt:receipt_lines", "apply.report:render_receipt"),
     "validation": _formats(
         "plan.validate:render_validation",
         markdown="plan.validate:validation_report",
-        **ANNOTATIONS,
+        **_annotated("plan.validate:validation_problems"),
     ),
     "fleet-report": _reported("fleet.report:fleet_report", "fleet.report:fleet_report_lines"),
     "explain": _formats("resolve.report:render_explained", "resolve.explain:dump_explained"),
@@ -87,13 +93,6 @@ The function takes the value first and what else it needs by name; it returns a 
 a `Report`, of which all formats but JSON are made.
 """
 
-PROBLEMS: Final = {
-    "plan": "plan.report:plan_problems",
-    "drift": "drift.report:drift_problems",
-    "validation": "plan.validate:validation_problems",
-}
-"""Subject to the function that returns its `Problems`, of which `ANNOTATIONS` are made."""
-
 FAILURES: Final = {
     "markdown": "report.comment:render_failure_markdown",
     "github": "report.annotation:render_failure_github",
@@ -130,6 +129,7 @@ REPORT_FORMATS: Final = {
     "text": "report.render:render_text",
     "markdown": "report.comment:render_markdown",
     "html": "report.html:render_html",
+    **{name: f"report.annotation:render_{name}" for name in _annotated("")},
 }
 """Format to the function that renders a subject which describes itself as a `Report`."""
 
@@ -142,8 +142,6 @@ def render(subject: str, format_name: str, value: object, **options: Any) -> Ite
     `options`: what the functions of the subject need besides, such as `style`; each is given those that it takes.
     """
     value = loaded(value)
-    if format_name in ANNOTATIONS:
-        value = function_of(PROBLEMS[subject])(value)
     text = _called(function_of(FORMATS[subject][format_name]), value, options)
     if isinstance(text, Report):
         text = _called(function_of(REPORT_FORMATS[format_name]), text, options)

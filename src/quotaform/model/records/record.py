@@ -200,6 +200,15 @@ def left_out(kind: type[Record]) -> Mapping[str, Any]:
     }
 
 
+def written_fields(record: Record, lists: Collection[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a record as JSON; the items of long lists are made one by one."""
+    defaults = left_out(type(record))
+    for field, name in zip(record.__struct_fields__, record.__struct_encode_fields__, strict=True):
+        value = getattr(record, field)
+        if name not in defaults or value is not defaults[name]:
+            yield name, map(_plain, value) if name in lists else _plain(value)
+
+
 def _plain(value: object) -> Any:
     return _canonical(msgspec.to_builtins(value, enc_hook=as_json))
 
@@ -396,16 +405,8 @@ Fields = Iterable[tuple[str, Any]]
 
 
 def sealed_fields(record: Record, lists: Collection[str], **made: Iterable[Record]) -> Fields:
-    """Yield the fields of a record as JSON, without its digest; the items of long lists are made one by one.
-
-    `made`: such items that take the place of those of the record.
-    """
-    defaults = left_out(type(record))
-    for field, name in zip(record.__struct_fields__, record.__struct_encode_fields__, strict=True):
-        value = getattr(record, field)
-        if name == "digest" or (name in defaults and value is defaults[name]):
-            continue
-        yield name, made[name] if name in made else map(_plain, value) if name in lists else _plain(value)
+    """Return the fields of a record without its digest; `made` are items of long lists that are made one by one."""
+    return [(name, made.get(name, value)) for name, value in written_fields(record, lists) if name != "digest"]
 
 
 def read_sealed(text: str | bytes, file: str, form: SealedFormat[R], load: Callable[[R], T]) -> T:

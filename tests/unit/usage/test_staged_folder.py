@@ -117,11 +117,6 @@ def rows_of(*files: int) -> Any:
     return rows
 
 
-def test_rows_that_are_all_there_are_added(tmp_path: Path) -> None:
-    add_rows(rows_of(2, 3), str(tmp_path / "usage"), 5, prefix="usage")
-    assert parquet.read_table(tmp_path / "usage").num_rows == 5
-
-
 @pytest.mark.parametrize("files", [(), (2,)])
 def test_rows_that_are_on_another_machine_are_not_taken_for_added(tmp_path: Path, files: tuple[int, ...]) -> None:
     """Executors that wrote to disks of their own lost the rows in silence, and a server ended with a traceback."""

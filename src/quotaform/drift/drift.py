@@ -25,7 +25,7 @@ from datetime import date
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from msgspec import Struct, convert, field, structs
+from msgspec import convert, field, structs
 
 from quotaform.desired.writer import is_out_of_reach
 from quotaform.model import rule
@@ -33,15 +33,17 @@ from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Location, by_severity
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Action, Cause, Change, DeclaredBase, SnapshotFile, Values
-from quotaform.model.records.document import digest, json_number
+from quotaform.model.records.document import DRIFT, digest, json_number
 from quotaform.model.records.record import (
     UNSET,
     Address,
     ClusterRecord,
     Count,
+    Digest,
     Double,
     QuotaKeyName,
     Record,
+    Timestamp,
     UnsetType,
     about,
     builtins,
@@ -49,7 +51,7 @@ from quotaform.model.records.record import (
 )
 from quotaform.model.settings import Ignore, check_ignores
 from quotaform.plan.digest import ClusterDigest, FleetRow, FleetStatus
-from quotaform.plan.plan import ChangeOrigin, EntityChange, Plan, PlanOptions, Unmanaged, key_origin
+from quotaform.plan.plan import ChangeOrigin, EntityChange, Plan, Unmanaged, key_origin
 
 
 class DriftClass(StrEnum):
@@ -229,22 +231,79 @@ class DriftSummary(Record):
         return {each: getattr(self, each.value) for each in DriftClass}
 
 
-class Drift(Struct, frozen=True, kw_only=True):
-    """All that differs, by address."""
+class DriftOptionsRecord(Record, omit_defaults=True):
+    """The options that say what was compared."""
+
+    select: Annotated[tuple[str, ...], about("Globs of addresses to include; all entities if empty.")]
+    exclude: Annotated[tuple[str, ...], about("Globs of addresses to exclude.")]
+    bootstrap_server: Annotated[
+        str | None,
+        about("The bootstrap servers, when they were given in the place of the cluster's; omitted otherwise."),
+    ] = None
+
+
+def _status(drift: Drift) -> str:
+    if not drift.is_known:
+        return "unknown"
+    return "drift" if drift.entities else "in-sync"
+
+
+def _fingerprint(drift: Drift) -> str:
+    """Return what is equal as long as the same entities differ in the same way from what was agreed.
+
+    What is pending or ignored is not in it, nor what the files say where a baseline says what was agreed.
+    """
+    rows = [
+        [drifted.address, drifted.drift_class.value, each.key, json_number(each.actual), json_number(each.agreed)]
+        for drifted in drift.entities
+        for each in drifted.keys
+    ]
+    return digest([drift.cluster.id, rows])
+
+
+def _summary(drift: Drift) -> DriftSummary:
+    counts = Counter(each.drift_class for each in drift.entities)
+    return DriftSummary(
+        **{each.value: counts[each] for each in DriftClass},
+        in_sync=drift.in_sync,
+        pending=len(drift.pending),
+        ignored=len({each.entity for each in drift.ignored}),
+    )
+
+
+class DriftRecord(Record, document=DRIFT, omit_defaults=True):
+    """The differences between a cluster and the files, as quotaform drift writes them."""
 
     cluster: ClusterRecord
-    read_at: str  # When the cluster or its snapshot was read, ISO 8601 UTC
-    entities: tuple[Drifted, ...]
+    read_at: Annotated[Timestamp, about("When the cluster or its snapshot was read, as ISO 8601 in UTC.")]
+    snapshot: Annotated[SnapshotFile | None, about("Omitted if a running cluster was read.")] = None
+    options: DriftOptionsRecord
+    baseline: Baseline
+    complete: Annotated[bool, about("Whether all entities were compared; false with a selection.")] = derived(
+        lambda drift: not (drift.options.select or drift.options.exclude)
+    )
+    status: Annotated[Literal["in-sync", "drift", "unknown"], about("Whether there are differences.")] = derived(
+        _status
+    )
+    fingerprint: Annotated[Digest, about("A digest of the drift; it changes only if the differences change.")] = (
+        derived(_fingerprint)
+    )
+    summary: DriftSummary = derived(_summary)
+    entities: Annotated[tuple[Drifted, ...], about("The entities that differ, by address.")]
+    pending: Annotated[
+        tuple[Pending, ...], about("The changes that are not applied yet, by address; these are not drift.")
+    ]
+    ignored: Annotated[tuple[Ignored, ...], about("Differences listed in drift_ignore, by address; not counted.")]
+    findings: Annotated[tuple[Finding, ...], about("Findings about the live cluster.")]
+
+
+class Drift(DriftRecord):
+    """All that differs, and what is counted for metrics."""
+
     in_sync: int  # How many declared entities match the cluster
-    findings: tuple[Finding, ...]  # Warnings and notes about the live cluster
-    options: PlanOptions  # What was asked for when the plan was made that it was read from
-    snapshot: SnapshotFile | None = None
-    baseline: Baseline = Baseline()  # What was last agreed
-    pending: tuple[Pending, ...] = ()  # What an apply would change and is no drift; empty without a baseline
-    ignored: tuple[Ignored, ...] = ()  # What differs and does not count, because of `drift_ignore`
-    managed: int = 0  # How many entities the files declare values for
-    unmanaged_in_scope: int = 0  # How many live entities in scope no file declares
-    unmanaged_out_of_scope: int = 0
+    managed: int  # How many entities the files declare values for
+    unmanaged_in_scope: int  # How many live entities in scope no file declares
+    unmanaged_out_of_scope: int
 
     @property
     def is_known(self) -> bool:
@@ -252,45 +311,9 @@ class Drift(Struct, frozen=True, kw_only=True):
         return not any(finding.rule == rule.CLUSTER_ID.id for finding in self.findings)
 
     @property
-    def complete(self) -> bool:
-        """Whether all entities were compared."""
-        return not self.options.is_partial
-
-    @property
     def has_entities(self) -> bool:
         """Whether anything was compared; not so when the selection leaves nothing."""
         return self.complete or bool(self.entities or self.in_sync or self.pending or self.ignored)
-
-    @property
-    def status(self) -> Literal["in-sync", "drift", "unknown"]:
-        """`unknown`, `drift` or `in-sync`."""
-        if not self.is_known:
-            return "unknown"
-        return "drift" if self.entities else "in-sync"
-
-    @property
-    def summary(self) -> DriftSummary:
-        """How many entities there are of each kind."""
-        counts = Counter(each.drift_class for each in self.entities)
-        return DriftSummary(
-            **{each.value: counts[each] for each in DriftClass},
-            in_sync=self.in_sync,
-            pending=len(self.pending),
-            ignored=len({each.entity for each in self.ignored}),
-        )
-
-    @property
-    def fingerprint(self) -> str:
-        """A digest of the drift set: equal as long as the same entities differ in the same way from what was agreed.
-
-        What is pending or ignored is not in it, nor what the files say where a baseline says what was agreed.
-        """
-        rows = [
-            [drifted.address, drifted.drift_class.value, each.key, json_number(each.actual), json_number(each.agreed)]
-            for drifted in self.entities
-            for each in drifted.keys
-        ]
-        return digest([self.cluster.id, rows])
 
     @property
     def digest(self) -> ClusterDigest:
@@ -355,7 +378,7 @@ def make_drift(plan: Plan, *, ignores: Collection[Ignore] = (), today: date = da
         entities=tuple(entities),
         in_sync=plan.unchanged,
         findings=tuple(by_severity(findings)),
-        options=plan.header.options,
+        options=convert(plan.header.options, DriftOptionsRecord, from_attributes=True),
         snapshot=plan.header.snapshot,
         baseline=Baseline() if baseline is None else convert(baseline.base, Baseline, from_attributes=True),
         pending=tuple(each for each in found if isinstance(each, Pending)),

@@ -4,59 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
-from msgspec import DecodeError, convert, field, structs
+from msgspec import DecodeError, field, structs
 
 from quotaform.cluster.records import ReachedCluster
-from quotaform.drift.drift import Baseline, Drift, Drifted, DriftSummary, Ignored, Pending
-from quotaform.model.finding import Finding
-from quotaform.model.quotas import SnapshotFile
-from quotaform.model.records.document import DRIFT
+from quotaform.drift.drift import Baseline, Drift, Drifted, DriftRecord, DriftSummary
+from quotaform.model.records.document import indented
 from quotaform.model.records.record import (
-    ClusterRecord,
-    Digest,
     Record,
     ShapeError,
     Timestamp,
     about,
+    builtins,
     decode,
     dump_record,
 )
 
 
-class DriftOptionsRecord(Record, omit_defaults=True):
-    """The options that say what was compared."""
-
-    select: Annotated[list[str], about("Globs of addresses to include; all entities if empty.")]
-    exclude: Annotated[list[str], about("Globs of addresses to exclude.")]
-    bootstrap_server: Annotated[
-        str | None,
-        about("The bootstrap servers, when they were given in the place of the cluster's; omitted otherwise."),
-    ] = None
-
-
-class DriftRecord(Record, document=DRIFT, omit_defaults=True):
-    """The differences between a cluster and the files, as quotaform drift writes them."""
-
-    cluster: ClusterRecord
-    read_at: Annotated[Timestamp, about("When the cluster or its snapshot was read, as ISO 8601 in UTC.")]
-    snapshot: Annotated[SnapshotFile | None, about("Omitted if a running cluster was read.")] = None
-    options: DriftOptionsRecord
-    baseline: Baseline
-    complete: Annotated[bool, about("Whether all entities were compared; false with a selection.")]
-    status: Annotated[Literal["in-sync", "drift", "unknown"], about("Whether there are differences.")]
-    fingerprint: Annotated[Digest, about("A digest of the drift; it changes only if the differences change.")]
-    summary: DriftSummary
-    entities: Annotated[list[Drifted], about("The entities that differ, by address.")]
-    pending: Annotated[list[Pending], about("The changes that are not applied yet, by address; these are not drift.")]
-    ignored: Annotated[list[Ignored], about("Differences listed in drift_ignore, by address; not counted.")]
-    findings: Annotated[list[Finding], about("Findings about the live cluster.")]
-
-
 def dump_drift(drift: Drift) -> str:
-    """Return drift as JSON."""
-    return dump_record(convert(drift, DriftRecord, from_attributes=True))
+    """Return drift as JSON, without what is counted for metrics alone."""
+    fields = builtins(drift)
+    return indented({name: fields[name] for name in DriftRecord.__struct_encode_fields__ if name in fields})
 
 
 class NotificationEvent(StrEnum):

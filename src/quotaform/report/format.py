@@ -194,7 +194,7 @@ SCHEMAS: Final = {
     "config": "desired.schema:config",
     "describe": "cluster.records:DescribedRecord",
     "doctor": "cluster.records:Checkup",
-    "drift": "drift.records:DriftRecord",
+    "drift": "drift.drift:DriftRecord",
     "entry": "desired.schema:entry",
     "explain": "resolve.explain:ExplainedRecord",
     "fleet-report": "fleet.report:FleetReport",

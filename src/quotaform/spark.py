@@ -22,7 +22,7 @@ from quotaform.history.table import open_history, require_history
 from quotaform.plan import spark as planned
 from quotaform.plan.spark import LIMIT_CHANGES
 from quotaform.resolve.run import require_known_key
-from quotaform.resolve.spark import BEFORE, PRINCIPALS, QUOTAS, RESOLVED, held_quotas, resolved
+from quotaform.resolve.spark import BEFORE, PRINCIPALS, QUOTAS, RESOLVED, held_quotas, packed, resolved
 from quotaform.system.clock import SYSTEM_CLOCK
 from quotaform.usage.bucket.spark import packed_usage, quota_buckets
 from quotaform.usage.headroom.run import HEADROOM, headroom_table, recorded_keys, unused_values
@@ -88,7 +88,7 @@ def blast_radius(principals: DataFrame, before: DataFrame, after: DataFrame) -> 
     """
     old, new = held_quotas(as_quotas("before", before)), held_quotas(as_quotas("after", after))
     changed = {name: planned.changes_between(old[name], new[name]) for name in old if name in new}
-    clusters = {name: planned.changed_cluster(old[name], found) for name, found in changed.items() if found}
+    clusters = {name: packed((old[name], found)) for name, found in changed.items() if found}
     return planned.blast_radius(planned.distinct_principals(principals), clusters)
 
 

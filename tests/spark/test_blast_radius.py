@@ -17,8 +17,8 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
 from quotaform.plan.blast_radius import LimitDirection, Principals, change_row, changed_values, make_blast_radius
 from quotaform.plan.plan import Plan
-from quotaform.plan.spark import blast_radius, changed_cluster, changes_between, cluster_radii, distinct_principals
-from quotaform.resolve.spark import PRINCIPALS
+from quotaform.plan.spark import blast_radius, changes_between, cluster_radii, distinct_principals
+from quotaform.resolve.spark import PRINCIPALS, packed
 from tests.builder import PRODUCER, plan_of
 from tests.spark.files import write_snapshot
 from tests.spark.test_resolved import CLIENTS, IPS, USERS, some_quotas
@@ -66,7 +66,7 @@ def test_the_rows_the_counts_and_the_largest_are_those_of_the_local_engine(spark
     listed = Principals.of("list", PEOPLE)
     table = principal_table(spark, [*PEOPLE, *PEOPLE])
     changed: dict[str | None, bytes] = {
-        name: changed_cluster(quotas, changed_values(plans[name].changes)) for name, quotas in actual.items()
+        name: packed((quotas, changed_values(plans[name].changes))) for name, quotas in actual.items()
     }
     principals = distinct_principals(table).repartition(3).persist()
     found = cluster_radii(principals, changed)

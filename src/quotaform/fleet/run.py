@@ -51,7 +51,7 @@ from quotaform.plan.principals import PrincipalList
 from quotaform.plan.receipt import Receipt
 from quotaform.plan.run import PlanRequest, plan_cluster, read_plan_source, with_same_clusters
 from quotaform.plan.source import Source
-from quotaform.plan.spark import blast_radius, changed_cluster, cluster_radii, distinct_principals
+from quotaform.plan.spark import blast_radius, cluster_radii, distinct_principals
 from quotaform.repository.gateway import open_gateway, open_pinned_gateway
 from quotaform.repository.repository import Repository
 from quotaform.repository.run import snapshot_of
@@ -127,7 +127,7 @@ def _with_radii(
     for outcome in outcomes:
         if outcome.error is None and (kept := outcome.require()).digest.row.differences:
             made = kept.load()
-            changed[outcome.cluster] = changed_cluster(made.actual or {}, changed_values(made.changes))
+            changed[outcome.cluster] = packed((made.actual or {}, changed_values(made.changes)))
     distinct = in_few_tasks(distinct_principals(read), count)
     with kept_rows(distinct) as principals:
         if listed.folder is not None:

@@ -113,16 +113,15 @@ def size_order(change: LimitChange) -> tuple[int, float]:
 Cell = str | float | int | None
 """A cell of the table of changes."""
 
-CHANGE_COLUMNS: Final = (
-    *(row.parameter for row in KNOWN_TYPES.values()),
-    *("key", "direction", "factor"),
-    *(
-        f"{side}_{name}"
-        for side in ("before", "after")
-        for name in ("value", "entity_key", "source", "level", "bucket")
-    ),
-)
-"""The columns of the table of changes: one row per principal and quota key."""
+_LIMIT: Final = {"value": "double", "entity_key": "string", "source": "string", "level": "integer", "bucket": "string"}
+CHANGE_COLUMNS: Final = {
+    **{row.parameter: "string" for row in KNOWN_TYPES.values()},
+    "key": "string",
+    "direction": "string",
+    "factor": "double",
+    **{f"{side}_{name}": kind for side in ("before", "after") for name, kind in _LIMIT.items()},
+}
+"""The columns of the table of changes, one row per principal and quota key, with Spark's names of their types."""
 
 
 def change_row(change: LimitChange) -> dict[str, Cell]:

@@ -11,6 +11,7 @@ import pyarrow
 
 from quotaform.model.quotas import NO_VALUES, Quotas, same_values
 from quotaform.plan.blast_radius import (
+    CHANGE_COLUMNS,
     BlastRadius,
     ChangedLimits,
     ChangedValues,
@@ -37,14 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-_LIMIT: Final = ("value double", "entity_key string", "source string", "level integer", "bucket string")
-LIMIT_CHANGES: Final = struct(
-    "cluster string",
-    PRINCIPALS,
-    "key direction string",
-    "factor double",
-    *(f"{side}_{column}" for side in ("before", "after") for column in _LIMIT),
-)
+LIMIT_CHANGES: Final = struct("cluster string", *(f"{name} {kind}" for name, kind in CHANGE_COLUMNS.items()))
 """The effective limits of principals that a plan changes: the columns of `quotaform.plan.blast_radius.change_row`."""
 
 
@@ -52,14 +46,9 @@ def blast_radius(principals: DataFrame, clusters: Mapping[str | None, bytes]) ->
     """Return `LIMIT_CHANGES`: the effective limits of principals that change on each of their clusters.
 
     `principals`: `PRINCIPALS`, each principal once; see `distinct_principals`. `clusters`: those on which anything
-    changes, as `changed_cluster` packs them.
+    changes: what each holds, and its `ChangedValues`, `packed`.
     """
     return principal_columns(principals).mapInArrow(partial(_find, clusters), LIMIT_CHANGES)
-
-
-def changed_cluster(actual: Quotas, changed: ChangedValues) -> bytes:
-    """Return what a cluster holds and what changes there, as tasks get it."""
-    return packed((actual, changed))
 
 
 def changes_between(before: Quotas, after: Quotas) -> ChangedValues:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Annotated, Final, NamedTuple
 
 from msgspec import Struct
@@ -127,8 +128,7 @@ class ResolutionChecks:
     def __init__(self, index: QuotaIndex) -> None:
         self._index = index
         self._counted: dict[FindingRule, tuple[int, Entity]] = {}  # How many requests break a rule, and the first one
-        self._found: dict[tuple[str, str], Finding] = {}
-        self._seen_values: set[tuple[str, Entity]] = set()
+        self._found: dict[tuple[str, Entity | str], Finding] = {}
         self._loses_client_entries = False
 
     def add(self, resolution: Resolution) -> None:
@@ -144,13 +144,11 @@ class ResolutionChecks:
             self._count(rule.DEFAULT_WORD, entity)
         for row in resolution.keys:
             value, source = row.resolved.value, row.resolved.source
-            if value is None or source is None or (row.key, source) in self._seen_values:
+            if value is None or source is None or (row.key, source) in self._found:
                 continue
-            self._seen_values.add((row.key, source))
             if text := _value_problem(row.key, value):
                 broken = rule.ODD_VALUE if value == value else rule.NAN_VALUE
-                finding = broken.finding(text, address=source.address, key=row.key)
-                self._found[broken.id + row.key, source.address] = finding
+                self._found[row.key, source] = broken.finding(text, address=source.address, key=row.key)
 
     def findings(self) -> list[Finding]:
         """Return what was found so far."""
@@ -197,6 +195,7 @@ class ResolutionChecks:
         self._found[found.id, about] = found.finding(text, severity=severity, address=about)
 
 
+@lru_cache(maxsize=4096)
 def _value_problem(key: str, value: float) -> str:
     """Return why a value that applies is not enforced as it reads; empty if it is."""
     known = QUOTA_KEYS.get(key)

@@ -29,7 +29,7 @@ from quotaform.cluster.scram import (
 from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.cluster.wire.message import DescribeResponse
 from quotaform.model.alteration import Outcome
-from quotaform.model.errors import ClusterError, UnsupportedError
+from quotaform.model.errors import ClusterError
 from quotaform.model.records.schema import gate
 from quotaform.report.format import schema_builder
 from tests.golden.conftest import Golden
@@ -71,7 +71,6 @@ def scram_answer(reply: str) -> Callable[[object], Any] | BaseException:
     word, _, more = reply.partition(" ")
     raised = {
         "lost": UnansweredError("lab did not answer within 10 s."),
-        "old": UnsupportedError("client quotas need Kafka 2.6"),
         "interrupt": KeyboardInterrupt(),
     }
     if word in raised:

@@ -19,19 +19,28 @@ from quotaform.cluster.records import ScramMechanism
 from quotaform.cluster.scram import (
     STDIN,
     ScramAlteration,
+    ScramGateway,
     is_open_to_all,
     make_upsertion,
     require_password,
     split_scram,
 )
-from quotaform.model.errors import UsageError
+from quotaform.model.errors import UnsupportedError, UsageError
 from quotaform.model.text import Secret
+from tests.fake_broker import FakeBroker, serving
 
 SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
 
 
 def upsertion(user: str, mechanism: ScramMechanism = SHA_512, iterations: int = 4096) -> ScramAlteration:
     return ScramAlteration(user=user, mechanism=mechanism, iterations=iterations, salt=b"s", salted_password=b"hidden")
+
+
+def test_a_broker_without_credentials_is_told_what_it_needs() -> None:
+    with serving(FakeBroker()) as broker, ScramGateway.connect(broker.address, name="lab") as gateway:
+        for use in (gateway.describe, lambda: gateway.alter([upsertion("a")])):
+            with pytest.raises(UnsupportedError, match=r"and 3\.5 with KRaft"):
+                use()
 
 
 class TestMaking:

@@ -256,15 +256,16 @@ def match_rows(chunk: Sequence[Alteration], answer: Iterable[AlteredEntity], hin
     answers: dict[tuple[EntityPart, ...], list[tuple[int, str | None]]] = {}
     for parts, code, message in answer:
         answers.setdefault(Entity.of(parts).parts, []).append((code, message))
-    return tuple([_row(each.entity, answers.get(each.entity.parts, []), hint) for each in chunk])
-
-
-def _row(entity: Entity, answers: Sequence[tuple[int, str | None]], hint: str) -> AlterRow:
-    if len(answers) != 1:
-        number, last = ("more than one", answers[-1][0]) if answers else ("no", None)
-        return AlterRow(entity, Outcome.UNKNOWN, last, f"The response of the broker has {number} row for this entity.")
-    [(code, message)] = answers
-    return AlterRow(entity, *outcome_of(code, message, denied=ALTER_ACL, hint=hint))
+    rows: list[AlterRow] = []
+    for each in chunk:
+        found = answers.get(each.entity.parts, [])
+        if len(found) == 1:
+            rows.append(AlterRow(each.entity, *outcome_of(*found[0], denied=ALTER_ACL, hint=hint)))
+            continue
+        number, last = ("more than one", found[-1][0]) if found else ("no", None)
+        words = f"The response of the broker has {number} row for this entity."
+        rows.append(AlterRow(each.entity, Outcome.UNKNOWN, last, words))
+    return tuple(rows)
 
 
 def outcome_of(code: int, message: str | None, *, denied: str, hint: str = "") -> tuple[Outcome, int, str]:
@@ -337,6 +338,7 @@ class DescribeClientQuotas(BrokerRequest[DescribeResponse[RawQuotas]]):
     VERSIONS = range(2)
     FLEXIBLE_FROM = 1
     MAX_RESPONSE = 256 << 20
+    NEEDS = NEEDS_CLIENT_QUOTAS
 
     entity_filter: EntityFilter
 
@@ -387,6 +389,7 @@ class AlterClientQuotas(BrokerRequest[Sequence[AlteredEntity]]):
     VERSIONS = range(2)
     FLEXIBLE_FROM = 1
     MAX_RESPONSE = 16 << 20
+    NEEDS = NEEDS_CLIENT_QUOTAS
 
     alterations: Sequence[Alteration]
     validate_only: bool = False

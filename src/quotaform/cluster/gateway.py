@@ -276,22 +276,17 @@ def load_snapshot(text: str, file: str) -> Snapshot:
             require_few_values(content)
             document = decode(content, SnapshotDocument)
             loads(content, object_pairs_hook=refuse_repeated)
+            quotas: dict[Entity, Mapping[str, float]] = {}
+            for index, item in enumerate(document.quotas):
+                if item.entity in quotas:
+                    raise ShapeError(f"quotas[{index}]", f"is a second one of {item.entity.address}")
+                quotas[item.entity] = item.values
             return Snapshot(
                 cluster_name=document.cluster.name,
                 cluster_id=document.cluster.id,
                 captured_at=document.captured_at,
-                quotas=_quotas(document.quotas),
+                quotas=quotas,
             )
     except ShapeError as error:
         problem = f"this is not a valid snapshot: {error}; take the snapshot again"
         raise InvalidFilesError([rule.SNAPSHOT.finding(problem, location=Location(file))]) from None
-
-
-def _quotas(items: Sequence[SnapshotItem]) -> Quotas:
-    """Return what items say. Raises `ShapeError` if one says something else than a broker does."""
-    quotas: dict[Entity, Mapping[str, float]] = {}
-    for index, item in enumerate(items):
-        if item.entity in quotas:
-            raise ShapeError(f"quotas[{index}]", f"is a second one of {item.entity.address}")
-        quotas[item.entity] = item.values
-    return quotas

@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import pbkdf2_hmac
 from pathlib import Path
@@ -49,7 +48,7 @@ from quotaform.cluster.wire.message import (
 )
 from quotaform.model.alteration import Outcome
 from quotaform.model.entity import spell_name
-from quotaform.model.errors import UnsupportedError, UsageError
+from quotaform.model.errors import UsageError
 from quotaform.model.text import Secret
 
 ALTER_ACL: Final = f"The principal is not authorised to alter SCRAM credentials; {grant_remedy('ALTER')}"
@@ -97,8 +96,7 @@ class ScramGateway(BrokerGateway):
         """Return what the cluster keeps of some users, or of all with credentials; one without has an error code."""
         subject, request = f"the SCRAM credentials of {self.name}", DescribeUserScramCredentials(tuple(users))
         hint = " Some brokers do not respond to a principal without DESCRIBE on the Cluster resource (kafka-cluster)."
-        with self._scram_api():
-            answer = self._read(request, _DESCRIBE_TIMEOUT, subject=subject, hint=hint)
+        answer = self._read(request, _DESCRIBE_TIMEOUT, subject=subject, hint=hint)
         require_success(answer, subject=subject, right="DESCRIBE")
         return sorted(answer.found, key=lambda found: found.user)
 
@@ -117,14 +115,6 @@ class ScramGateway(BrokerGateway):
     def delete(self, users: Sequence[str], mechanisms: Sequence[ScramMechanism]) -> ScramResult:
         """Delete the credential of each user for each mechanism; see `alter`."""
         return self.alter([ScramAlteration(user, mechanism) for user in users for mechanism in mechanisms])
-
-    @contextmanager
-    def _scram_api(self) -> Iterator[None]:
-        try:
-            yield
-        except UnsupportedError:
-            problem = f"The brokers of {self.name} have no SCRAM API"
-            raise UnsupportedError(problem, remedy=f"{NEEDS_SCRAM}.") from None
 
     def alter(self, alterations: Sequence[ScramAlteration]) -> ScramResult:
         """Set and delete credentials, each at most once per user and mechanism.
@@ -146,8 +136,7 @@ class ScramGateway(BrokerGateway):
 
     def _alter_one(self, part: Sequence[ScramAlteration]) -> tuple[ScramRow, ...]:
         try:
-            with self._scram_api():
-                answer = self.connection.send(AlterUserScramCredentials(part), timeout=self._alter_timeout)
+            answer = self.connection.send(AlterUserScramCredentials(part), timeout=self._alter_timeout)
         except UnansweredError as error:
             return _rows_of(part, Outcome.UNKNOWN, f"{error} The change may have been made, or may still be made.")
         rows: list[ScramRow] = []
@@ -193,6 +182,7 @@ class DescribeUserScramCredentials(BrokerRequest[DescribeResponse[Sequence[Scram
     VERSIONS = range(1)
     FLEXIBLE_FROM = 0
     MAX_RESPONSE = 64 << 20
+    NEEDS = NEEDS_SCRAM
 
     users: Sequence[str] = ()
 
@@ -222,6 +212,7 @@ class AlterUserScramCredentials(BrokerRequest[dict[str, tuple[int, str | None]]]
     VERSIONS = range(1)
     FLEXIBLE_FROM = 0
     MAX_RESPONSE = 16 << 20
+    NEEDS = NEEDS_SCRAM
 
     alterations: Sequence[ScramAlteration]
 

@@ -49,9 +49,10 @@ class Password:
 
     def exchange(self, host: str) -> Exchange:
         if self.mechanism == "PLAIN":
-            return _plain(self.username, self.password)
+            yield f"\0{self.username}\0{self.password.reveal()}".encode()
+            return
         extension = ",tokenauth=true" if self.is_token else ""
-        return scram(self.mechanism, self.username, self.password, nonce=token_urlsafe(24), extension=extension)
+        yield from scram(self.mechanism, self.username, self.password, nonce=token_urlsafe(24), extension=extension)
 
     def java_properties(self) -> dict[str, str]:
         options = {"username": self.username, "password": self.password.reveal()}
@@ -87,10 +88,6 @@ def read(reader: ClientProperties, mechanism: str) -> Password:
 
 def _module(mechanism: str) -> str:
     return MODULES["PlainLoginModule" if mechanism == "PLAIN" else "ScramLoginModule"]
-
-
-def _plain(username: str, password: Secret) -> Exchange:
-    yield f"\0{username}\0{password.reveal()}".encode()
 
 
 def scram(mechanism: str, username: str, password: Secret, *, nonce: str, extension: str = "") -> Exchange:

@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from quotaform.cluster.broker import NEEDS_CLIENT_QUOTAS, BrokerRelease, service_hint
+from quotaform.cluster.broker import BrokerRelease, service_hint
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.wire.broker_connection import SLICE, BrokerConnection, canonical_servers
 from quotaform.cluster.wire.failure import (
@@ -109,7 +109,7 @@ class ClusterConnection:
             except AttemptError:
                 raise UnsupportedError(
                     f"{self.name} runs Kafka {BrokerRelease.of(broker.versions)}, which does not support this request",
-                    remedy=service_hint([broker.server.host]) or f"{NEEDS_CLIENT_QUOTAS}.",
+                    remedy=service_hint([broker.server.host]) or f"{request.NEEDS}.",
                 ) from None
             # What cannot be encoded raises here, before anything goes out.
             frame = broker.encode(request, version)

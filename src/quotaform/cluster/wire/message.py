@@ -225,6 +225,8 @@ class BrokerRequest(ABC, Generic[ResponseT]):
     """Whether its answer begins with how long the broker asks the client to wait (KIP-219)."""
     MAX_RESPONSE: ClassVar[int] = 1 << 20
     """How many bytes its answer may have; a server without TLS and SASL may be anything."""
+    NEEDS: ClassVar[str] = "use a later release of Kafka"
+    """The remedy where brokers do not know it."""
 
     @abstractmethod
     def _write(self, writer: Writer, version: int) -> None:

@@ -141,11 +141,6 @@ def test_a_client_of_another_listener(
 LISTENER = "SASL_PLAINTEXT"
 
 
-def file_of(path: Path, token: str) -> dict[str, str]:
-    path.write_text(f"{token}\n")
-    return {"sasl.oauthbearer.token.endpoint.url": path.as_uri()}
-
-
 def test_one_token_with_extensions_serves_many_connections(opened: Doors) -> None:
     asked = len(opened.provider.requests)
     # A scope of its own: another test of this process may hold a token of the same client.
@@ -162,9 +157,10 @@ def test_one_token_with_extensions_serves_many_connections(opened: Doors) -> Non
     ids=["another issuer", "another audience"],
 )
 def test_the_broker_says_that_it_does_not_accept_a_token(opened: Doors, tmp_path: Path, claims: dict[str, Any]) -> None:
-    changes = file_of(tmp_path / "token", opened.provider.make_token("admin", **claims))
-    skew = {"sasl.oauthbearer.clock.skew.seconds": "3600"}
-    assert opened.refusal(opened.provider.client_properties() | changes | skew) == (
+    file = tmp_path / "token"
+    file.write_text(opened.provider.make_token("admin", **claims))
+    own = {"sasl.oauthbearer.token.endpoint.url": file.as_uri(), "sasl.oauthbearer.clock.skew.seconds": "3600"}
+    assert opened.refusal(opened.provider.client_properties() | own) == (
         f"{opened.address(LISTENER)} did not accept the token of sasl.oauthbearer.token.endpoint.url"
         ' (OAUTHBEARER) and answered "invalid_token"; check issuer, audience and lifetime of its tokens; the log of the'
         " broker says what it does not accept."

@@ -146,13 +146,6 @@ def test_a_saved_plan_is_applied_as_it_was_made(tmp_path: Path) -> None:
         load_plan_file(tmp_path / "none.json")
 
 
-def test_a_plan_for_another_cluster_is_stale() -> None:
-    plan = plan_of({}, {})
-    plan.require_cluster("3JxQ0v7pT2a")
-    with pytest.raises(StaleError, match="is of cluster 3JxQ0v7pT2a, but this is cluster another; nothing was writt"):
-        plan.require_cluster("another")
-
-
 def test_a_thousand_approvals_are_enough() -> None:
     item = "- {rule: protect, address: user=u%d, reason: r, approver: a, expires: 2026-12-20}\n"
     text = "".join(item % number for number in range(1001))

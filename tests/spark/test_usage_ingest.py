@@ -165,17 +165,6 @@ def test_what_is_broken_is_in_the_quarantine_with_file_and_position(
     assert spark.read.parquet(str(repository.path / "usage-quarantine")).count() == len(found)
 
 
-METRIC_ROWS: tuple[dict[str, Any], ...] = (
-    {"timestamp": START, "name": "kafka_server_quota_byte_rate", "value": 1.5},
-    {"timestamp": START + 60, "name": "kafka_server_quota_byte_rate", "value": float("nan")},
-    {"timestamp": START + 120, "name": "kafka_server_quota_byte_rate", "value": None},
-    {"timestamp": START + 180, "name": "kafka_server_quota_byte_rate", "value": -2.0},
-    {"timestamp": None, "name": "kafka_server_quota_byte_rate", "value": 3.0},
-    {"timestamp": START * 1000, "name": "kafka_server_quota_throttle_time", "value": 40.0},
-    {"timestamp": START, "name": "up", "value": 1.0},
-)
-
-
 def test_files_are_packed_into_tasks_by_their_bytes(spark: SparkSession) -> None:
     """As many tasks were made, but one of them could read most of the bytes."""
     sizes = {"a": 40, "b": 40, "c": 20, "d": 90, "e": 1}
@@ -185,31 +174,15 @@ def test_files_are_packed_into_tasks_by_their_bytes(spark: SparkSession) -> None
     assert sorted(row.files for row in found.collect()) == [["a"], ["b", "c"], ["d"], ["e"]]
 
 
-def test_rows_of_tables_are_read_by_their_columns(spark: SparkSession, repository: Repository) -> None:
-    labels = {"user": "%2A", **LABELS}
-    spark.createDataFrame(
-        [(row["timestamp"], row["name"], labels, row["value"]) for row in METRIC_ROWS],
-        "timestamp long, name string, labels map<string, string>, value double",
-    ).coalesce(1).write.parquet(str(repository.path / "metrics"))
-    done = repository("usage", "ingest", "metrics", "--usage", "usage", "--format", "json")
-    dropped = {"nan": 1, "missing": 1, "other_metric": 1}
-    assert summary(done.out) == {"read": 7, "written": 2, "dropped": 3, "quarantined": 2, **dropped}
-    assert used(spark, repository.path / "usage") == [(0.0, "*", 1.5, 40.0)]
-    assert [(Path(each["file"]).parent.name, each["reason"]) for each in json.loads(done.out)["rejected"]] == [
-        ("metrics", "row 3: the value is -2; it must lie between 0 and 1e100"),
-        ("metrics", 'row 4: "" is not a time since 1970: neither ISO 8601 nor a number'),
-    ]
-
-
 def test_tables_of_other_programs_need_no_mapping(spark: SparkSession, repository: Repository) -> None:
     """Labels which hold the name of the metric were refused."""
     labels = {"__name__": "kafka_server_produce_byte_rate", "user": "a", "cluster": "lab"}
     spark.createDataFrame(
-        [(START, 2.5, labels), (START, 1.0, {"__name__": "up"})],
+        [(START, 2.5, labels), (START + 60, -2.0, labels), (START, 1.0, {"__name__": "up"})],
         "timestamp long, value double, labels map<string, string>",
     ).coalesce(1).write.parquet(str(repository.path / "dump"))
     done = repository("usage", "ingest", "dump", "--usage", "usage")
-    assert done.last == "Samples: 2 read = 1 written (1 row) + 1 dropped + 0 quarantined."
+    assert done.last == "Samples: 3 read = 1 written (1 row) + 1 dropped + 1 quarantined."
     assert [(row[5], row[8]) for row in rows_of(spark, repository.path / "usage")] == [("a", 2.5)]
 
 

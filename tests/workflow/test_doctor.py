@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,6 +24,7 @@ from tests.fake_broker import ALTER, DESCRIBE, HANG, FakeBroker, serving
 from tests.loading import load_schema
 from tests.markdown import ROOT
 from tests.traffic import KafkaPythonRequest
+from tests.waiting import wait_until
 from tests.workflow.command import Repository, Result
 
 pytestmark = pytest.mark.workflow
@@ -74,12 +74,8 @@ def test_every_server_is_tried_and_rights_are_asked_at_one_that_can_be_used(doct
     kafka = doctor.kafka
     well = kafka.listeners["SASL_PLAINTEXT"]
     found = doctor.steps(client_properties(kafka, "SASL_PLAINTEXT"), "127.0.0.1:1", well, "broker.invalid:9092", code=1)
-    assert {step: problem for step, (status, problem) in found.items() if status == "failed"} == {
-        "127.0.0.1:1 connect": "nothing listens at 127.0.0.1:1 (connection refused); check the host and port, and "
-        "whether the broker is running.",
-        "broker.invalid:9092 resolve": "the host name broker.invalid of broker.invalid:9092 cannot be resolved; check "
-        "its spelling and your DNS.",
-    }
+    failed = [step for step, (status, _) in found.items() if status == "failed"]
+    assert failed == ["127.0.0.1:1 connect", "broker.invalid:9092 resolve"]
     assert [step for step, (status, _) in found.items() if status == "not-reached"] == [
         "127.0.0.1:1 api-versions",
         "127.0.0.1:1 authenticate",
@@ -169,61 +165,29 @@ QUOTAS = "  - match: {user: a}\n    values: {producer_byte_rate: 1MiB/s}\n"
 SECRETS = ("admin-secret", "tenant-secret", "plain-secret", "hunter2")
 
 
-def one_sentence(result: Result, *parts: str, code: int = 1) -> None:
-    """Make sure that a failure is told in one line with these parts, and with no secret in it."""
-    assert (result.code, result.out) == (code, ""), result
-    assert re.fullmatch(r"Error: [^\n]+\n", result.err), result.err
-    for part in parts:
-        assert part in result.err
-    assert not any(secret in result.err for secret in SECRETS)
-
-
-@pytest.fixture
-def patient(offline: Repository) -> Iterator[Repository]:
-    """A repository in which every run of the command must end within seconds."""
+def test_who_may_not_describe_and_who_may_not_alter_is_told(offline: Repository, secured_sandbox: Sandbox) -> None:
+    servers = secured_sandbox.bootstrap_servers
     offline.quotas(QUOTAS)
-    began = time.monotonic()
-    yield offline
-    assert time.monotonic() - began < 120
+    offline.write("client.properties", client_properties(secured_sandbox, "SASL_PLAINTEXT", user="tenant"))
+    options = ("--bootstrap-server", servers, "--command-config", "client.properties")
+    refused = offline("plan", *options)
+    assert (refused.code, refused.out) == (1, "")
+    assert re.fullmatch(r"Error: [^\n]+ DESCRIBE_CONFIGS on the Cluster[^\n]+\n", refused.err), refused.err
+    assert not any(secret in refused.err for secret in SECRETS)
 
-
-def plan(repository: Repository, servers: str, properties: str | None = None) -> Result:
-    """Plan a cluster; the run must end soon after the connection timeout of 10 s, if it comes to that."""
-    arguments = ["plan", "--bootstrap-server", servers]
-    if properties is not None:
-        repository.write("client.properties", properties)
-        arguments += ["--command-config", "client.properties"]
-    began = time.monotonic()
-    result = repository(*arguments)
-    assert time.monotonic() - began < 45
-    return result
-
-
-def test_who_may_not_describe_and_who_may_not_alter_is_told(patient: Repository, secured_sandbox: Sandbox) -> None:
-    kafka = secured_sandbox
-    servers = kafka.bootstrap_servers
-    tenant = client_properties(kafka, "SASL_PLAINTEXT", user="tenant")
-    one_sentence(plan(patient, servers, tenant), "DESCRIBE_CONFIGS", "Cluster")
-
-    with right_to_describe(kafka, "tenant"):
-        deadline = time.monotonic() + 60
-        while (seen := plan(patient, servers, tenant)).code and time.monotonic() < deadline:
-            time.sleep(0.2)
-        assert (seen.code, seen.last) == (0, "Plan: 1 to add, 0 to change, 0 to destroy.")
-        alter = ["apply", "--auto-approve", "--bootstrap-server", servers, "--command-config", "client.properties"]
-        checked = patient("doctor", *alter[2:])
+    with right_to_describe(secured_sandbox, "tenant"):
+        wait_until(lambda: offline("plan", *options).code == 0)
+        assert offline("plan", *options).last == "Plan: 1 to add, 0 to change, 0 to destroy."
+        checked = offline("doctor", *options)
         assert (checked.code, checked.last) == (1, "1 step failed, 0 not reached.")
         assert "failed       alter quotas      user=quotaform-doctor: The principal is not authorised" in checked.out
-        refused = patient(*alter)
-        assert refused.code == 1, refused
-        assert "ALTER_CONFIGS" in refused.err
-        assert refused.err.count("\n") == 1
-        assert patient.receipts == []
+        refused = offline("apply", "--auto-approve", *options)
+        assert (refused.code, refused.err.count("\n"), "ALTER_CONFIGS" in refused.err) == (1, 1, True), refused
+        assert offline.receipts == []
 
-    admin = client_properties(kafka, "SASL_PLAINTEXT")
-    patient.write("admin.properties", admin)
-    patient.config(f"clusters: {{lab: {{bootstrap_servers: ['{servers}'], command_config: admin.properties}}}}\n")
-    assert patient("plan").last == "Plan: 1 to add, 0 to change, 0 to destroy.", "nothing was written"
+    offline.write("admin.properties", client_properties(secured_sandbox, "SASL_PLAINTEXT"))
+    offline.config(f"clusters: {{lab: {{bootstrap_servers: ['{servers}'], command_config: admin.properties}}}}\n")
+    assert offline("plan").last == "Plan: 1 to add, 0 to change, 0 to destroy.", "nothing was written"
 
 
 @contextmanager
@@ -249,17 +213,18 @@ def right_to_describe(kafka: Sandbox, user: str) -> Iterator[None]:
             assert [result.error_code for result in deleted.filter_results] == [0]
 
 
-def test_nothing_that_a_command_leaves_holds_a_password(patient: Repository, secured_sandbox: Sandbox) -> None:
+def test_nothing_that_a_command_leaves_holds_a_password(offline: Repository, secured_sandbox: Sandbox) -> None:
     listener = "SASL_SSL"
-    patient.write("client.properties", client_properties(secured_sandbox, listener))
+    offline.quotas(QUOTAS)
+    offline.write("client.properties", client_properties(secured_sandbox, listener))
     server = secured_sandbox.listeners[listener]
-    patient.config(f"clusters: {{lab: {{bootstrap_servers: ['{server}'], command_config: client.properties}}}}\n")
-    done = patient("apply", "--auto-approve", "-v")
+    offline.config(f"clusters: {{lab: {{bootstrap_servers: ['{server}'], command_config: client.properties}}}}\n")
+    done = offline("apply", "--auto-approve", "-v")
     assert done.code == 0, done
     assert not any(secret in done.said for secret in SECRETS)
-    assert patient("plan", "--detailed-exitcode").code == 0
-    patient.quotas("  - match: {user: a}\n    state: absent\n")
-    done = patient("apply", "--auto-approve", "--allow", "delete=1", "--allow", "to-unlimited")
+    assert offline("plan", "--detailed-exitcode").code == 0
+    offline.quotas("  - match: {user: a}\n    state: absent\n")
+    done = offline("apply", "--auto-approve", "--allow", "delete=1", "--allow", "to-unlimited")
     assert done.last == "Apply complete! Resources: 0 added, 0 changed, 1 destroyed."
-    receipt = "".join(path.read_text() for path in patient.receipts)
+    receipt = "".join(path.read_text() for path in offline.receipts)
     assert not any(secret in receipt for secret in SECRETS)

@@ -266,6 +266,9 @@ def test_no_secret_is_in_a_repr() -> None:
 def test_values_that_are_no_numbers_are_read_as_they_are() -> None:
     odd = [("a", float("nan")), ("b", float("inf")), ("c", -0.0)]
     request = DescribeClientQuotas(EntityFilter())
-    fields = {"throttle_time_ms": 0, "error_code": 0, "error_message": "", "entries": [([("user", "alice")], odd)]}
-    [values] = request.decode(answer(request, 1, fields), 1)[0].found.values()
-    assert repr(list(values.items())) == repr(odd)
+    held = [odd, odd, [*odd[:2], ("c", 0.0)], odd[:1], [], odd]
+    entries = [([("user", str(number))], values) for number, values in enumerate(held)]
+    fields = {"throttle_time_ms": 0, "error_code": 0, "error_message": "", "entries": entries}
+    found = request.decode(answer(request, 1, fields), 1)[0].found.values()
+    assert [repr(list(values.items())) for values in found] == [repr(values) for values in held]
+    assert len({id(values) for values in found}) == len(held)

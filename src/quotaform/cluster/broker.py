@@ -326,6 +326,9 @@ _MAX_PARTS: Final = 16
 _MAX_KEYS: Final = 1_000
 """What an answer may hold: of an entity that takes hundreds of bytes here, a few bytes are enough on the wire."""
 
+_MOST_LENGTHS: Final = 8
+"""For how many lengths the bytes of values are kept while an answer is read."""
+
 RawQuotas = dict[Entity, dict[str, float]]
 """Every entity with every name and value as it came."""
 
@@ -355,20 +358,37 @@ class DescribeClientQuotas(BrokerRequest[DescribeResponse[RawQuotas]]):
         error_code, error_message = reader.int16(), reader.nullable_string()
         count = reader.count(_MAX_ENTITIES, "entities")
         quotas: RawQuotas = {}
+        known: dict[int, dict[bytes, dict[str, float]]] = {}
         for _ in range(count):
             entity = Entity.of(_read_parts(reader))
-            number = reader.count(_MAX_KEYS, "quota keys")
-            values = quotas[entity] = {}
-            for _ in range(number):
-                key = reader.string()
-                values[key] = reader.float64()
-                reader.tags()
-            reader.tags()
-            if len(values) != number:
-                raise MalformedError("it names a quota key of an entity twice")
+            quotas[entity] = _read_values(reader, known)
         if len(quotas) != count:
             raise MalformedError("it names an entity twice")
         return DescribeResponse(error_code, error_message, quotas)
+
+
+def _read_values(reader: ResponseReader, known: dict[int, dict[bytes, dict[str, float]]]) -> dict[str, float]:
+    """Return the values of an entity. `known`: by length, the bytes that were read of others: many have the same."""
+    start = reader.position
+    for size, read in known.items():
+        if (values := read.get(reader.data[start : start + size])) is not None:
+            reader.position += size
+            return values.copy()
+    number = reader.count(_MAX_KEYS, "quota keys")
+    values = {}
+    for _ in range(number):
+        key = reader.string()
+        values[key] = reader.float64()
+        reader.tags()
+    reader.tags()
+    if len(values) != number:
+        raise MalformedError("it names a quota key of an entity twice")
+    size = reader.position - start
+    if size in known or len(known) < _MOST_LENGTHS:
+        read = known.setdefault(size, {})
+        if len(read) < _MAX_KEYS:
+            read[reader.data[start : reader.position]] = values
+    return values
 
 
 def _read_parts(reader: ResponseReader) -> list[EntityPart]:

@@ -174,7 +174,7 @@ KeyValues: TypeAlias = Annotated[dict[str, Value], _VALUES]
 
 def in_order(values: Mapping[str, float]) -> dict[str, float]:
     """Return values in the order of the keys."""
-    return {key: values[key] for key in (values if len(values) == 1 else sorted(values, key=key_order))}
+    return {key: values[key] for key in (sorted(values, key=key_order) if len(values) > 1 else values)}
 
 
 class ClusterRecord(Record):

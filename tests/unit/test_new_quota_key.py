@@ -9,7 +9,7 @@ from json import loads
 import pytest
 from msgspec.structs import replace
 
-from quotaform.cli.option.common import complete_quota_key, complete_value
+from quotaform.cli.command.cluster import complete_quota_key, complete_value
 from quotaform.cluster.report import render_quotas_text
 from quotaform.desired.tree import SourceFile
 from quotaform.model.entity import Entity

@@ -139,7 +139,7 @@ def test_the_directory_is_removed_if_nothing_was_saved_in_it(tmp_path: Path, mon
 
 
 def choose(engine: Engine, clusters: int = 1, size: int = 0) -> str:
-    return "local" if engine.place(Console(), clusters, lambda: size) is None else "spark"
+    return "local" if engine.start(Console(), "Planning", clusters, lambda: size)[0] is None else "spark"
 
 
 @pytest.mark.parametrize(

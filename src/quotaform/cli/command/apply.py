@@ -156,8 +156,8 @@ class ApplyRun(Struct, kw_only=True):
                 return None
             return target.choose_for_plan(self.repository, path, name)
 
-        session = self.engine.place(
-            self.console, len(files), lambda: sum(file.stat().st_size for file in files if file.is_file())
+        session, _ = self.engine.start(
+            self.console, "Applying", len(files), lambda: sum(file.stat().st_size for file in files if file.is_file())
         )
         for path in files:
             if path.suffix in {".yaml", ".yml"}:

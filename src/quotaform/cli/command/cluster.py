@@ -9,7 +9,7 @@ from typing import Final
 
 from quotaform.cli.console import require_confirmed, write_file
 from quotaform.cli.option.cluster import ONE_CLUSTER, OR_SNAPSHOT, Clusters
-from quotaform.cli.option.common import AUTO_APPROVE, complete_quota_key, complete_value, flag, option
+from quotaform.cli.option.common import AUTO_APPROVE, complete_from, flag, option
 from quotaform.cli.option.entity import ANY_ENTITY, FORMER_NAME, Filters, read_entity, require_address
 from quotaform.cli.option.run import Engine, Output, printed
 from quotaform.cli.present import Results, cluster_paths, report_failures
@@ -26,6 +26,9 @@ from quotaform.report.finding import render_findings
 from quotaform.report.text import counted
 from quotaform.system.clock import timestamp
 from quotaform.system.files import require_writable
+
+complete_quota_key: Final = complete_from(QUOTA_KEYS)
+complete_value: Final = complete_from(QUOTA_KEYS, "=")
 
 
 def describe(

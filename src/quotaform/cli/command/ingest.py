@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from quotaform.usage.stream import StreamRequest
 
 _SUBJECT: Final = "usage-ingest"
-_STREAM: Final = "usage-stream"
 _AUTO: Final = "auto"
 _INPUT_FORMATS: Final = (_AUTO, *FORMATS, TABLE)
 
@@ -190,7 +189,7 @@ def ingest(
     """
     console = output.console
     has_topic = topic.topic is not None
-    files = TableOutput(replace(output, subject=_STREAM) if has_topic else output, out, has_rows=False)
+    files = TableOutput(replace(output, subject="usage-stream") if has_topic else output, out, has_rows=False)
     server, since = None, prometheus.since
     if prometheus.prometheus is not None and since is not None:
         from quotaform.usage.prometheus import Prometheus, save_answers

@@ -8,13 +8,13 @@ from typing import Final
 
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import CLUSTER, CONFIG, OR_SNAPSHOT, Clusters
-from quotaform.cli.option.common import DIRECTORY, complete_quota_key, option
+from quotaform.cli.option.common import DIRECTORY, complete_from, option
 from quotaform.cli.option.entity import ANY_ENTITY, FORMER_NAME, ONE_ENTITY, read_entity, require_address
 from quotaform.cli.option.run import AUTO, PARQUET, Engine, Output, printed, read_output, spark_job
 from quotaform.cli.present import Results, report_failures
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode, UsageError, as_usage_error
-from quotaform.model.quota_key import key_order
+from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.text import inert
 from quotaform.resolve.index import request_of
 from quotaform.resolve.request_file import RequestFile, nameless_note
@@ -50,7 +50,7 @@ def resolve(
         "Requests: CSV with user, client_id, ip, or JSON lines; - is stdin. On Spark also Parquet, or a table "
         "of the catalog.",
     ),
-    key: list[str] | None = option("--key KEY", "Only this quota key. Repeatable.", complete=complete_quota_key),
+    key: list[str] | None = option("--key KEY", "Only this quota key. Repeatable.", complete=complete_from(QUOTA_KEYS)),
     overridden: bool = option("--overridden/--omit-overridden", "Whether to show overridden entries.", True),
     inherited: bool = option(
         "--inherited/--omit-inherited", "Whether to show keys whose value comes from another entity.", True

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
-from quotaform.model.entity import ENTITY_TYPES
 from quotaform.model.errors import ArgumentError, QuotaformError, UsageError
 from quotaform.model.moment import duration_text, parse_duration, parse_moment
 from quotaform.model.text import inert, option_of
@@ -128,19 +127,6 @@ def complete_from(words: Iterable[str] | Callable[[], Iterable[str]], end: str =
         return [f"{before}{comma}{word}{end}" for word in known if word.startswith(last)]
 
     return complete
-
-
-def _quota_keys() -> Iterable[str]:
-    from quotaform.model.quota_key import QUOTA_KEYS
-
-    return QUOTA_KEYS
-
-
-complete_quota_key = complete_from(_quota_keys)
-complete_value = complete_from(_quota_keys, "=")
-complete_entity_type = complete_from(ENTITY_TYPES)
-complete_name = complete_from(ENTITY_TYPES, "=")
-"""Names are not known without asking a cluster."""
 
 
 def read_moment(text: str) -> datetime:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from quotaform.cli.option.common import REQUIRED, argument, complete_entity_type, complete_name, flag, option
+from quotaform.cli.option.common import REQUIRED, argument, complete_from, flag, option
 from quotaform.model.entity import (
     DEFAULT_WORD,
     ENTITY_TYPES,
@@ -30,6 +30,10 @@ def read_address(text: str) -> Entity:
         hint = "; a shell needs the single quotes" if str(error).endswith("'") else ""
         raise UsageError(f"{error}{hint}") from None
 
+
+complete_entity_type = complete_from(ENTITY_TYPES)
+complete_name = complete_from(ENTITY_TYPES, "=")
+"""Names are not known without asking a cluster."""
 
 _ADDRESS: Final = "Address as printed in results, e.g. user=alice or 'user=alice,client-id=<default>'."
 ONE_ENTITY: Final = argument("ENTITY", _ADDRESS, REQUIRED, parser=read_address, complete=complete_name)

@@ -86,29 +86,25 @@ class Engine:
     def start(
         self, console: Console, work: str, clusters: int, size: Callable[[], int] = int
     ) -> tuple[SessionOptions | None, Progress]:
-        """Return where Spark runs, and what shows how far `Planning` of so many clusters is; see `place`."""
-        session = self.place(console, clusters, size)
-        return session, job_progress(console, work, clusters, session)
+        """Return where Spark runs, as use cases take it (`engine`), and what shows how far `Planning` of clusters is.
 
-    def place(self, console: Console, clusters: int, size: Callable[[], int] = int) -> SessionOptions | None:
-        """Return where Spark runs, as use cases take it (`engine`); `None` for this process.
-
-        Why `auto` chooses Spark, or cannot use it, is reported. `size` is asked for the bytes of the quota files if it
-        matters.
+        It is `None` for this process. Why `auto` chooses Spark, or cannot use it, is reported. `size` is asked for the
+        bytes of the quota files if it matters.
         """
-        if not self.is_given:
-            return None
-        from quotaform.fleet.session import chosen_engine, require_installed
+        session = None
+        if self.is_given:
+            from quotaform.fleet.session import chosen_engine, require_installed
 
-        session = self.session()
-        if self.engine != AUTO:
-            require_installed(session)
-            return session
-        engine, reason = chosen_engine(clusters, size, session)
-        if reason is not None:
-            remedy = " (--engine local computes in this process)" if engine == SPARK else ""
-            console.warn(f"Engine {engine}: {reason}{remedy}")
-        return session if engine == SPARK else None
+            session, engine = self.session(), SPARK
+            if self.engine != AUTO:
+                require_installed(session)
+            else:
+                engine, reason = chosen_engine(clusters, size, session)
+                if reason is not None:
+                    remedy = " (--engine local computes in this process)" if engine == SPARK else ""
+                    console.warn(f"Engine {engine}: {reason}{remedy}")
+            session = session if engine == SPARK else None
+        return session, job_progress(console, work, clusters, session)
 
 
 @contextmanager
@@ -125,7 +121,7 @@ def spark_job(console: Console, work: str, session: SessionOptions) -> Iterator[
 def job_progress(
     console: Console, work: str, count: int, session: SessionOptions | None, what: str = "cluster"
 ) -> Progress:
-    """Return what shows how far `Planning` of so many clusters is, with an engine as `Engine.place` returns it."""
+    """Return what shows how far `Planning` of so many clusters is, with an engine as `Engine.start` returns it."""
     from quotaform.report.text import counted
 
     return console.progress if session is None else spark_progress(console, f"{work} {counted(count, what)}", session)

@@ -13,16 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.cli.command.scram import read_password_file
+from quotaform.cli.command.scram import STDIN, is_open_to_all, read_password_file, require_password
 from quotaform.cluster import scram
 from quotaform.cluster.records import ScramMechanism
 from quotaform.cluster.scram import (
-    STDIN,
     ScramAlteration,
     ScramGateway,
-    is_open_to_all,
     make_upsertion,
-    require_password,
     split_scram,
 )
 from quotaform.model.errors import UnsupportedError, UsageError

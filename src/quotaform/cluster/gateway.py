@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from json import loads
 from pathlib import Path
-from typing import Annotated, Final, NoReturn, Self, TypeVar
+from typing import Annotated, Any, Final, NoReturn, Self, TypeVar
 
 from msgspec import Struct
 
@@ -249,11 +249,9 @@ class SnapshotDocument(Record, document=SNAPSHOT):
 def dump_snapshot(snapshot: Snapshot) -> str:
     """Return a snapshot as text; equal snapshots give equal text."""
     rows = sorted((entity.address, entity, values) for entity, values in snapshot.quotas.items() if values)
-    document = SnapshotDocument(
-        cluster=ClusterRecord(name=snapshot.cluster_name, id=snapshot.cluster_id),
-        captured_at=snapshot.captured_at,
-        quotas=[SnapshotItem(entity=entity, values=in_order(values)) for _, entity, values in rows],
-    )
+    items: Any = (SnapshotItem(entity=entity, values=in_order(values)) for _, entity, values in rows)  # one at a time
+    cluster = ClusterRecord(name=snapshot.cluster_name, id=snapshot.cluster_id)
+    document = SnapshotDocument(cluster=cluster, captured_at=snapshot.captured_at, quotas=items)
     return "".join(document_lines(written_fields(document, {"quotas"}), {"quotas"}))
 
 

@@ -228,8 +228,6 @@ class KafkaGateway(BrokerGateway, Gateway):
                 answer = self.connection.send_to(node_id, request, timeout=BROKER_TIMEOUT)
                 require_success(answer, subject=f"the configuration of broker {node_id}", right="DESCRIBE_CONFIGS")
                 values[node_id] = answer.found
-            except UnansweredError as error:
-                errors[node_id] = ClusterError(str(error))
             except ClusterError as error:
                 errors[node_id] = error
         return BrokerConfig(values, errors)

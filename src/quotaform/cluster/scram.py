@@ -16,12 +16,10 @@ Java client do (`org.apache.kafka.common.security.scram.internals.ScramFormatter
 
 from __future__ import annotations
 
-import stat
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import pbkdf2_hmac
-from pathlib import Path
 from secrets import token_bytes
 from typing import Final
 
@@ -48,7 +46,6 @@ from quotaform.cluster.wire.message import (
 )
 from quotaform.model.alteration import Outcome
 from quotaform.model.entity import spell_name
-from quotaform.model.errors import UsageError
 from quotaform.model.text import Secret
 
 ALTER_ACL: Final = f"The principal is not authorised to alter SCRAM credentials; {grant_remedy('ALTER')}"
@@ -232,28 +229,3 @@ class AlterUserScramCredentials(BrokerRequest[dict[str, tuple[int, str | None]]]
 
     def _read(self, reader: ResponseReader, version: int) -> dict[str, tuple[int, str | None]]:
         return dict(reader.array(lambda: (reader.string(), (reader.int16(), reader.nullable_string()))))
-
-
-STDIN: Final = Path("-")
-"""Stands for the standard input where a password file is asked for."""
-
-
-def require_password(text: str, where: str) -> Secret:
-    """Make sure that a text can be a password. `where`: where it comes from, as messages say it."""
-    if not text:
-        raise UsageError(f"{where} is empty; a password must not be empty")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise UsageError(f"{where} is not UTF-8 text") from None
-    if any(character in text for character in "\n\r\0"):
-        raise UsageError(f"{where} has more than one line; a password is a single line")
-    return Secret(text)
-
-
-def is_open_to_all(path: Path) -> bool:
-    """Whether others than its owner may read a password file."""
-    if path == STDIN:
-        return False
-    status = path.stat()
-    return stat.S_ISREG(status.st_mode) and bool(status.st_mode & (stat.S_IROTH | stat.S_IRGRP))

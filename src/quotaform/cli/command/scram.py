@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from re import fullmatch
+from stat import S_IRGRP, S_IROTH, S_ISREG
 from typing import TYPE_CHECKING, Final
 
 from quotaform.cli.console import Console, require_confirmed
@@ -190,6 +191,8 @@ def _require_once(option: str, names: Sequence[str]) -> Sequence[str]:
     return names
 
 
+STDIN: Final = Path("-")
+"""Stands for the standard input where a password file is asked for."""
 _MOST_BYTES: Final = 1 << 16
 
 
@@ -197,8 +200,6 @@ def read_passwords(
     users: Sequence[str], files: Sequence[Path], variables: Sequence[str], console: Console
 ) -> Mapping[str, Secret]:
     """Return the password of each user from files or the environment; none when they are to be asked for."""
-    from quotaform.cluster.scram import is_open_to_all
-
     if not files and not variables:
         if not sys.stdin.isatty():
             raise UsageError("there is no terminal for the password prompt; use --password-file or --password-env")
@@ -221,8 +222,6 @@ def ask_password(user: str) -> Secret:
     from getpass import GetPassWarning, getpass
     from warnings import catch_warnings, simplefilter
 
-    from quotaform.cluster.scram import require_password
-
     name = spell_name(user)
     try:
         with catch_warnings():
@@ -244,8 +243,6 @@ def read_password_file(path: Path, where: str = "the password file") -> Secret:
 
     No message shows the name of the file: somebody may have given the password itself.
     """
-    from quotaform.cluster.scram import STDIN, require_password
-
     try:
         content = read_stdin(_MOST_BYTES) if path == STDIN else read_bytes(path, _MOST_BYTES)
     except FileReadError as error:
@@ -260,8 +257,6 @@ def read_password_file(path: Path, where: str = "the password file") -> Secret:
 
 def read_password_variable(name: str) -> Secret:
     """Read a password from an environment variable; no message shows anything of it."""
-    from quotaform.cluster.scram import require_password
-
     if not fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
         # Somebody may have given the password itself, which is not repeated.
         raise UsageError("--password-env takes the name of an environment variable with the password")
@@ -269,3 +264,24 @@ def read_password_variable(name: str) -> Secret:
     if text is None:
         raise UsageError("the environment variable given with --password-env is not set")
     return require_password(text, f"the environment variable {name}")
+
+
+def require_password(text: str, where: str) -> Secret:
+    """Make sure that a text can be a password. `where`: where it comes from, as messages say it."""
+    if not text:
+        raise UsageError(f"{where} is empty; a password must not be empty")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{where} is not UTF-8 text") from None
+    if any(character in text for character in "\n\r\0"):
+        raise UsageError(f"{where} has more than one line; a password is a single line")
+    return Secret(text)
+
+
+def is_open_to_all(path: Path) -> bool:
+    """Whether others than its owner may read a password file."""
+    if path == STDIN:
+        return False
+    status = path.stat()
+    return S_ISREG(status.st_mode) and bool(status.st_mode & (S_IROTH | S_IRGRP))

@@ -285,6 +285,7 @@ class ApplyRun(Struct, kw_only=True):
         from quotaform.apply.ledger import started_warnings
 
         names = [cluster.name for cluster, _ in plans]
+        engine = None if self.is_dry_run else session  # A dry run is made by this process.
         receipts = None if self.receipt_path is None else cluster_paths("--receipt", self.receipt_path, names)
 
         def approve(written: Sequence[ClusterPlan[Any]]) -> None:
@@ -303,9 +304,9 @@ class ApplyRun(Struct, kw_only=True):
                 expect_plan_id=self._expected_id(plans),
                 receipts=receipts,
                 dry_run=self.is_dry_run,
-                engine=session,
+                engine=engine,
                 show=partial(self._show, has_others=len(plans) + len(failed) > 1),
-                progress=job_progress(self.console, "Applying", len(plans), session, "plan"),
+                progress=job_progress(self.console, "Applying", len(plans), engine, "plan"),
             )
             if self.is_dry_run:
                 return self._present_checked((*self.results.gather(applied, names), *failed))

@@ -95,8 +95,6 @@ class Prometheus(Struct, frozen=True):
         return response
 
 
-DEFAULT_QUERY: Final = f'{{__name__=~"{QUERY}"}}'
-"""All metrics of client quotas."""
 _POINTS: Final = 360
 """The points per series of a slice, at first; 10,000 series have some 90 MB then."""
 _FEWEST_POINTS: Final = 2
@@ -125,7 +123,7 @@ def save_answers(
     # Another ingest asks for the same times.
     first = -(-since // step) * step
     points = max(0, int((until - first) // step)) + 1
-    queries = queries or (DEFAULT_QUERY,)
+    queries = queries or (f'{{__name__=~"{QUERY}"}}',)
     for number, text in enumerate(queries):
         slices = [(begin, min(begin + _POINTS, points)) for begin in range(0, points, _POINTS)]
         while slices:

@@ -8,7 +8,7 @@ import lzma
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from io import BytesIO
@@ -298,12 +298,14 @@ def table_items(
     `counted`: what the position of a row counts.
     """
 
+    names = sorted(mapping.names - {mapping.columns[each] for each in (TS, *VALUE_FIELDS) if each in mapping.columns})
+
     @cache
-    def measures_of(names: tuple[str, ...], row: tuple[str | None, ...]) -> Measures | DropReason | str:
+    def measures_of(row: tuple[str | None, ...]) -> Measures | DropReason | str:
         return read_names(dict(zip(names, row, strict=True)), mapping, origin)
 
     for batch in batches:
-        others = yield from _plain(batch, (name, None), mapping, measures_of)
+        others = yield from _plain(batch, (name, None), names, mapping, measures_of)
         for row in others.to_pylist():
             for result in read_row(row, mapping, origin):
                 if isinstance(result, str):
@@ -320,8 +322,9 @@ def table_items(
 def _plain(
     batch: pyarrow.RecordBatch,
     place: Place,
+    names: Sequence[str],
     mapping: TableMapping,
-    measures_of: Callable[[tuple[str, ...], tuple[str | None, ...]], Measures | DropReason | str],
+    measures_of: Callable[[tuple[str | None, ...]], Measures | DropReason | str],
 ) -> Generator[tuple[Place, Item | SeriesSamples], None, pyarrow.RecordBatch]:
     """Yield the samples of rows whose numbers are as they should be, and return the other rows."""
     fields = [name for name in VALUE_FIELDS if name in mapping.columns]
@@ -329,9 +332,8 @@ def _plain(
     if not batch.num_rows or any(each.type == pyarrow.string() for each in cells.schema):
         return batch
     *numbers, ts = (each.cast("double", safe=False).to_numpy(zero_copy_only=False) for each in cells.columns)
-    names = tuple(sorted(mapping.names - {*cells.schema.names}))
     group, found = _groups(batch.select(names))
-    read = [measures_of(names, row) for row in found]
+    read = [measures_of(row) for row in found]
     measures = [each if isinstance(each, dict) else None for each in read]
     factors = numpy.array([[each[name].factor if each else 0.0 for each in measures] for name in fields])
     is_valid = numpy.stack([each.is_valid().to_numpy(zero_copy_only=False) for each in cells.columns[:-1]])

@@ -36,13 +36,13 @@ COMMANDS: Final = {
     "init": ("review", "Make a new quota repository."),
     "import": ("review", "Write live quotas as YAML."),
     "snapshot": ("cluster", "Write live quotas to one JSON file."),
-    "history": ("history", "Keep snapshots over time: who had what when, and who changed it."),
+    "history": ("history", "Keep snapshots over time: who had what when, and who changed it (on Spark)."),
     "usage": ("usage", "Measure usage: record, ingest, compact, headroom, backtest, recommend."),
     "top": ("top", "Show who is throttled now, and by which quota."),
     "comment": ("review", "Write plans as comments to a pull request."),
     "schema": ("files", "Print the JSON Schemas of the files."),
     "scram": ("scram", "Manage the SCRAM credentials of users (KIP-554)."),
-    "sandbox": ("sandbox", "Run a real Apache Kafka on this machine, for tests."),
+    "sandbox": ("sandbox", "Run a real Apache Kafka on this machine (127.0.0.1 only), for tests."),
     "demo": ("sandbox", "Run the full workflow on a real Apache Kafka."),
 }
 """The commands in the order of `--help`: the modules of `quotaform.cli.command` that have them, and summaries."""

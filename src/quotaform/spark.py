@@ -29,7 +29,7 @@ from quotaform.usage.headroom.run import HEADROOM, headroom_table, recorded_keys
 from quotaform.usage.headroom.run import headroom as headroom_of
 from quotaform.usage.recommend.recommendation import RecommendSettings
 from quotaform.usage.recommend.run import RECOMMENDATIONS, bucket_use, recommendations
-from quotaform.usage.replay.run import BACKTEST, planned_quotas, replayable
+from quotaform.usage.replay.run import BACKTEST, planned_quotas
 from quotaform.usage.replay.run import backtest as replayed
 from quotaform.usage.table.schema import USAGE
 from quotaform.usage.table.table import as_quotas, as_usage, read_usage
@@ -108,7 +108,7 @@ def headroom(usage: DataFrame, quotas: DataFrame) -> DataFrame:
 def backtest(usage: DataFrame, before: DataFrame, after: DataFrame) -> DataFrame:
     """Return `BACKTEST`: what quotas would have throttled of usage that was recorded under earlier ones."""
     old, new = held_quotas(as_quotas("before", before)), held_quotas(as_quotas("after", after))
-    return replayed(replayable(as_usage("usage", usage), new, old).localCheckpoint())
+    return replayed(packed_usage(as_usage("usage", usage), quota_buckets(new, old)).localCheckpoint())
 
 
 def recommend(

@@ -131,7 +131,7 @@ def of_merge(case: str) -> Iterator[str]:
     samples = []
     for line in case.splitlines():
         attribute, ts, value = line.split()
-        series = Series("prod", "1", "producer_byte_rate", "a", None, None, Attribute(attribute))
+        series = Series("prod", "1", "producer_byte_rate", "a", None, None, attribute=Attribute(attribute))
         samples.append(Sample(series, float(ts), float(value), 0.0 if series.attribute is Attribute.TOTAL else 11.5))
     for row in (
         row

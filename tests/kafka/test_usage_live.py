@@ -26,7 +26,7 @@ pytestmark = pytest.mark.kafka
 KEY: Final = PRODUCER_BYTE_RATE.name
 LIMIT: Final = 100_000.0
 TOPIC: Final = "usage"
-RATE: Final = Series("lab", "1", KEY, "admin", None, None, Attribute.RATE)
+RATE: Final = Series("lab", "1", KEY, "admin", None, None)
 THROTTLE_TIME: Final = RATE._replace(attribute=Attribute.THROTTLE_TIME)
 
 

@@ -29,7 +29,7 @@ from tests.kafka_windows import mutation_rate, recorded_rates
 from tests.property.test_series_bucket import replayed
 from tests.usage_documents import WRITERS, Recorded
 
-SERIES = Series("prod", "1", "producer_byte_rate", "alice", None, None, Attribute.RATE)
+SERIES = Series("prod", "1", "producer_byte_rate", "alice", None, None)
 NAMES = ("alice", "bob")
 
 
@@ -153,11 +153,11 @@ def one_series(draw: st.DrawFn) -> Series:
         st.one_of(st.tuples(ODD_NAMES, ODD_NAMES), st.tuples(ODD_NAMES, st.none()), st.tuples(st.none(), ODD_NAMES))
     )
     attribute = draw(st.sampled_from([Attribute.RATE, Attribute.THROTTLE_TIME]))
-    return Series("prod", "1", key, user, client_id, None, attribute)
+    return Series("prod", "1", key, user, client_id, None, attribute=attribute)
 
 
 CONNECTIONS = st.ip_addresses().map(
-    lambda ip: Series("prod", "1", "connection_creation_rate", None, None, _canonical(str(ip)), Attribute.RATE)
+    lambda ip: Series("prod", "1", "connection_creation_rate", None, None, _canonical(str(ip)))
 )
 RECORDED = st.lists(st.builds(Recorded, st.one_of(one_series(), CONNECTIONS), TIMES, FINITE), max_size=6)
 

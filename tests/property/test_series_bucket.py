@@ -20,12 +20,13 @@ from quotaform.model.quota_key import PRODUCER_BYTE_RATE, QUOTA_KEYS, QuotaKey
 from quotaform.model.quotas import Quotas
 from quotaform.model.scope import Selection
 from quotaform.model.units import is_decimal, is_writable, parse_value
-from quotaform.usage.bucket.bucket import RecordedSeries, SeriesBucket, SeriesBuckets
+from quotaform.usage.bucket.bucket import SeriesBucket, SeriesBuckets
 from quotaform.usage.recommend.demand import BucketDemand, BusiestDay
 from quotaform.usage.recommend.quota_edit import file_value
 from quotaform.usage.recommend.recommendation import Advice, RecommendSettings, round_up, value_of
 from quotaform.usage.recommend.right_size import recommend
 from quotaform.usage.replay.replay import Replay, replay
+from quotaform.usage.sample import Series
 from tests.builder import CONNECTION, MUTATION, PRODUCER
 from tests.kafka_windows import recorded_rates, throttled_seconds
 from tests.spark.usage_oracle import TYPES, bucket_of, limit_of
@@ -59,7 +60,7 @@ CHANGES: Final = [(some_quotas(random), some_quotas(random)) for random in map(R
 
 
 def of(known: SeriesBuckets, names: Names, key: str) -> SeriesBucket:
-    return known.of(RecordedSeries("lab", "1", key, *names))
+    return known.of(Series("lab", "1", key, *names))
 
 
 def by_type(names: Names) -> dict[str, str | None]:

@@ -20,7 +20,7 @@ from uuid import uuid4
 import pyarrow
 from pyspark.sql import functions
 
-from quotaform.fleet.job import ShippedFile, ship
+from quotaform.fleet.job import Bundle, ShippedJob, ship_job
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.session import is_connect, spark_session
 from quotaform.model.errors import QuotaformError
@@ -59,35 +59,34 @@ def _ask(options: SessionOptions) -> int:
 def answer(options: SessionOptions) -> dict[str, Any]:
     """Run queries in a session, and return what they found."""
     with TemporaryDirectory() as folder, spark_session(options) as spark:
-        path = written(folder)
-        rows = spark.range(0, 2, 1, 2).mapInArrow(reading(ship(spark, path)), "path string, text string").collect()
+        job = shipped(spark, folder)
+        rows = spark.range(0, 2, 1, 2).mapInArrow(reading(job), "path string, text string").collect()
         found = {
             "is_connect": is_connect(spark),
             "master": spark.conf.get("spark.master"),
             "partitions": spark.conf.get("spark.sql.shuffle.partitions"),
             "sum": spark.range(5).agg(functions.sum(functions.col("id") * 2)).collect()[0][0],
             "texts": sorted({row.text for row in rows}),
-            "is_copied": str(path) not in {row.path for row in rows},
+            "is_copied": job.path not in {row.path for row in rows},
         }
         # No task fetches this one while it is there: those of the next command do.
-        ship(spark, written(folder))
+        shipped(spark, folder)
         return found
 
 
-def written(folder: str) -> Path:
-    """Write a file of a name that no other has."""
-    path = Path(folder) / f"shipped-{uuid4().hex}.txt"
-    path.write_text("seen", encoding="utf-8")
-    return path
+def shipped(spark: Any, folder: str) -> ShippedJob:
+    """Ship a job of a name that no other has, whose work is to be read."""
+    work: Any = "seen"
+    return ship_job(spark, Bundle(Path(folder) / f"shipped-{uuid4().hex}.zip", is_new=True), work, ())
 
 
-def reading(shipped: ShippedFile) -> Any:
-    """Return what reads a shipped file in each task."""
+def reading(job: ShippedJob) -> Any:
+    """Return what reads a shipped job in each task."""
 
     def read(batches: Iterator[Any]) -> Iterator[Any]:
         for _ in batches:
-            path = shipped.here()
-            row = {"path": str(path), "text": path.read_text(encoding="utf-8")}
+            path = job.here()
+            row = {"path": str(path), "text": Bundle(path).job()[0]}
             yield pyarrow.RecordBatch.from_pylist([row])
 
     return read

@@ -18,10 +18,10 @@ from quotaform.model.entity import Entity
 from quotaform.model.errors import InvalidFilesError
 from quotaform.model.quotas import Quotas
 from quotaform.report.report import Curve, curve_of
-from quotaform.usage.bucket.bucket import RecordedSeries, SeriesBuckets
+from quotaform.usage.bucket.bucket import SeriesBuckets
 from quotaform.usage.bucket.spark import entity_curves, packed_usage, quota_buckets
 from quotaform.usage.record.run import write_rows
-from quotaform.usage.sample import UsageRow
+from quotaform.usage.sample import Series, UsageRow
 from quotaform.usage.table.files import with_date
 from quotaform.usage.table.schema import SERIES, USAGE
 from quotaform.usage.table.table import EVERY_CLUSTER, plain_files, read_usage, usage_of
@@ -113,7 +113,7 @@ def test_each_series_has_its_bucket_under_the_quotas_of_its_cluster(spark: Spark
         earlier, later = HELD.get(cluster, ({}, {}))
         known = SeriesBuckets(later, earlier if is_changed else None)
         for key, names in product(KEYS, SERIES_NAMES):
-            expected = known.of(RecordedSeries(cluster, "1", key, *names))._asdict()
+            expected = known.of(Series(cluster, "1", key, *names))._asdict()
             row = found[cluster, key, *names]
             assert {name: row[name] for name in expected} == expected
 

@@ -16,7 +16,7 @@ from quotaform.cli.console import Console
 from quotaform.cli.main import run
 from quotaform.cli.option.run import Engine, spark_progress
 from quotaform.fleet import session
-from quotaform.fleet.job import Bundle, DriverContext, ShippedFile, ShippedJob, _opened_job
+from quotaform.fleet.job import Bundle, DriverContext, ShippedJob, _opened_job
 from quotaform.fleet.launch import temporary_warehouse
 from quotaform.fleet.options import Master, Remote, SessionOptions, is_secret
 from quotaform.fleet.session import require_java
@@ -285,7 +285,7 @@ class Reading:
 def shipped(folder: Path, content: bytes) -> ShippedJob:
     bundle = Bundle(folder / f"{content.decode()}.zip", is_new=True)
     bundle.finish((Reading(bundle, bundle.add(content)), ()))
-    return ShippedJob(ShippedFile(str(bundle.path), is_copied=False), (), DriverContext.current(None))
+    return ShippedJob(str(bundle.path), False, (), DriverContext.current(None))
 
 
 def test_a_worker_opens_a_job_once_and_closes_it_when_it_opens_the_next(tmp_path: Path) -> None:

@@ -199,9 +199,14 @@ _MOST_IN_TASK: Final = 8
 class ShippedJob(Struct, frozen=True):
     """Work that executors can open, with its clusters."""
 
-    bundle: ShippedFile
+    path: str  # Where its bundle is on the driver
+    is_copied: bool  # Whether executors have a copy of it: those of a local session share the driver's files
     names: Sequence[str]
     driver: DriverContext
+
+    def here(self) -> Path:
+        """Return where its bundle is for this process, which is a worker of an executor."""
+        return Path(SparkFiles.get(Path(self.path).name) if self.is_copied else self.path)
 
 
 def ship_job(
@@ -209,11 +214,20 @@ def ship_job(
 ) -> ShippedJob:
     """Put work on clusters into a bundle with its files, and make it available to the executors.
 
-    `work` is called with one cluster. It is pickled, and must not need anything of the driver's process.
+    `work` is called with one cluster. It is pickled, and must not need anything of the driver's process. The name of
+    the bundle must not have been shipped in the session before.
     """
     bundle.finish((work, tuple(clusters)))
+    is_copied = is_connect(spark) or not str(spark.sparkContext.master).startswith("local")
+    if is_connect(spark):
+        spark.addArtifacts(str(bundle.path), file=True)
+    elif is_copied:
+        # An executor that starts later, in another command, fetches it, too, and no task runs there if it is gone.
+        kept = Path(SparkFiles.getRootDirectory()) / bundle.path.name
+        copyfile(bundle.path, kept)
+        spark.sparkContext.addFile(str(kept))
     names = [cluster.name for cluster in clusters]
-    return ShippedJob(ship(spark, bundle.path), names, DriverContext.current(str(Path.cwd())))
+    return ShippedJob(str(bundle.path), is_copied, names, DriverContext.current(str(Path.cwd())))
 
 
 def run_job(
@@ -297,14 +311,13 @@ _opened: dict[str, tuple[Bundle, tuple[Any, Sequence[Cluster]]]] = {}
 
 def _opened_job(job: ShippedJob) -> tuple[Any, Sequence[Cluster]]:
     """Return the work of a job and its clusters; runs on an executor."""
-    path = job.bundle.path
-    if path not in _opened:
+    if job.path not in _opened:
         for last, _ in _opened.values():
             last.close()
         _opened.clear()
-        bundle = Bundle(job.bundle.here())
-        _opened[path] = bundle, bundle.job()
-    return _opened[path][1]
+        bundle = Bundle(job.here())
+        _opened[job.path] = bundle, bundle.job()
+    return _opened[job.path][1]
 
 
 def _work(
@@ -321,28 +334,3 @@ def _work(
             except QuotaformError as error:
                 row = {"place": place, "digest": dumps(error), "value": None}
             yield pyarrow.RecordBatch.from_pylist([row], arrow_schema(OUTCOMES))
-
-
-class ShippedFile(Struct, frozen=True):
-    """A file that executors can open."""
-
-    path: str  # Where it is on the driver
-    is_copied: bool  # Whether executors have a copy of it: those of a local session share the driver's files
-
-    def here(self) -> Path:
-        """Return where it is for this process, which is a worker of an executor."""
-        return Path(SparkFiles.get(Path(self.path).name) if self.is_copied else self.path)
-
-
-def ship(spark: SparkSession, path: Path) -> ShippedFile:
-    """Make a file available to the executors; its name must not have been shipped in the session before."""
-    if is_connect(spark):
-        spark.addArtifacts(str(path), file=True)
-        return ShippedFile(str(path), is_copied=True)
-    if str(spark.sparkContext.master).startswith("local"):
-        return ShippedFile(str(path), is_copied=False)
-    # An executor that starts later, in another command, fetches this file, too, and no task runs there if it is gone.
-    kept = Path(SparkFiles.getRootDirectory()) / path.name
-    copyfile(path, kept)
-    spark.sparkContext.addFile(str(kept))
-    return ShippedFile(str(path), is_copied=True)

@@ -276,7 +276,7 @@ def _measure(
         url = _URL(name) if name else None
         broker = url[1] if url else name or origin.broker
     series = check_series(
-        Series(origin.value_of("cluster", labels) or origin.cluster, broker, key, *names, attribute, instance)
+        Series(origin.value_of("cluster", labels) or origin.cluster, broker, key, *names, instance, attribute)
     )
     if not isinstance(series, Series):
         return series

@@ -9,6 +9,7 @@ from typing import Annotated, Final, NamedTuple, TypeAlias
 from msgspec import Raw
 from msgspec.json import encode
 
+from quotaform.model.entity import CLIENT_ID, IP, USER, address_of
 from quotaform.model.quota_key import QUOTA_KEYS, QUOTA_WINDOW_S
 from quotaform.model.records.record import Count, about
 
@@ -45,7 +46,7 @@ def broker_window_s(key: str) -> float:
 
 
 class Series(NamedTuple):
-    """One series: a value per time."""
+    """One series: a value per time. `None` is a name that its bucket does not have, or that is not known."""
 
     cluster: str | None  # The name of the cluster; `None` if the source does not say
     broker: str | None  # The broker, as the source names it; `None` if it does not say, or a client measured
@@ -53,9 +54,16 @@ class Series(NamedTuple):
     user: str | None  # The user of the bucket, decoded; `None` if the bucket has no user
     client_id: str | None  # The client-id of the bucket; `None` if the bucket has none
     ip: str | None  # The address of the bucket; `None` if the bucket has none
-    attribute: Attribute
     instance: str | None = None
     """Which of several clients with these names measured itself; `None` if a broker measured."""
+    attribute: Attribute = Attribute.RATE
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names of the bucket, by entity type; an ip has one spelling."""
+        ip = self.ip if self.ip is None else address_of(self.ip) or self.ip
+        found = {USER: self.user, CLIENT_ID: self.client_id, IP: ip}
+        return {entity_type: name for entity_type, name in found.items() if name is not None}
 
 
 LONGEST_RECORD: Final = 200

@@ -58,4 +58,4 @@ def series(
     instance: str | None = None,
     broker: str | None = "1",
 ) -> Series:
-    return Series("prod", broker, key, user, client_id, ip, attribute, instance)
+    return Series("prod", broker, key, user, client_id, ip, instance, attribute)

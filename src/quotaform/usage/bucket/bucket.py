@@ -23,31 +23,12 @@ import numpy
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from quotaform.model.entity import CLIENT_ID, IP, USER, Entity, address_of
+from quotaform.model.entity import CLIENT_ID, USER, Entity
 from quotaform.model.precedence import Level, met_level
 from quotaform.model.quota_key import QUOTA_KEYS, QUOTA_WINDOW_S
 from quotaform.model.quotas import Quotas
 from quotaform.resolve.index import UNMENTIONED, QuotaIndex, Request, RequestName, effective
-from quotaform.usage.sample import LONGEST_STEP_S
-
-
-class RecordedSeries(NamedTuple):
-    """A recorded series: the columns `SERIES`. `None` is a name that its bucket does not have, or that is not known."""
-
-    cluster: str | None
-    broker: str | None
-    key: str
-    user: str | None
-    client_id: str | None
-    ip: str | None
-    instance: str | None = None
-
-    @property
-    def names(self) -> dict[str, str]:
-        """The names of the bucket that a broker recorded, by entity type; an ip has one spelling."""
-        ip = self.ip if self.ip is None else address_of(self.ip) or self.ip
-        found = {USER: self.user, CLIENT_ID: self.client_id, IP: ip}
-        return {entity_type: name for entity_type, name in found.items() if name is not None}
+from quotaform.usage.sample import LONGEST_STEP_S, Series
 
 
 class SeriesBucket(NamedTuple):
@@ -83,7 +64,7 @@ class SeriesBuckets:
             for entity, values in quotas.items():
                 self._add_parts(entity, values, before.get(entity, {}))
 
-    def of(self, series: RecordedSeries) -> SeriesBucket:
+    def of(self, series: Series) -> SeriesBucket:
         """Return the bucket of a series."""
         parts = (series.user, series.client_id) if series.ip is None else (series.ip,)
         request: Request = tuple(UNMENTIONED if name is None else name for name in parts)
@@ -120,7 +101,7 @@ class SeriesBuckets:
                     parts = self._parts[key, lacking, required]
                     parts[place] = _least(value, parts.get(place, value))
 
-    def _taken(self, series: RecordedSeries, limited_by: Level | None, before: Level | None) -> list[float]:
+    def _taken(self, series: Series, limited_by: Level | None, before: Level | None) -> list[float]:
         """Return the least values of entries that take a part of a series.
 
         An entry takes a part if it is stronger than what limits the series, and was not so before: then the broker

@@ -32,12 +32,12 @@ from quotaform.usage.bucket.bucket import (
     MEMBER_BITS,
     RECORDED_LIMIT,
     RecordedBucket,
-    RecordedSeries,
     SeriesBucket,
     SeriesBuckets,
     bucket_rows,
     finite_limit,
 )
+from quotaform.usage.sample import Series
 from quotaform.usage.table.schema import SERIES
 from quotaform.usage.table.table import EVERY_CLUSTER, Clusters, PlainFiles
 
@@ -69,22 +69,31 @@ _ROWS_IN_BATCH: Final = 10_000
 """A batch of one row takes Spark a millisecond."""
 
 
-Find: TypeAlias = Callable[[RecordedSeries], Iterable[SeriesBucket]]
+Find: TypeAlias = Callable[[Series], Iterable[SeriesBucket]]
 """What finds the buckets that a series is counted in; it runs in tasks."""
 
 
 def quota_buckets(quotas: HeldQuotas, before: HeldQuotas | None = None) -> Find:
     """Return what finds the bucket of a series under the quotas of its cluster; without quotas it has no limit.
 
-    `before`: the quotas while the usage was recorded, if other ones: brokers measured by their buckets.
+    `before`: the quotas while the usage was recorded, if other ones: brokers measured by their buckets. Limits are
+    those of a replay then: one that no rate can exceed is none.
     """
     sides = [quotas] if before is None else [quotas, before]
     shipped = {name: packed([side.get(name, {}) for side in sides]) for name in {**quotas, **(before or {})}}
-    return partial(_found, shipped, packed([{}] * len(sides)))
+    return partial(_found, shipped, packed([{}] * len(sides)), before is not None)
 
 
-def _found(shipped: Mapping[str | None, bytes], nothing: bytes, series: RecordedSeries) -> list[SeriesBucket]:
-    return [_buckets(shipped.get(series.cluster, nothing)).of(series)]
+def _found(
+    shipped: Mapping[str | None, bytes], nothing: bytes, is_replayed: bool, series: Series
+) -> list[SeriesBucket]:
+    found = _buckets(shipped.get(series.cluster, nothing)).of(series)
+    if is_replayed:
+        limit, least_limit, before_limit = (
+            finite_limit(series.key, each) for each in (found.limit, found.least_limit, found.before_limit)
+        )
+        found = found._replace(limit=limit, least_limit=least_limit, before_limit=before_limit)
+    return [found]
 
 
 @lru_cache(maxsize=MOST_CLUSTERS)
@@ -115,7 +124,7 @@ def _packed(
     if files is not None:
         numbers = chain.from_iterable(batch.column(0).to_pylist() for batch in batches)
         batches = chain.from_iterable(map(files.read, numbers))
-    known: dict[RecordedSeries, list[tuple[Any, ...]]] = {}
+    known: dict[Series, list[tuple[Any, ...]]] = {}
     part, size = [], 0
     for batch in batches:
         part.append(batch)
@@ -130,7 +139,7 @@ def _packed(
 def _pack(
     find: Find,
     clusters: Clusters,
-    known: dict[RecordedSeries, list[tuple[Any, ...]]],
+    known: dict[Series, list[tuple[Any, ...]]],
     batches: Sequence[pyarrow.RecordBatch],
 ) -> Iterator[pyarrow.RecordBatch]:
     """Yield the rows of each series in one.
@@ -146,12 +155,12 @@ def _pack(
     groups = table.group_by(list(SERIES), use_threads=False).aggregate([(name, "list") for name in _SAMPLES])
     places, rows = [], []
     for place, names in enumerate(zip(*(groups[name].to_pylist() for name in SERIES), strict=True)):
-        series = RecordedSeries(*names)
+        series = Series(*names)
         if series not in known:
             own = series._replace(cluster=clusters.name_of(series.cluster))
             is_counted = clusters.names is None or own.cluster in clusters.names
             broker = None if own.key in CLUSTER_KEYS else own.broker
-            known[series] = [(*own, broker, *found) for found in find(own)] if is_counted else []
+            known[series] = [(*own[: len(SERIES)], broker, *found) for found in find(own)] if is_counted else []
         rows += known[series]
         places += [place] * len(known[series])
     if not rows:
@@ -271,7 +280,7 @@ def entity_curves(usage: DataFrame, wanted: Sequence[CurveKey]) -> dict[CurveKey
     return {of: curve_of(own, step_s) for of, own in curves if own}
 
 
-def _meant(named: Sequence[CurveKey], series: RecordedSeries) -> Iterator[SeriesBucket]:
+def _meant(named: Sequence[CurveKey], series: Series) -> Iterator[SeriesBucket]:
     """Yield what a series is a part of: the numbers of entities, and whether it has exactly their names."""
     names = series.names
     for number, (cluster, entity, key) in enumerate(named):

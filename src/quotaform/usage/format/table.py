@@ -243,7 +243,7 @@ def _of_bucket(cells: Cells, mapping: TableMapping, origin: Origin) -> Measures 
     # Where a broker measured, what is called instance is that broker.
     instance = None if broker else instance
     places = cluster or origin.cluster, broker or origin.broker
-    series = check_series(Series(*places, key, *names, Attribute.RATE, instance))
+    series = check_series(Series(*places, key, *names, instance))
     if not isinstance(series, Series):
         return series
     window = read_number(_cell(cells, mapping, "window_s"))

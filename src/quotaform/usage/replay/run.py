@@ -35,20 +35,15 @@ from quotaform.usage.bucket.bucket import (
     BucketRows,
     Floats,
     RecordedBucket,
-    RecordedSeries,
     SeriesBucket,
-    finite_limit,
     moment_of,
     starts_of,
 )
-from quotaform.usage.bucket.spark import Find, packed_usage, per_bucket, quota_buckets
+from quotaform.usage.bucket.spark import packed_usage, per_bucket, quota_buckets
 from quotaform.usage.replay.replay import VARIANTS, Replay, divided, replay
 from quotaform.usage.replay.report import DrawnBucket, drawn_buckets, replay_plots
 from quotaform.usage.table.schema import SERIES
 from quotaform.usage.table.table import (
-    EVERY_CLUSTER,
-    Clusters,
-    PlainFiles,
     plain_files,
     read_usage,
     require_recorded,
@@ -73,29 +68,6 @@ BACKTEST: Final = struct(
 `is_changed` is whether the plan changes the limit, or who shares it, and `source` the name of the level that won. The
 others are those of `BucketBacktest`; `_low` and `_high` bound what is estimated.
 """
-
-
-def replayable(
-    usage: DataFrame,
-    quotas: HeldQuotas,
-    before: HeldQuotas,
-    clusters: Clusters = EVERY_CLUSTER,
-    files: PlainFiles | None = None,
-) -> DataFrame:
-    """Return `PACKED` with the buckets of series under quotas as they would be, and what limited the series before.
-
-    A limit that no rate can exceed is none.
-    """
-    return packed_usage(usage, partial(_finite, quota_buckets(quotas, before)), clusters, files)
-
-
-def _finite(find: Find, series: RecordedSeries) -> Iterator[SeriesBucket]:
-    for found in find(series):
-        yield found._replace(
-            limit=finite_limit(series.key, found.limit),
-            least_limit=finite_limit(series.key, found.least_limit),
-            before_limit=finite_limit(series.key, found.before_limit),
-        )
 
 
 IS_LIMITED: Final = "least_limit IS NOT NULL OR before_limit IS NOT NULL"
@@ -130,7 +102,7 @@ def _enforcement(key: str) -> Enforcement:
 def backtest(recording: DataFrame) -> DataFrame:
     """Return `BACKTEST` of all buckets that have a limit, before or after.
 
-    `recording`: `replayable`, persisted.
+    `recording`: `PACKED` under the quotas as they would be and as they were, persisted.
     """
     return per_bucket(recording.where(IS_LIMITED), _tested, BACKTEST)
 
@@ -219,7 +191,7 @@ Times are in microseconds since 1970.
 def replays(recording: DataFrame, tested: Backtest) -> dict[DrawnBucket, tuple[Plot, ...]]:
     """Return what would have happened over time to the buckets of a backtest that are drawn.
 
-    `recording`: `replayable`, persisted.
+    `recording`: `PACKED` under the quotas as they would be and as they were, persisted.
     """
     drawn = {(cluster, row.broker, row.key, row.bucket): (cluster, row) for cluster, row in drawn_buckets(tested)}
     if not drawn:
@@ -291,7 +263,7 @@ def backtested(
         before, after = planned_values(plans)
         tested, clusters = usage_of(recorded, names, [] if has_others else names)
         files = plain_files(recorded, usage, clusters, since, until)
-        recording = stack.enter_context(kept_rows(replayable(tested, after, before, clusters, files)))
+        recording = stack.enter_context(kept_rows(packed_usage(tested, quota_buckets(after, before), clusters, files)))
         # How much was recorded of each cluster, and of how many series with a limit.
         is_limited = f.bool_or(f.expr(IS_LIMITED)).alias("is_limited")
         spans = [f.min("first").alias("first"), f.max("last").alias("last")]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from contextlib import suppress
 from heapq import nsmallest
 from re import compile as regex
 from re import escape
@@ -18,6 +18,7 @@ from msgspec.structs import asdict, replace
 
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import BlockedError, NotReadError, QuotaformError
+from quotaform.model.moment import read_moment
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.records.document import document_lines
 from quotaform.model.records.record import Count, Record, about, builtins, written
@@ -136,8 +137,12 @@ def make_fleet_report(
     found = list(outcomes)
     rows = tuple(map(_row_of, found))
     tally = Counter(row.status for row in rows)
-    snapshots = [(_moment(row.read_at), row.cluster, row.read_at) for row in rows if row.is_snapshot]
-    oldest = min((each for each in snapshots if each[0] is not None), default=None)
+    snapshots = []
+    for row in rows:
+        with suppress(ValueError):
+            if row.is_snapshot and row.read_at is not None:
+                snapshots.append((read_moment(row.read_at), row.cluster, row.read_at))
+    oldest = min(snapshots, default=None)
     changed = (row for row in rows if row.differences)
     largest = nsmallest(MOST_LARGEST, changed, key=lambda row: (-row.differences, row.cluster))
     statuses = {each.value.replace("-", "_"): tally[each] for each in FleetStatus if each in _STATUSES[command]}
@@ -156,7 +161,7 @@ def make_fleet_report(
         error=None if error is None else ErrorRecord.of(error),
         clusters={"total": len(rows), **statuses},
         totals={name: sum((row.entities or {}).get(name, 0) for row in rows) for name in _COUNTS[command]},
-        oldest=None if oldest is None else OldestSnapshot(cluster=oldest[1], captured_at=oldest[2] or ""),
+        oldest=None if oldest is None else OldestSnapshot(cluster=oldest[1], captured_at=oldest[2]),
         blocked=tuple(sorted(blocks, key=lambda each: (-len(each.clusters), each.rule))),
         errors=_errors(rows),
         largest=tuple(LargestCluster(cluster=row.cluster, differences=row.differences) for row in largest),
@@ -194,15 +199,6 @@ def _errors(rows: Iterable[FleetRow]) -> tuple[ErrorGroup, ...]:
             found.setdefault(kind, (row.error, []))[1].append(row.cluster)
     groups = (ErrorGroup(**asdict(error), clusters=tuple(clusters)) for error, clusters in found.values())
     return tuple(sorted(groups, key=lambda each: -len(each.clusters)))
-
-
-def _moment(captured_at: str | None) -> datetime | None:
-    """Return when a snapshot was captured, if what it says is a time with a zone."""
-    try:
-        moment = datetime.fromisoformat(captured_at or "")
-    except ValueError:
-        return None
-    return None if moment.tzinfo is None else moment
 
 
 _MOST_NAMES: Final = 10

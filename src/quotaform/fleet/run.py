@@ -84,7 +84,7 @@ def plan(
         repository = structs.replace(request.repository, keep=partial(BundledFiles, bundle))
         files = repository.load(request.config, today(clock), may_be_empty=request.is_guarded)
         source = read_plan_source(structs.replace(request, repository=repository), files, clock)
-        work = partial(_made, request=request, files=files, source=source, clock=clock, make=make)
+        work = partial(_made, request, files, source, clock, make)
         listed, read = request.principals, None
         if listed is not None and listed.table is not None:
             progress("Reading principals", 0, 0)
@@ -99,13 +99,7 @@ def plan(
 
 
 def _made(
-    cluster: Cluster,
-    *,
-    request: PlanRequest,
-    files: LoadedFiles,
-    source: Source,
-    clock: Clock,
-    make: Callable[..., Any],
+    request: PlanRequest, files: LoadedFiles, source: Source, clock: Clock, make: Callable[..., Any], cluster: Cluster
 ) -> Any:
     """Return what is made of a cluster, and release the files that only it has."""
     try:

@@ -18,14 +18,14 @@ from quotaform.desired.writer import is_out_of_reach
 from quotaform.drift.drift import Drift
 from quotaform.drift.run import drift_cluster
 from quotaform.fleet.job import Bundle, opened_bundle, work_on
-from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
+from quotaform.fleet.options import SessionOptions
 from quotaform.history.spark import as_of, history_of, last_snapshots, require_known
 from quotaform.history.table import open_history
 from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.errors import HistoryError
 from quotaform.model.moment import spell_moment
-from quotaform.model.outcome import ClusterOutcome, Kept, Progress, no_progress
+from quotaform.model.outcome import ClusterOutcome, Kept, Progress
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, DeclaredBase, Entry
 from quotaform.plan.base import Bases
@@ -37,7 +37,7 @@ from quotaform.repository.gateway import open_gateway
 from quotaform.repository.policy import NO_POLICIES
 from quotaform.repository.repository import read_claims
 from quotaform.resolve.spark import held_quotas, packed, unpacked
-from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
+from quotaform.system.clock import Clock, today
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
@@ -54,9 +54,9 @@ def check_drift_against(
     request: PlanRequest,
     past: Past,
     *,
-    session: SessionOptions = LOCAL_SESSION,
-    clock: Clock = SYSTEM_CLOCK,
-    progress: Progress = no_progress,
+    session: SessionOptions,
+    clock: Clock,
+    progress: Progress,
 ) -> list[ClusterOutcome[Kept[Drift]]]:
     """Compare clusters with what they held at a moment.
 
@@ -78,9 +78,7 @@ def check_drift_against(
             for row in last_snapshots(rows, past.at).toArrow().to_pylist():
                 name = row["cluster"]
                 held[name] = bundle.add(packed((row["cluster_id"], row["read_at"], quotas[name])))
-        work = partial(
-            _drift_of_cluster, request=request, past=past, source=source, clock=clock, bundle=bundle, held=held
-        )
+        work = partial(_drift_of_cluster, request, past, source, clock, bundle, held)
         return work_on(spark, bundle, work, request.clusters, "Comparing", progress)
 
 
@@ -89,14 +87,13 @@ _AT_ONCE = 100
 
 
 def _drift_of_cluster(
-    cluster: Cluster,
-    *,
     request: PlanRequest,
     past: Past,
     source: Source,
     clock: Clock,
     bundle: Bundle,
     held: Mapping[str, str],
+    cluster: Cluster,
 ) -> Drift:
     """Return the drift of a cluster against what it `held`, by the file of the bundle that says so."""
     if cluster.name not in held:

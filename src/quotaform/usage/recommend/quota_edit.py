@@ -7,7 +7,7 @@ each entity must have the proposed values, and every other one, of every cluster
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from os.path import lexists
 from pathlib import Path, PurePosixPath
@@ -101,17 +101,14 @@ def edit_quotas(
                 place = claim.desired[entity].location
                 blocked[cluster, entity] = f"it is declared in another quota repository, at {place}"
     for _ in range(_MOST_ROUNDS):
-        files, unwritten = editor.edited(blocked)
-        changed = editor.changed(files)
-        wrong = editor.wrong(files, changed, {(each.cluster, each.entity) for each in unwritten})
+        edited = editor.edited(blocked)
+        wrong = editor.wrong(edited)
         if not wrong:
-            break
+            changed = tuple(file for file in edited.files if file.after != file.before)
+            return EditedFiles(changed, (*editor.refused, *edited.unwritten), edited.loaded)
         blocked |= dict.fromkeys(wrong, "its entry cannot be changed without changing others")
-    else:
-        remedy = f"use {option_of('diff')} with {option_of('select')} for single ones"
-        raise QuotaformError(f"the quota files cannot be changed as proposed; {remedy}")
-    edited = tuple(file for file in files.values() if file.after != file.before)
-    return EditedFiles(edited, (*editor.refused, *unwritten), changed)
+    remedy = f"use {option_of('diff')} with {option_of('select')} for single ones"
+    raise QuotaformError(f"the quota files cannot be changed as proposed; {remedy}")
 
 
 def write_quotas(edited: EditedFiles) -> None:
@@ -180,8 +177,8 @@ class _Editor:
         values = self.held.get(cluster, {}).get(entity, {})
         return {key: value for key, value in values.items() if key in QUOTA_KEYS}
 
-    def edited(self, blocked: Mapping[Changed, str]) -> tuple[dict[str, EditedFile], list[UnwrittenProposal]]:
-        """Return the files that change, by path, and what they do not follow."""
+    def edited(self, blocked: Mapping[Changed, str]) -> EditedFiles:
+        """Return the files that change, what they do not follow, and what all files of the directory say then."""
         self.files = {}
         unwritten: list[UnwrittenProposal] = []
         for (cluster, entity), proposals in self.proposals.items():
@@ -193,10 +190,18 @@ class _Editor:
                     reason = str(error)
             if reason is not None:
                 unwritten += [_unwritten(each, reason) for each in proposals]
-        return {
+        edited = {
             path: EditedFile(path=self.directory / path, name=file.name, before=file.before, after=file.after())
             for path, file in sorted(self.files.items())
-        }, unwritten
+        }
+        loaded = self.loaded
+        if edited:
+            after = {**self.tree.files, **{path: file.after.encode() for path, file in edited.items()}}
+            folders = sorted({*self.tree.folders, *(layer for path in edited if (layer := layer_of(path)) is not None)})
+            tree = replace(self.tree, files=after, folders=folders, root=Root.DIRECTORY)
+            layout = Layout(tree, self.config.clusters, may_be_empty=True)
+            loaded = LoadedFiles(layout, self.config.profiles, self.today, self.config.scope, similar=self.loaded)
+        return EditedFiles(tuple(edited.values()), tuple(unwritten), loaded)
 
     def follow(self, cluster: str, entity: Entity, proposals: Sequence[Recommendation]) -> None:
         """Change a file so that it follows the proposals for an entity.
@@ -264,26 +269,13 @@ class _Editor:
             self.files[path] = FileEdit(shown_path(PurePosixPath(self.tree.name) / path), text, schema)
         return self.files[path]
 
-    def changed(self, files: Mapping[str, EditedFile]) -> LoadedFiles:
-        """Return the files of the directory with some of other content."""
-        if not files:
-            return self.loaded
-        after = {**self.tree.files, **{path: file.after.encode() for path, file in files.items()}}
-        folders = sorted({*self.tree.folders, *(layer for path in files if (layer := layer_of(path)) is not None)})
-        tree = replace(self.tree, files=after, folders=folders, root=Root.DIRECTORY)
-        layout = Layout(tree, self.config.clusters, may_be_empty=True)
-        return LoadedFiles(layout, self.config.profiles, self.today, self.config.scope, similar=self.loaded)
-
-    def wrong(self, files: Collection[str], changed: LoadedFiles, left: Collection[Changed]) -> set[Changed]:
-        """Return the changes after which the files do not say what they should.
-
-        `files`: the paths of those that change. `changed`: what all say then. `left`: what they do not follow.
-        """
-        layers = {layer_of(path) for path in files}
+    def wrong(self, edited: EditedFiles) -> set[Changed]:
+        """Return the changes after which the files do not say what they should."""
+        layers, left = set(map(layer_of, self.files)), {(each.cluster, each.entity) for each in edited.unwritten}
         wrong: set[Changed] = set()
         concerned = {*self.config.clusters, *self.clusters} if None in layers else layers
         for cluster in sorted(name for name in concerned if name is not None):
-            found, findings = changed.check(cluster)
+            found, findings = edited.loaded.check(cluster)
             mine = {each for each in self.proposals if each[0] == cluster and each not in left}
             addresses = {finding.address for finding in findings if finding.severity is Severity.ERROR}
             own = {each for each in mine if each[1].address in addresses}

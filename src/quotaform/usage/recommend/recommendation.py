@@ -90,8 +90,8 @@ class ClusterRecording(Record):
     """The first and the last sample of a cluster."""
 
     cluster: ClusterName
-    first: Annotated[Moment | None, about("When it was; null if nothing is recorded.")]
-    last: Annotated[Moment | None, about("When it was; null if nothing is recorded.")]
+    first: Annotated[Moment | None, about("When it was; null if nothing is recorded.")] = None
+    last: Annotated[Moment | None, about("When it was; null if nothing is recorded.")] = None
 
 
 class UnwrittenProposal(Record):

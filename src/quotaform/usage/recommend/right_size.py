@@ -68,7 +68,6 @@ class _Case:
         self,
         entity: Entity,
         before: float | None,
-        limit: float | None,
         rows: Iterable[BucketDemand],
         *,
         is_per_broker: bool,
@@ -76,11 +75,12 @@ class _Case:
     ) -> None:
         self.entity = entity
         self.before = before  # Its value; `None` if it has none
-        self.limit = limit  # The value that limits its buckets now; `None` without one
         self.has_created = has_created  # Whether buckets of it get values of their own
         # A default has a bucket for each name, also of others than those that are known.
         self.is_default = None in entity.names.values()
         self.every = sorted(rows, key=lambda each: (each.bucket, each.broker or ""))
+        # The value that limits its buckets now; `None` without one.
+        self.limit = self.every[0].limit if before is None else before
         # Where both brokers and clients measured a bucket, what clients say of all brokers together does not count.
         measured = {each.bucket for each in self.every if is_per_broker and each.broker is not None}
         self.counted = [each for each in self.every if each.broker is not None or each.bucket not in measured]
@@ -177,7 +177,7 @@ class _KeySizer:
         known = {entity.address for entity in self.values}
         for address, rows in by_address.items():
             source = rows[0].entity_key
-            case = _Case(parse_address(address), None, rows[0].limit, rows, is_per_broker=self.is_per_broker)
+            case = _Case(parse_address(address), None, rows, is_per_broker=self.is_per_broker)
             if needs_own := self.needs_own(case, source):
                 left.add(source)
             if needs_own or source not in known:
@@ -186,7 +186,7 @@ class _KeySizer:
                 limited[source] += rows
         for entity, value in self.values.items():
             has_created, rows = entity.address in left, limited[entity.address]
-            yield _Case(entity, value, value, rows, is_per_broker=self.is_per_broker, has_created=has_created)
+            yield _Case(entity, value, rows, is_per_broker=self.is_per_broker, has_created=has_created)
 
     def needs_own(self, case: _Case, source: str | None) -> bool:
         """Whether a bucket gets a value for it alone: it needs more than its default, or a limit at all.

@@ -20,7 +20,7 @@ from quotaform.fleet.data_source import read_clusters
 from quotaform.fleet.job import kept_rows, table_rows
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import ArgumentError, QuotaformError
-from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
+from quotaform.model.outcome import ClusterOutcome, Progress
 from quotaform.model.quota_key import key_order
 from quotaform.model.records.record import made_of
 from quotaform.plan.backtest import MOST_IN_PLAN
@@ -28,7 +28,7 @@ from quotaform.plan.plan import Plan
 from quotaform.plan.run import PlanRequest, plan
 from quotaform.repository.repository import Repository
 from quotaform.resolve.spark import arrow_schema, columns_of, held_in, packed, struct, unpacked
-from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
+from quotaform.system.clock import SYSTEM_CLOCK, today
 from quotaform.usage.bucket.bucket import RecordedBucket
 from quotaform.usage.bucket.spark import packed_usage, per_bucket, quota_buckets
 from quotaform.usage.recommend.demand import BucketDemand, use_of
@@ -77,12 +77,7 @@ def plan_proposals(
     followed = {(each.cluster, each.entity) for each in proposals if (each.cluster, each.entity, each.key) not in left}
     chosen = tuple(cluster for cluster in clusters if cluster.name in {name for name, _ in followed})
     request = PlanRequest(
-        repository=repository,
-        config=config,
-        clusters=chosen,
-        has_lints=False,
-        is_guarded=False,
-        keeps_actual=True,
+        repository=repository, config=config, clusters=chosen, has_lints=False, is_guarded=False, keeps_actual=True
     )
     plans, others, failed = [], 0, []
     for outcome in plan(request, files=edited.loaded) if chosen else ():
@@ -101,11 +96,9 @@ MOST_PROPOSALS: Final = 100_000
 """How many proposals are brought to the driver, which writes them into files."""
 
 
-def require_files(
-    repository: Repository, config: Config, clusters: Sequence[Cluster], clock: Clock = SYSTEM_CLOCK
-) -> None:
+def require_files(repository: Repository, config: Config, clusters: Sequence[Cluster]) -> None:
     """Make sure that files which are to be changed can be read, before anything else is done."""
-    loaded = repository.load(config, today(clock), may_be_empty=True)
+    loaded = repository.load(config, today(SYSTEM_CLOCK), may_be_empty=True)
     for cluster in clusters:
         loaded.desired(cluster.name)
 
@@ -123,8 +116,7 @@ def recommended(
     is_changing: bool,
     is_written: bool,
     is_tested: bool,
-    clock: Clock = SYSTEM_CLOCK,
-    progress: Progress = no_progress,
+    progress: Progress,
 ) -> Iterator[tuple[Recommendations, DataFrame, Sequence[ClusterOutcome[Any]], EditedFiles | None]]:
     """Size quotas by what was recorded, and change the files accordingly, as far as it is asked for.
 
@@ -157,15 +149,14 @@ def recommended(
         spans = used.groupBy("cluster").agg(f.min("first").alias("first"), f.max("last").alias("last"))
         known = {row.pop("cluster"): row for row in spans.toArrow().to_pylist()}
         require_recorded(recorded, usage, names, known, warn)
-        rows = kept(recommendations(used, quotas, settings, clock.now()))
+        rows = kept(recommendations(used, quotas, settings, SYSTEM_CLOCK.now()))
         in_order = rows.orderBy("cluster", "entity_key", "key")
         is_proposed = ~f.col("action").isin([Advice.KEEP.value, Advice.NONE.value])
         counts = {row["action"]: row["count"] for row in rows.groupBy("action").count().toArrow().to_pylist()}
-        nothing = {"first": None, "last": None}
         report = Recommendations(
             usage=usage,
             settings=Sizing(**{name: getattr(settings, name) for name in Sizing.__struct_fields__}),
-            clusters=tuple(ClusterRecording(cluster=name, **known.get(name, nothing)) for name in names),
+            clusters=tuple(ClusterRecording(cluster=name, **known.get(name, {})) for name in names),
             summary=ProposalSummary(**{action.value: counts.get(action.value, 0) for action in Advice}),
             proposals=_first(in_order.where(is_proposed), MOST_PROPOSALS),
             others=_first(in_order.where(~is_proposed), 1000),
@@ -180,7 +171,7 @@ def recommended(
                     problem = f"{total:,} proposals are more than the {most:,} of a change; choose some with {{select}}"
                     raise ArgumentError(problem)
                 own = {name: quotas for name, quotas in held.items() if name is not None}
-                edited = edit_quotas(repository, config, report.proposals, own, today(clock))
+                edited = edit_quotas(repository, config, report.proposals, own, today(SYSTEM_CLOCK))
         except QuotaformError as error:
             if is_changing:
                 raise

@@ -19,10 +19,10 @@ from msgspec import structs
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 
+from quotaform.apply.freshness import as_if_applied
 from quotaform.fleet.data_source import quota_rows
 from quotaform.fleet.job import kept_rows, table_rows
 from quotaform.fleet.table import make_table
-from quotaform.model.alteration import apply_ops
 from quotaform.model.outcome import ClusterOutcome, values_of
 from quotaform.model.quota_key import QUOTA_KEYS, Enforcement
 from quotaform.model.quotas import Quotas
@@ -31,28 +31,15 @@ from quotaform.plan.backtest import MOST_IN_PLAN, Backtest, BucketBacktest, Buck
 from quotaform.plan.plan import Plan
 from quotaform.report.report import MOST_POINTS, Plot
 from quotaform.resolve.spark import QUOTAS, HeldQuotas, columns_of, struct
-from quotaform.usage.bucket.bucket import (
-    BucketRows,
-    Floats,
-    RecordedBucket,
-    SeriesBucket,
-    moment_of,
-    starts_of,
-)
+from quotaform.usage.bucket.bucket import BucketRows, Floats, RecordedBucket, SeriesBucket, moment_of, starts_of
 from quotaform.usage.bucket.spark import packed_usage, per_bucket, quota_buckets
 from quotaform.usage.replay.replay import VARIANTS, Replay, divided, replay
 from quotaform.usage.replay.report import DrawnBucket, drawn_buckets, replay_plots
 from quotaform.usage.table.schema import SERIES
-from quotaform.usage.table.table import (
-    plain_files,
-    read_usage,
-    require_recorded,
-    time_text,
-    usage_of,
-)
+from quotaform.usage.table.table import plain_files, read_usage, require_recorded, time_text, usage_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 _ESTIMATED: Final = ("throttled_s", "delay_s_max")
@@ -304,15 +291,13 @@ def planned_quotas(spark: SparkSession, plans: Sequence[Plan]) -> tuple[DataFram
     `plans`: one per cluster, each with what the cluster holds (`Plan.actual`).
     """
     clusters = [plan.header.cluster for plan in plans]
-    before, after = (
-        make_table(
-            spark,
-            QUOTAS,
-            chain.from_iterable(quota_rows(each.name, each.id, side[each.name]) for each in clusters),
-        )
-        for side in planned_values(plans)
-    )
-    return before, after
+
+    def table(held: HeldQuotas) -> DataFrame:
+        rows = (quota_rows(each.name, each.id, held[each.name]) for each in clusters)
+        return make_table(spark, QUOTAS, chain.from_iterable(rows))
+
+    before, after = planned_values(plans)
+    return table(before), table(after)
 
 
 def planned_values(plans: Sequence[Plan]) -> tuple[HeldQuotas, HeldQuotas]:
@@ -321,9 +306,8 @@ def planned_values(plans: Sequence[Plan]) -> tuple[HeldQuotas, HeldQuotas]:
     after: dict[str | None, Quotas] = {}
     for plan in plans:
         name, actual = plan.header.cluster.name, plan.actual or {}
-        changed = {each.entity: apply_ops(actual.get(each.entity, {}), each.alteration().ops) for each in plan.changes}
-        before[name] = actual
-        after[name] = {entity: values for entity, values in {**actual, **changed}.items() if values}
+        planned = {**actual, **as_if_applied(plan).after(actual)}
+        before[name], after[name] = actual, {entity: values for entity, values in planned.items() if values}
     return before, after
 
 
@@ -368,14 +352,11 @@ def _clusters(
 
 def _largest(rows: DataFrame, most: int) -> Mapping[tuple[str, bool], list[BucketBacktest]]:
     """Return the first rows of each cluster, of buckets that the plan changes and of the others."""
-    order: list[Column | str] = [
-        f.desc_nulls_last("throttled_s"),
-        f.desc("throttled_s_high"),
-        f.desc("recorded_throttled_s"),
-        *("key", "bucket", "broker"),
-    ]
-    place = f.row_number().over(Window.partitionBy("cluster", "is_changed").orderBy(*order))
-    first = rows.withColumn("place", place).where(f.col("place") <= most)
+    of_cluster, longest = Window.partitionBy("cluster", "is_changed"), f.desc_nulls_last("throttled_s")
+    in_order = of_cluster.orderBy(
+        longest, f.desc("throttled_s_high"), f.desc("recorded_throttled_s"), "key", "bucket", "broker"
+    )
+    first = rows.withColumn("place", f.row_number().over(in_order)).where(f.col("place") <= most)
     found: dict[tuple[str, bool], list[BucketBacktest]] = {}
     for row in first.orderBy("cluster", "is_changed", "place").select(*BACKTEST.names).toArrow().to_pylist():
         found.setdefault((row["cluster"], row["is_changed"]), []).append(_bucket(row))

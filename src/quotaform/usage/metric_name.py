@@ -82,26 +82,15 @@ def type_pattern(kind: str) -> str:
 
 
 TIME_UNITS: Final = {
-    "ms": 1.0,
-    "milliseconds": 1.0,
-    "s": 1000.0,
-    "seconds": 1000.0,
-    "us": 0.001,
-    "microseconds": 0.001,
-    "ns": 0.000001,
-    "nanoseconds": 0.000001,
+    **dict.fromkeys(("ms", "milliseconds"), 1.0),
+    **dict.fromkeys(("s", "seconds"), 1000.0),
+    **dict.fromkeys(("us", "microseconds"), 0.001),
+    **dict.fromkeys(("ns", "nanoseconds"), 0.000001),
 }
 """Milliseconds per unit of time, at the end of a name or given apart from it."""
 
-_SIZE_UNITS: Final = {
-    "bytes": 1.0,
-    "kilobytes": 1e3,
-    "megabytes": 1e6,
-    "gigabytes": 1e9,
-    "kibibytes": 2.0**10,
-    "mebibytes": 2.0**20,
-    "gibibytes": 2.0**30,
-}
+_SIZES: Final = {"kilo": 1e3, "mega": 1e6, "giga": 1e9, "kibi": 2.0**10, "mebi": 2.0**20, "gibi": 2.0**30}
+_SIZE_UNITS: Final = {"bytes": 1.0, **{f"{prefix}bytes": size for prefix, size in _SIZES.items()}}
 """Bytes per unit at the end of a name."""
 
 UCUM_SIZES: Final = {"kBy": 1e3, "MBy": 1e6, "GBy": 1e9, "KiBy": 2.0**10, "MiBy": 2.0**20, "GiBy": 2.0**30}

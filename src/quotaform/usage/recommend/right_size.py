@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from math import ceil
-from typing import Final
+from typing import Any, Final
 
 from msgspec import structs
 
@@ -23,7 +23,7 @@ from quotaform.model.text import inert, listed, option_of
 from quotaform.model.units import is_decimal, is_unlimited, render_measured, render_value
 from quotaform.resolve.effect import make_effects
 from quotaform.resolve.index import Effective
-from quotaform.usage.recommend.demand import DAY_S, HOUR_S, STANDS_OUT, BucketDemand, day_text, hour_of
+from quotaform.usage.recommend.demand import DAY_S, HOUR_S, STANDS_OUT, BucketDemand, BusiestDay, day_text, hour_of
 from quotaform.usage.recommend.recommendation import Advice, Recommendation, RecommendSettings, round_up
 
 MIN_CHANGE: Final = 0.1
@@ -84,13 +84,17 @@ class _Case:
         # Where both brokers and clients measured a bucket, what clients say of all brokers together does not count.
         measured = {each.bucket for each in self.every if is_per_broker and each.broker is not None}
         self.counted = [each for each in self.every if each.broker is not None or each.bucket not in measured]
-        rated = [each for each in self.counted if each.busiest is not None]
-        # The bucket with the highest basis, and the broker of that; `None` without a rate.
-        self.highest = max(rated, key=lambda each: each.basis, default=None)
-        self.busiest = None if self.highest is None else self.highest.busiest
-        self.basis = 0.0 if self.highest is None else self.highest.basis
         self.samples = sum(each.samples for each in self.counted)
         self.throttled = sum(each.throttled for each in self.counted)
+        # The busiest day of the bucket with the highest basis; `None` without a rate. What a proposal says of it.
+        self.busiest: BusiestDay | None = None
+        self.found: dict[str, Any] = {"samples": self.samples}
+        rated = [each for each in self.counted if each.busiest is not None]
+        if (highest := max(rated, key=lambda each: each.basis, default=None)) and (busiest := highest.busiest):
+            self.busiest = busiest
+            self.found |= {"basis": busiest.basis, "day": busiest.day, "is_weekly": busiest.is_weekly}
+            self.found |= {"bucket": highest.bucket, "broker": highest.broker}
+        self.basis = 0.0 if self.busiest is None else self.busiest.basis
 
 
 class _KeySizer:
@@ -423,7 +427,6 @@ class _KeySizer:
         note: str | None = None,
         days: float | None = None,
     ) -> Recommendation:
-        highest, busiest = case.highest, case.busiest
         return Recommendation(
             cluster=self.cluster,
             entity=case.entity,
@@ -433,13 +436,8 @@ class _KeySizer:
             after=case.before if action in (Advice.KEEP, Advice.NONE) else after,
             reason=reason,
             note=note,
-            samples=case.samples,
             days=round(self.seconds(case) / DAY_S if days is None else days, 3),
-            basis=None if busiest is None else busiest.basis,
-            day=None if busiest is None else busiest.day,
-            is_weekly=busiest is not None and busiest.is_weekly,
-            bucket=None if highest is None else highest.bucket,
-            broker=None if highest is None else highest.broker,
+            **case.found,
         )
 
 

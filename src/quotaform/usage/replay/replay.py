@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isnan, nan
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy
 from msgspec import Struct
@@ -202,15 +202,16 @@ def replay(
     if not (steps.rate_high > least).any() or numpy.isnan(limit):
         none = numpy.zeros(len(at))
         return Replay(steps.step_s, dict.fromkeys(VARIANTS, Wait(none, none)), none, numpy.full(len(none), numpy.nan))
-    backlogs = {variant: _backlog(steps, variant, used, enforcement) for variant, used in limits.items()}
-    waits = {variant: _wait(steps, variant, backlogs[variant], used, enforcement) for variant, used in limits.items()}
+    waits, ends = {}, {}
+    for variant, used in limits.items():
+        waits[variant], ends[variant] = _wait(steps, variant, used, enforcement)
     # An episode may have begun a step later and ended a step sooner, or the other way round.
     low, high = waits["_low"].waited, waits["_high"].waited
     least_waited = numpy.where(_is_beside(low == 0), numpy.fmax(0.0, low - QUOTA_WINDOW_S), low)
     is_next = (high == 0) & _is_beside(high > 0) & ~steps.is_gap
     most_waited = numpy.where(is_next, numpy.fmin(steps.step_s, QUOTA_WINDOW_S), high)
     waits |= {"_low": Wait(least_waited, waits["_low"].delay), "_high": Wait(most_waited, waits["_high"].delay)}
-    end, burst = backlogs[""][2], enforcement.burst_s * limit
+    end, burst = ends[""], enforcement.burst_s * limit
     left = numpy.fmax(0.0, divided(end - burst, limits[""]))
     return Replay(steps.step_s, waits, left, _episodes(steps, waits[""].waited, end <= burst))
 
@@ -271,12 +272,11 @@ def _before(values: Floats | Integers, places: int) -> Floats:
     return found
 
 
-_Backlog: TypeAlias = tuple[Floats, Floats, Floats]
-"""The backlog at the beginning of each step, before its recorded part, and at its end."""
+def _backlog(steps: _Steps, variant: str, limit: float, enforcement: Enforcement) -> tuple[Floats, Floats, Floats]:
+    """Return the backlogs of a variant at the beginning of each step, before its recorded part, and at its end.
 
-
-def _backlog(steps: _Steps, variant: str, limit: float, enforcement: Enforcement) -> _Backlog:
-    """Return the backlogs of a variant: Lindley's recursion, as a running sum less its running minimum."""
+    They are Lindley's recursion, as a running sum less its running minimum.
+    """
     seen = (steps.rate - limit) * steps.seen_s
     # Where delays are capped, requests that wait need not be held back.
     if variant == "_low" and enforcement.longest_delay_s is not None:
@@ -293,13 +293,19 @@ def _backlog(steps: _Steps, variant: str, limit: float, enforcement: Enforcement
     return begin, middle, numpy.maximum(0.0, middle + seen)
 
 
-def _wait(steps: _Steps, variant: str, backlog: _Backlog, limit: float, enforcement: Enforcement) -> Wait:
-    (start, middle, end), burst, is_high = backlog, enforcement.burst_s * limit, variant == "_high"
+def _wait(steps: _Steps, variant: str, limit: float, enforcement: Enforcement) -> tuple[Wait, Floats]:
+    """Return how long requests would have waited in a variant, and the backlog at the end of each step."""
+    start, middle, end = _backlog(steps, variant, limit, enforcement)
+    burst, is_high = enforcement.burst_s * limit, variant == "_high"
     if steps.interleaved > 1:
         waited = numpy.where(end > burst, steps.step_s, 0.0)
     else:
-        # Of a sample after a gap, the window can be longer than what it stands for.
-        waited = numpy.fmin(steps.step_s, _coarse_wait(steps, steps.unseen_rate(variant), backlog, limit, burst))
+        has_unseen, unseen_rate, before = steps.unseen_s > 0, steps.unseen_rate(variant), steps.rate_before
+        unseen = _part_wait(start, before, unseen_rate, steps.unseen_s, limit, burst)
+        before = numpy.where(has_unseen, unseen_rate, before)
+        waited = _part_wait(middle, before, steps.rate, steps.seen_s, limit, burst)
+        # What happened in a gap is unknown; of a sample after one, the window can be longer than what it stands for.
+        waited = numpy.fmin(steps.step_s, waited + numpy.where(has_unseen & ~steps.is_gap, unseen, 0.0))
     if variant == "_low" and enforcement.is_refused:
         # If clients do not retry: a window is full again and again, and in between as many are admitted as leave it.
         share = 1.0 - divided(numpy.minimum(limit, steps.rate), steps.rate)
@@ -318,7 +324,7 @@ def _wait(steps: _Steps, variant: str, backlog: _Backlog, limit: float, enforcem
         is_used = steps.rate > 0
         waited = numpy.where(is_used, numpy.fmax(waited, numpy.fmin(steps.step_s, at_once)), waited)
         delay = numpy.where(is_used, numpy.fmax(delay, at_once), delay)
-    return Wait(waited, delay)
+    return Wait(waited, delay), end
 
 
 def _is_beside(found: Booleans) -> Booleans:
@@ -327,31 +333,17 @@ def _is_beside(found: Booleans) -> Booleans:
     return beside
 
 
-def _coarse_wait(steps: _Steps, unseen_rate: Floats, backlog: _Backlog, limit: float, burst: float) -> Floats:
-    """Return how long requests wait in both parts of each step."""
-    has_unseen = steps.unseen_s > 0
-    passed = _passed(steps.rate_before, unseen_rate, limit)
-    unseen = _part_wait(backlog[0], unseen_rate, steps.unseen_s, passed, limit, burst)
-    passed = _passed(numpy.where(has_unseen, unseen_rate, steps.rate_before), steps.rate, limit)
-    seen = _part_wait(backlog[1], steps.rate, steps.seen_s, passed, limit, burst)
-    # What happened in a gap is unknown.
-    return seen + numpy.where(has_unseen & ~steps.is_gap, unseen, 0.0)
-
-
-def _passed(before: Floats, rate: Floats, limit: float) -> Floats:
-    """Return after which part of a window its rate passes the limit, on its way from one rate to a higher one."""
-    return numpy.where(before < limit, divided(limit - before, rate - before), 0.0)
-
-
-def _part_wait(backlog: Floats, rate: Floats, seconds: Floats, passed: Floats, limit: float, burst: float) -> Floats:
+def _part_wait(backlog: Floats, before: Floats, rate: Floats, seconds: Floats, limit: float, burst: float) -> Floats:
     """Return how long requests wait in a part of a step.
 
-    `backlog`: that at its beginning. `passed`: after which part of a window the rate of the window passes the limit, if
-    there is no backlog. `burst`: what is admitted at once beyond it; 0 if the limit is one of windows.
+    `backlog`: that at its beginning. `before`: the rate of the window then, which becomes that of the part. `burst`:
+    what is admitted at once beyond the limit; 0 if it is one of windows.
     """
     if burst:
         first = divided(burst - backlog, rate - limit)
     else:
+        # After which part of the window its rate passes the limit, on its way to a higher one, if nothing waits yet.
+        passed = numpy.where(before < limit, divided(limit - before, rate - before), 0.0)
         first = numpy.where(backlog > 0, 0.0, numpy.nan_to_num(passed) * numpy.minimum(seconds, QUOTA_WINDOW_S))
     rising = seconds - numpy.maximum(0.0, numpy.fmin(seconds, first))
     falling = numpy.where(backlog > burst, numpy.fmin(seconds, divided(backlog - burst, limit - rate)), 0.0)

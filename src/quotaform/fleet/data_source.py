@@ -75,9 +75,6 @@ SNAPSHOTS: Final = struct(QUOTAS, "file string")
 """What snapshot files hold: as `QUOTAS`, with the file; of one that cannot be read, the cluster is null."""
 
 
-QuotaRow = tuple[Any, ...]
-
-
 class UnreadError(QuotaformError):
     """A cluster could not be read, as a row of `QUOTAS` says."""
 
@@ -93,7 +90,7 @@ def read_failure(failure: Mapping[str, Any]) -> UnreadError:
     return UnreadError(failure["message"] or "The cluster could not be read.", code)
 
 
-def failed_row(cluster: str | None, error: QuotaformError) -> QuotaRow:
+def failed_row(cluster: str | None, error: QuotaformError) -> tuple[Any, ...]:
     """Return the row of `QUOTAS` of what could not be read."""
     message = "\n".join(map(str, error.problems)) if isinstance(error, InvalidFilesError) else str(error)
     own = {name: getattr(error, name) for name in FAILURE.names[2:]} if isinstance(error, ClusterError) else {}
@@ -111,7 +108,7 @@ def snapshot_moment(snapshot: SnapshotFile) -> datetime:
 
 def quota_rows(
     cluster: str, cluster_id: str, quotas: Quotas, read_at: datetime | None = None, brokers: int | None = None
-) -> Iterator[QuotaRow]:
+) -> Iterator[tuple[Any, ...]]:
     """Yield what a cluster holds as rows of `QUOTAS`, in the order of the quotas."""
     if not quotas:
         yield (cluster, cluster_id, None, None, None, None, None, read_at, brokers)

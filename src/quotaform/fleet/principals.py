@@ -31,7 +31,7 @@ from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.table import NO_PATH, format_of, is_of_spark, located, reason_of, table_problem
 from quotaform.model.entity import CLIENT_ID, IP, KNOWN_TYPES, USER, Entity, read_name, spell_name
 from quotaform.model.errors import ArgumentError
-from quotaform.model.outcome import Progress, no_progress
+from quotaform.model.outcome import Progress
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.records.record import ClusterRecord
 from quotaform.model.text import inert, listed, option_of, quote
@@ -41,7 +41,7 @@ from quotaform.resolve.request_file import COLUMNS, RequestFile, nameless_note, 
 from quotaform.resolve.resolve import AssumedPlan, ResolveHeader, ResolveOptions, TableReport
 from quotaform.resolve.run import require_keys
 from quotaform.resolve.spark import CLUSTER, PRINCIPALS, entity_of_row, resolved
-from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
+from quotaform.system.clock import SYSTEM_CLOCK, timestamp
 from quotaform.system.files import REQUESTS_LIMIT
 
 if TYPE_CHECKING:
@@ -226,8 +226,7 @@ def write_resolved(
     *,
     plan: AssumedPlan | None = None,
     detail: ResolveOptions,
-    clock: Clock = SYSTEM_CLOCK,
-    progress: Progress = no_progress,
+    progress: Progress,
     warn: Callable[[str], None],
 ) -> TableReport:
     """Write `RESOLVED` of principals; with a plan as if that were applied, and with `BEFORE`.
@@ -257,7 +256,7 @@ def write_resolved(
     found = _key_counts(target.write(rows))
     header = ResolveHeader(
         cluster=ClusterRecord(name=cluster.name, id=cluster_id),
-        read_at=timestamp(clock),
+        read_at=timestamp(SYSTEM_CLOCK),
         plan_id=plan.plan_id if plan else None,
         options=detail,
         snapshot=snapshot,

@@ -105,7 +105,7 @@ class HistoryRow(Record):
 
     cluster: ClusterName
     cluster_id: Annotated[str, about("The id of the cluster then.")]
-    address: Address = derived(lambda row: row.entity.address)
+    entity_key: Address = derived(lambda row: row.entity.address, name="address")
     entity: Entity
     key: QuotaKeyName
     value: Double
@@ -132,7 +132,7 @@ class HistoryChange(Record):
     """A value that differs."""
 
     cluster: ClusterName
-    address: Address = derived(lambda row: row.entity.address)
+    entity_key: Address = derived(lambda row: row.entity.address, name="address")
     entity: Entity
     key: QuotaKeyName
     before: Annotated[Double | None, about("The value before, or null.")]

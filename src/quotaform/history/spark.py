@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyspark.sql import Window
 from pyspark.sql import functions as f
-from pyspark.sql.types import StructField
 
 from quotaform.history.history import (
+    Changer,
     Coverage,
     DifferenceSummary,
     EntityHistory,
@@ -24,7 +24,7 @@ from quotaform.model.errors import ArgumentError, HistoryError
 from quotaform.model.moment import spell_moment
 from quotaform.model.records.record import Record, made_of
 from quotaform.model.text import quote
-from quotaform.resolve.spark import ENTITY, QUOTAS, completed, struct
+from quotaform.resolve.spark import ENTITY, QUOTAS, columns_of, completed, struct
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -34,13 +34,10 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=Record)
 
-CHANGED_BY: Final = struct("actor plan_id commit string", "at timestamp")
+CHANGED_BY: Final = columns_of(Changer)
 """Who changed a value, by which plan of which commit, and when that apply was finished; as a receipt says."""
-_BY: Final = (StructField("changed_by", CHANGED_BY), StructField("ended_by", CHANGED_BY))
 
-HISTORY: Final = struct(
-    "cluster cluster_id entity_key string", ENTITY, "key string", "value double", "valid_from valid_to timestamp", *_BY
-)
+HISTORY: Final = columns_of(HistoryRow)
 """What clusters held and when, by the snapshots that are known.
 
 A row with an entity is a value of all snapshots from `valid_from` on and before `valid_to`, or to the last one if that
@@ -49,7 +46,8 @@ the value, `ended_by` who replaced or removed it; both are null when no receipt 
 """
 
 READINGS: Final = struct(
-    "cluster cluster_id string", "read_at timestamp", "entity_key string", ENTITY, "key string", "value double", *_BY
+    *("cluster cluster_id string", "read_at timestamp", "entity_key string", ENTITY, "key string", "value double"),
+    *(HISTORY["changed_by"], HISTORY["ended_by"]),
 )
 """What is stored: what each snapshot showed that the one before it of its cluster did not; see docs/history.md.
 
@@ -57,9 +55,7 @@ A row is a fact about one snapshot, so none is ever changed: a snapshot that bec
 of the snapshot after it. A row that says what the one before it says, or that is there twice, changes nothing.
 """
 
-HISTORY_CHANGES: Final = struct(
-    "cluster entity_key string", ENTITY, "key string", "before after double", "changed_at timestamp", _BY[0]
-)
+HISTORY_CHANGES: Final = columns_of(HistoryChange)
 """What differs between two moments; null is no value. `changed_at` is the snapshot that showed the last change."""
 
 

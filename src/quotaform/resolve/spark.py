@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
-from enum import StrEnum
 from functools import lru_cache, partial
 from itertools import chain, pairwise
 from math import nan
@@ -28,6 +27,7 @@ from quotaform.model.entity import KNOWN_TYPES, Entity
 from quotaform.model.precedence import CLIENT_PRECEDENCE, IP_PRECEDENCE, LEVELS, level_of
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
+from quotaform.model.records.record import Double, Record
 from quotaform.resolve.index import UNMENTIONED, Kind, QuotaIndex, Request, kind_of, winner
 from quotaform.system.process import rare_collections
 
@@ -61,11 +61,14 @@ def struct(*columns: str | StructField | StructType) -> StructType:
     return found
 
 
-_KINDS: Final = {bool: "boolean", int: "long", float: "double", str: "string", datetime: "timestamp", date: "date"}
+_NUMBERS: Final = {bool: "boolean", int: "long", float: "double", Double: "double"}
+_KINDS: Final = {**_NUMBERS, str: "string", datetime: "timestamp", date: "date"}
 
 
 def columns_of(record: type, *without: str) -> StructType:
     """Return the columns of a table whose rows are records: their fields, with `ENTITY` for the one of an entity.
+
+    A record in a record is a struct.
 
     >>> from quotaform.history.history import Coverage
     >>> columns_of(Coverage, "is_compared").simpleString()
@@ -79,7 +82,8 @@ def columns_of(record: type, *without: str) -> StructType:
         if kind is Entity:
             found.add(ENTITY)
         elif name not in without:
-            found.add(name, "string" if issubclass(kind, StrEnum) else _KINDS[kind])
+            is_struct, kinds = issubclass(kind, Record), (each for each in _KINDS if issubclass(kind, each))
+            found.add(name, columns_of(kind) if is_struct else _KINDS[next(kinds)])
     return found
 
 

@@ -76,9 +76,9 @@ from quotaform.resolve.request_file import RequestFile
 from quotaform.resolve.resolve import ResolveOptions
 from quotaform.resolve.run import ResolveRun
 from quotaform.review.run import find_pull_request
-from quotaform.usage.bucket.bucket import RECORDED_LIMIT, bucket_rows
+from quotaform.usage.bucket.bucket import RECORDED_LIMIT, RecordedBucket, SeriesBucket, bucket_rows
 from quotaform.usage.prometheus import Prometheus
-from quotaform.usage.recommend.demand import busiest_day, use_of
+from quotaform.usage.recommend.demand import busiest_day, demand_of
 from quotaform.usage.recommend.recommendation import Advice, Recommendation, entry_reason
 from quotaform.usage.record.run import next_slot
 from quotaform.usage.replay.replay import replay
@@ -563,8 +563,10 @@ def of_used(text: str) -> Iterator[str]:
     columns = {"at": (hour * 3.6e9).astype(numpy.int64), "rate": rate, "throttle_ms": throttle}
     columns |= {"window_s": numpy.full(len(hour), 11.5), RECORDED_LIMIT: numpy.full(len(hour), 8.0)}
     columns["series_id"] = numpy.zeros(len(hour), numpy.int64)
-    for name, value in use_of(bucket_rows(columns), percentile, 0).items():
-        yield f"{name}: {value}".replace("datetime.", "")
+    series = SeriesBucket("b", 8.0, "User", "b", False, "b", 8.0, 8.0, "b")
+    used = demand_of(RecordedBucket("lab", "1", PRODUCER, "b", [series], bucket_rows(columns)), percentile, 0)
+    for name in ("busiest", "samples", "throttled", "hours", "first", "begin", "last", "last_used"):
+        yield f"{name}: {getattr(used, name)}".replace("datetime.", "")
 
 
 def of_slot(text: str) -> Lines:

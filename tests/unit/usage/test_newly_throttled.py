@@ -9,11 +9,11 @@ import numpy
 import pytest
 
 from quotaform.model.quota_key import Enforcement
-from quotaform.usage.bucket.bucket import RECORDED_LIMIT, BucketRows, bucket_rows
-from quotaform.usage.headroom.run import _bucket_use
-from quotaform.usage.recommend.demand import use_of
+from quotaform.usage.bucket.bucket import RECORDED_LIMIT, BucketRows, RecordedBucket, SeriesBucket, bucket_rows
+from quotaform.usage.headroom.run import _use
+from quotaform.usage.recommend.demand import demand_of
 from quotaform.usage.replay.replay import replay
-from quotaform.usage.replay.run import replay_slots
+from quotaform.usage.replay.run import _slots
 
 NAN = float("nan")
 START = 1_795_132_800
@@ -34,6 +34,12 @@ def rows_of(samples: Sequence[tuple[int, int, float, float]], limits: Sequence[f
             RECORDED_LIMIT: limit,
         }
     )
+
+
+def bucket_of(rows: BucketRows) -> RecordedBucket:
+    """A bucket with such rows, of one or two series."""
+    series = SeriesBucket("b", 100.0, "User", "b", False, "b", 100.0, 100.0, "b")
+    return RecordedBucket("lab", "1", "new_key", "b", [series, series], rows)
 
 
 @pytest.mark.parametrize(
@@ -66,14 +72,14 @@ def test_headroom_backtest_and_recommend_agree_on_how_often_requests_were_newly_
     samples: list[tuple[int, int, float, float]], limits: Sequence[float], expected: int
 ) -> None:
     rows = rows_of(samples, limits)
-    used = use_of(rows, 99.0, 0)
-    assert (_bucket_use(rows)["throttled_s"], used["throttled"]) == (expected * STEP_S, expected)
+    used = demand_of(bucket_of(rows), 99.0, 0)
+    assert (_use(bucket_of(rows))["throttled_s"], used.throttled) == (expected * STEP_S, expected)
     assert numpy.count_nonzero(rows.is_newly_throttled) == expected
 
 
 def test_times_without_a_rate_are_no_samples_of_a_recommendation() -> None:
-    rows = rows_of([(0, 0, 50, 100), (1, 0, NAN, 200), (2, 0, NAN, 300), (3, 0, 50, 300), (4, 0, 50, 400)])
-    assert (_bucket_use(rows)["throttled_s"], use_of(rows, 99.0, 0)["throttled"]) == (4 * STEP_S, 2)
+    bucket = bucket_of(rows_of([(0, 0, 50, 100), (1, 0, NAN, 200), (2, 0, NAN, 300), (3, 0, 50, 300), (4, 0, 50, 400)]))
+    assert (_use(bucket)["throttled_s"], demand_of(bucket, 99.0, 0).throttled) == (4 * STEP_S, 2)
 
 
 def test_a_window_that_is_longer_than_there_are_times_is_no_error() -> None:
@@ -81,14 +87,16 @@ def test_a_window_that_is_longer_than_there_are_times_is_no_error() -> None:
     columns = {"at": numpy.array([0]), "series_id": numpy.array([0]), "window_s": numpy.array([1e300])}
     nothing = numpy.array([NAN])
     rows = bucket_rows({**columns, "rate": numpy.array([1.0]), "throttle_ms": nothing, RECORDED_LIMIT: nothing})
-    assert use_of(rows, 99.0, 0)["begin"] == datetime(1970, 1, 1, tzinfo=UTC) - timedelta(seconds=1e9)
+    assert demand_of(bucket_of(rows), 99.0, 0).begin == datetime(1970, 1, 1, tzinfo=UTC) - timedelta(seconds=1e9)
 
 
 def test_slots_of_a_page_have_the_highest_of_each_and_from_when_to_when_requests_waited() -> None:
     samples = [(step, 0, 150.0 * (step % 7 < 3), step % 5 or NAN) for step in range(40)]
     rows = rows_of(samples)
     replayed = replay(rows.at, rows.rate, rows.window_s, 100.0, Enforcement())
-    found = replay_slots(120, rows, replayed)
+    bucket = bucket_of(rows)
+    found = _slots(120, {tuple(bucket.place.values())}, bucket)
+    assert found is not None
     slots = rows.at // 120_000_000
     assert found["at"].tolist() == [rows.at[slots == slot].max() for slot in numpy.unique(slots)]
     for place, slot in enumerate(numpy.unique(slots)):

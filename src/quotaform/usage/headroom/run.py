@@ -22,7 +22,7 @@ from quotaform.model.quota_key import QUOTA_WINDOW_S
 from quotaform.model.records.record import made_of
 from quotaform.model.text import listed
 from quotaform.resolve.spark import HeldQuotas, columns_of, struct
-from quotaform.usage.bucket.bucket import BucketRows, RecordedBucket, finite_limit
+from quotaform.usage.bucket.bucket import RecordedBucket, finite_limit
 from quotaform.usage.bucket.spark import packed_usage, per_bucket, quota_buckets
 from quotaform.usage.headroom.headroom import (
     CLOSE_RATIO,
@@ -69,55 +69,48 @@ def headroom(recording: DataFrame, size: int | None = None) -> DataFrame:
 
 
 def _use(bucket: RecordedBucket) -> dict[str, Any]:
-    """Return the columns of `USES` of a bucket on a broker."""
-    found, series = _bucket_use(bucket.rows), bucket.series
-    limit, top, share = finite_limit(bucket.key, series[0].limit), found.pop("top_number"), found.pop("top_share")
-    used = found["p99"] / limit if limit is not None and limit > 0 and found["p99"] is not None else None
+    """Return the columns of `USES` of a bucket on a broker; times are in microseconds since 1970."""
+    rows, series = bucket.rows, bucket.series
+    at, limit = rows.at, finite_limit(bucket.key, series[0].limit)
+    window = numpy.where(numpy.isnan(rows.window_s), QUOTA_WINDOW_S, rows.window_s)
+    step = numpy.append(numpy.nan, (at[1:] - at[:-1]) / 1e6)
+    seconds = numpy.where(step <= LONGEST_STEP_S, step, window)
+    rates = numpy.sort(rows.rate[~numpy.isnan(rows.rate)])
+    delays = rows.throttle_ms[~numpy.isnan(rows.throttle_ms)]
+    throttled_s, members, total = seconds[rows.is_newly_throttled].sum(), len(rows.members), float(rows.totals.sum())
+    share = float(rows.totals.max()) / total if total else None
+    # The smallest rate that at least that share of them does not exceed.
+    places = {name: ceil(part * len(rates)) - 1 for name, part in _SHARES.items()}
+    shares = {name: float(rates[place]) if len(rates) else None for name, place in places.items()}
+    used = shares["p99"] / limit if limit is not None and limit > 0 and shares["p99"] is not None else None
     status = HeadroomStatus.UNLIMITED
-    if found["throttled_s"] > 0:
+    if throttled_s > 0:
         status = HeadroomStatus.THROTTLED
     elif limit is not None:
         status = HeadroomStatus.CLOSE if used is not None and used >= CLOSE_RATIO else HeadroomStatus.BELOW
     is_full = status in (HeadroomStatus.THROTTLED, HeadroomStatus.CLOSE)
     return {
         **bucket.place,
-        **found,
+        **shares,
+        "samples": len(rates),
+        "first": int(at[0]),
+        "last": int(at[-1]),
+        "recorded_s": seconds.sum(),
+        "throttled_s": throttled_s,
+        "throttle_ms_max": float(delays.max()) if len(delays) else None,
+        "members": members,
         "entity_key": series[0].entity_key,
         "source": series[0].source,
         "limit": series[0].limit,
         "used_ratio": used,
-        "top_member": series[top].member,
-        "top_member_share": share if found["members"] > 1 else 1.0,
+        # Of equals the first by address.
+        "top_member": series[int(rows.members[rows.totals.argmax()])].member,
+        "top_member_share": share if members > 1 else 1.0,
         "is_coarse": bucket.is_coarse,
         "status": status.value,
         # One of several uses more than half.
-        "is_noisy": is_full and found["members"] > 1 and share is not None and share > 0.5,
+        "is_noisy": is_full and members > 1 and share is not None and share > 0.5,
         "entities": [[*{each.entity_key for each in series if each.entity_key is not None}]],
-    }
-
-
-def _bucket_use(rows: BucketRows) -> dict[str, Any]:
-    """Return what the samples of a bucket on a broker say; times are in microseconds since 1970."""
-    at, rate, throttle = rows.at, rows.rate, rows.throttle_ms
-    window = numpy.where(numpy.isnan(rows.window_s), QUOTA_WINDOW_S, rows.window_s)
-    step = numpy.append(numpy.nan, (at[1:] - at[:-1]) / 1e6)
-    seconds = numpy.where(step <= LONGEST_STEP_S, step, window)
-    rates = numpy.sort(rate[~numpy.isnan(rate)])
-    delays = throttle[~numpy.isnan(throttle)]
-    total = float(rows.totals.sum())
-    return {
-        "samples": len(rates),
-        "first": int(at[0]),
-        "last": int(at[-1]),
-        # The smallest rate that at least that share of them does not exceed.
-        **{name: float(rates[ceil(share * len(rates)) - 1]) if len(rates) else None for name, share in _SHARES.items()},
-        "recorded_s": seconds.sum(),
-        "throttled_s": seconds[rows.is_newly_throttled].sum(),
-        "throttle_ms_max": float(delays.max()) if len(delays) else None,
-        "members": len(rows.members),
-        # Of equals the first by address.
-        "top_number": int(rows.members[rows.totals.argmax()]),
-        "top_share": float(rows.totals.max()) / total if total else None,
     }
 
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from itertools import pairwise
 from math import ceil
-from typing import Any, Final
+from typing import Final
 
 import numpy
 from msgspec import Struct
 
 from quotaform.model.quota_key import QUOTA_WINDOW_S
-from quotaform.usage.bucket.bucket import BucketRows, moment_of, starts_of
+from quotaform.usage.bucket.bucket import RecordedBucket, moment_of, starts_of
 
 HOUR_S: Final = 3600
 DAY_S: Final = 24 * HOUR_S
@@ -103,11 +103,12 @@ class BucketDemand(Struct, frozen=True, kw_only=True):
         return 0.0 if self.busiest is None else self.busiest.basis
 
 
-def use_of(rows: BucketRows, percentile: float, outlier_days: int) -> dict[str, Any]:
-    """Return what a bucket used of a broker: the fields of `BucketDemand` that follow from its samples.
+def demand_of(bucket: RecordedBucket, percentile: float, outlier_days: int) -> BucketDemand:
+    """Return what a bucket used of a broker.
 
     `percentile`: of the rates of a day, above 0 and up to 100. `outlier_days`: as in `busiest_day`.
     """
+    rows, series = bucket.rows, bucket.series
     at, rate = rows.at, rows.rate
     day, hour = (at // (seconds * 1_000_000) for seconds in (DAY_S, HOUR_S))
     bases: dict[date, float] = {}
@@ -119,16 +120,22 @@ def use_of(rows: BucketRows, percentile: float, outlier_days: int) -> dict[str, 
             bases[numpy.datetime64(int(day[begin]), "D").item()] = float(rates[place])
     first, used = moment_of(int(at[0])), at[rate > 0]
     window_s = QUOTA_WINDOW_S if numpy.isnan(rows.window_s[0]) else float(rows.window_s[0])
-    return {
-        "busiest": busiest_day(bases, outlier_days),
-        "samples": int(numpy.count_nonzero(~numpy.isnan(rate))),
-        "throttled": int(numpy.count_nonzero(rows.is_newly_throttled & ~numpy.isnan(rate))),
-        "hours": sum(1 << each for each in (hour[starts_of(hour)] - hour[0]).tolist()),
-        "first": first,
-        "begin": first - timedelta(seconds=window_s),
-        "last": moment_of(int(at[-1])),
-        "last_used": moment_of(int(used[-1])) if len(used) else None,
-    }
+    return BucketDemand(
+        bucket=bucket.bucket,
+        key=bucket.key,
+        broker=bucket.broker,
+        entity_key=series[0].entity_key,
+        limit=series[0].limit,
+        busiest=busiest_day(bases, outlier_days),
+        samples=int(numpy.count_nonzero(~numpy.isnan(rate))),
+        throttled=int(numpy.count_nonzero(rows.is_newly_throttled & ~numpy.isnan(rate))),
+        hours=sum(1 << each for each in (hour[starts_of(hour)] - hour[0]).tolist()),
+        first=first,
+        begin=first - timedelta(seconds=window_s),
+        last=moment_of(int(at[-1])),
+        last_used=moment_of(int(used[-1])) if len(used) else None,
+        is_coarse=any(each.is_coarse for each in series),
+    )
 
 
 def hour_of(moment: datetime) -> int:

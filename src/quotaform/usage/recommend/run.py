@@ -31,7 +31,7 @@ from quotaform.resolve.spark import arrow_schema, columns_of, held_in, packed, s
 from quotaform.system.clock import SYSTEM_CLOCK, today
 from quotaform.usage.bucket.bucket import RecordedBucket
 from quotaform.usage.bucket.spark import packed_usage, per_bucket, quota_buckets
-from quotaform.usage.recommend.demand import BucketDemand, use_of
+from quotaform.usage.recommend.demand import demand_of
 from quotaform.usage.recommend.quota_edit import EditedFiles, edit_quotas, write_quotas
 from quotaform.usage.recommend.recommendation import (
     Advice,
@@ -208,22 +208,13 @@ BUCKET_USE: Final = struct("cluster string", "first last timestamp", "use binary
 
 
 def bucket_use(recording: DataFrame, percentile: float, outlier_days: int = 0) -> DataFrame:
-    """Return `BUCKET_USE` of `PACKED` under the quotas, which is persisted; see `use_of` for the other arguments."""
+    """Return `BUCKET_USE` of `PACKED` under the quotas, which is persisted; see `demand_of` for the other arguments."""
     return per_bucket(recording, partial(_use, percentile, outlier_days), BUCKET_USE)
 
 
 def _use(percentile: float, outlier_days: int, bucket: RecordedBucket) -> dict[str, Any]:
     """Return the columns of `BUCKET_USE` of a bucket on a broker."""
-    first = bucket.series[0]
-    demand = BucketDemand(
-        bucket=bucket.bucket,
-        key=bucket.key,
-        broker=bucket.broker,
-        entity_key=first.entity_key,
-        limit=first.limit,
-        is_coarse=any(each.is_coarse for each in bucket.series),
-        **use_of(bucket.rows, percentile, outlier_days),
-    )
+    demand = demand_of(bucket, percentile, outlier_days)
     return {"cluster": bucket.cluster, "first": demand.first, "last": demand.last, "use": packed(demand)}
 
 

@@ -193,30 +193,22 @@ def replays(recording: DataFrame, tested: Backtest) -> dict[DrawnBucket, tuple[P
 
 
 def _slots(step_s: int, drawn: Collection[tuple[Any, ...]], bucket: RecordedBucket) -> dict[str, Any] | None:
-    """Return the columns of `SLOTS` of a bucket, if it is drawn."""
+    """Return the columns of `SLOTS` of a bucket, if it is drawn; `step_s`: how long a slot is, in seconds."""
     made = _replayed(bucket) if tuple(bucket.place.values()) in drawn else None
     if made is None:
         return None
     rows, _, replayed = made
-    found = replay_slots(step_s, rows, replayed)
-    return {**found, **{name: [value] * len(found["at"]) for name, value in bucket.place.items()}}
-
-
-def replay_slots(step_s: int, rows: BucketRows, replay: Replay) -> dict[str, Any]:
-    """Return the highest of each slot, and from when to when requests waited in it.
-
-    `step_s`: how long a slot is, in seconds.
-    """
     at = rows.at
     starts = starts_of(at // (step_s * 1_000_000))
     found = {
+        **{name: [value] * len(starts) for name, value in bucket.place.items()},
         "at": numpy.maximum.reduceat(at, starts),
         "rate": numpy.maximum.reduceat(rows.rate, starts),
         "throttle_ms": numpy.fmax.reduceat(rows.throttle_ms, starts),
     }
     for name in ("", "_high"):
-        waited = replay.waits[name].waited > 0
-        begin = numpy.where(waited, at - replay.step_s * 1e6, numpy.nan)
+        waited = replayed.waits[name].waited > 0
+        begin = numpy.where(waited, at - replayed.step_s * 1e6, numpy.nan)
         found[f"start{name}"] = numpy.fmin.reduceat(begin, starts)
         found[f"end{name}"] = numpy.fmax.reduceat(numpy.where(waited, at, numpy.nan), starts)
     return found

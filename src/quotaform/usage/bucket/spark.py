@@ -195,29 +195,24 @@ def per_bucket(
     if size is None:
         [size] = recording.agg(f.sum("samples")).toArrow().column(0).to_pylist()
     tasks = max(2, ceil((size or 0) / _ROWS_IN_TASK))
-    return recording.repartition(tasks, *PLACE).mapInArrow(partial(_computed, compute, schema), schema)
 
+    def computed(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        by_place: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+        for batch in batches:
+            for row in batch.to_pylist():
+                by_place[tuple([row[name] for name in PLACE])].append(row)
+        kinds, made, rows = arrow_schema(schema), [], 0
+        while by_place:
+            found = compute(_bucket(*by_place.popitem()))
+            if found is not None:
+                made.append([_array(found[kind.name], kind.type) for kind in kinds])
+                rows += len(made[-1][0])
+            if rows >= _ROWS_IN_BATCH or (rows and not by_place):
+                columns = [pyarrow.concat_arrays(parts) for parts in zip(*made, strict=True)]
+                yield pyarrow.record_batch(columns, schema=kinds)
+                made, rows = [], 0
 
-def _computed(
-    compute: Callable[[RecordedBucket], Mapping[str, Any] | None],
-    schema: StructType,
-    batches: Iterable[pyarrow.RecordBatch],
-) -> Iterator[pyarrow.RecordBatch]:
-    by_place: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
-    for batch in batches:
-        for row in batch.to_pylist():
-            by_place[tuple([row[name] for name in PLACE])].append(row)
-    kinds, made, size = arrow_schema(schema), [], 0
-    while by_place:
-        found = compute(_bucket(*by_place.popitem()))
-        if found is not None:
-            made.append([_array(found[kind.name], kind.type) for kind in kinds])
-            size += len(made[-1][0])
-        if size >= _ROWS_IN_BATCH or (size and not by_place):
-            yield pyarrow.record_batch(
-                [pyarrow.concat_arrays(parts) for parts in zip(*made, strict=True)], schema=kinds
-            )
-            made, size = [], 0
+    return recording.repartition(tasks, *PLACE).mapInArrow(computed, schema)
 
 
 def _array(value: Any, kind: pyarrow.DataType) -> pyarrow.Array:
@@ -264,13 +259,17 @@ def entity_curves(usage: DataFrame, wanted: Sequence[CurveKey]) -> dict[CurveKey
     named = [(cluster, entity, key) for cluster, entity, key in wanted if None not in entity.names.values()]
     if not named:
         return {}
+
+    def summed(of: RecordedBucket) -> dict[str, Any]:
+        return {"bucket": [of.bucket] * len(of.rows.at), "at": of.rows.at, "rate": of.rows.rate}
+
     with kept_rows(packed_usage(usage, partial(_meant, named))) as recording:
         (span,) = recording.agg(f.min("first").alias("first"), f.max("last").alias("last")).toArrow().to_pylist()
         seconds = 0 if span["first"] is None else span["last"] // 1_000_000 - span["first"] // 1_000_000
         step_s = max(1, ceil((seconds + 1) / MOST_POINTS))
         # The highest rate of each slot, at the time of the last one in it.
         slot = f.floor(f.unix_seconds(f.timestamp_micros("at")) / step_s)
-        rates = per_bucket(recording, _summed, _RATES).where("rate IS NOT NULL").groupBy("bucket", slot)
+        rates = per_bucket(recording, summed, _RATES).where("rate IS NOT NULL").groupBy("bucket", slot)
         highest = rates.agg(f.timestamp_micros(f.max("at")).alias("at"), f.max("rate").alias("rate"))
         points = highest.orderBy("bucket", "at").toArrow().to_pylist()
     found: dict[str, list[tuple[datetime, float]]] = defaultdict(list)
@@ -287,7 +286,3 @@ def _meant(named: Sequence[CurveKey], series: Series) -> Iterator[SeriesBucket]:
         if (series.cluster, series.key) == (cluster, key) and entity.names.items() <= names.items():
             kind = "exact" if entity.names == names else "finer"
             yield SeriesBucket(f"{number} {kind}", None, None, None, False, repr(names), None, None, "")
-
-
-def _summed(bucket: RecordedBucket) -> dict[str, Any]:
-    return {"bucket": [bucket.bucket] * len(bucket.rows.at), "at": bucket.rows.at, "rate": bucket.rows.rate}

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow
@@ -209,13 +208,12 @@ BUCKET_USE: Final = struct("cluster string", "first last timestamp", "use binary
 
 def bucket_use(recording: DataFrame, percentile: float, outlier_days: int = 0) -> DataFrame:
     """Return `BUCKET_USE` of `PACKED` under the quotas, which is persisted; see `demand_of` for the other arguments."""
-    return per_bucket(recording, partial(_use, percentile, outlier_days), BUCKET_USE)
 
+    def use(bucket: RecordedBucket) -> dict[str, Any]:
+        demand = demand_of(bucket, percentile, outlier_days)
+        return {"cluster": bucket.cluster, "first": demand.first, "last": demand.last, "use": packed(demand)}
 
-def _use(percentile: float, outlier_days: int, bucket: RecordedBucket) -> dict[str, Any]:
-    """Return the columns of `BUCKET_USE` of a bucket on a broker."""
-    demand = demand_of(bucket, percentile, outlier_days)
-    return {"cluster": bucket.cluster, "first": demand.first, "last": demand.last, "use": packed(demand)}
+    return per_bucket(recording, use, BUCKET_USE)
 
 
 def recommendations(used: DataFrame, quotas: DataFrame, settings: RecommendSettings, now: datetime) -> DataFrame:

@@ -351,14 +351,11 @@ def _largest(rows: DataFrame, most: int) -> Mapping[tuple[str, bool], list[Bucke
     first = rows.withColumn("place", f.row_number().over(in_order)).where(f.col("place") <= most)
     found: dict[tuple[str, bool], list[BucketBacktest]] = {}
     for row in first.orderBy("cluster", "is_changed", "place").select(*BACKTEST.names).toArrow().to_pylist():
-        found.setdefault((row["cluster"], row["is_changed"]), []).append(_bucket(row))
+        # To the thousandth: the bounds of what they say are far wider.
+        shown = {name: round(cell, 3) if isinstance(cell, float) else cell for name, cell in row.items()}
+        for name in _ESTIMATED:
+            low, high = (shown[f"{name}_{bound}"] or 0.0 for bound in ("low", "high"))
+            shown[name] = {"estimate": shown[name], "low": low, "high": high}
+        shown |= {name: row[name] for name in ("limit", "before_limit")}
+        found.setdefault((row["cluster"], row["is_changed"]), []).append(made_of(shown, BucketBacktest))
     return found
-
-
-def _bucket(found: Mapping[str, Any]) -> BucketBacktest:
-    # To the thousandth: the bounds of what they say are far wider.
-    row: dict[str, Any] = {name: round(cell, 3) if isinstance(cell, float) else cell for name, cell in found.items()}
-    for name in _ESTIMATED:
-        low, high = (row[f"{name}_{bound}"] or 0.0 for bound in ("low", "high"))
-        row[name] = {"estimate": row[name], "low": low, "high": high}
-    return made_of(row | {name: found[name] for name in ("limit", "before_limit")}, BucketBacktest)

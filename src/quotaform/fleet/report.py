@@ -35,7 +35,7 @@ from quotaform.plan.digest import (
     RuleName,
 )
 from quotaform.plan.report import affected_text
-from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Number, Report, Table, sections_of
+from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Columns, Number, Report, Table, sections_of
 from quotaform.report.text import counted
 
 MOST_LARGEST: Final = 10
@@ -219,29 +219,15 @@ _COLOURS: Final = {
 
 def fleet_report(report: FleetReport) -> Report:
     """Return what a report says: what blocks, errors, and a row for each cluster, the most severe status first."""
-    name = Column("names", ColumnKind.NAME)
     rows = {row.cluster: row for row in report.rows}
     # In the order of severity, and then by differences.
     ordered = sorted(report.rows, key=lambda row: (_ORDER.index(row.status), -row.differences, row.cluster))
     # In a table of a few clusters, those with the most differences are easy to see.
     largest = [rows[each.cluster] for each in report.largest] if len(rows) > 20 else []
+    errors = [(inert(each.head)[:_LONGEST_ERROR], each.clusters) for each in report.errors]
     tables = (
-        Table(
-            "Blocked by",
-            ("rule", "clusters", name),
-            tuple((each.rule, *_clusters(each.clusters)) for each in report.blocked[:_MOST_GROUPS]),
-            total=len(report.blocked),
-            hint=_HINT,
-        ),
-        Table(
-            "Errors",
-            (Column("error", ColumnKind.DETAIL), "clusters", name),
-            tuple(
-                (inert(each.head)[:_LONGEST_ERROR], *_clusters(each.clusters)) for each in report.errors[:_MOST_GROUPS]
-            ),
-            total=len(report.errors),
-            hint=_HINT,
-        ),
+        _groups("Blocked by", "rule", [(each.rule, each.clusters) for each in report.blocked]),
+        _groups("Errors", Column("error", ColumnKind.DETAIL), errors),
         _radii(report),
         _rows(report, "Clusters with the most differences", largest),
         _rows(report, "All clusters", ordered),
@@ -280,10 +266,15 @@ def _word(status: FleetStatus) -> str:
     return _WORDS.get(status, status.value.replace("-", " "))
 
 
-def _clusters(clusters: Sequence[str]) -> tuple[Cell, Cell]:
-    spelled = map(spell_name, clusters)
-    names = (name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…" for name in spelled)
-    return _number(len(clusters)), listed(names, _MOST_NAMES)
+def _groups(caption: str, column: str | Column, found: Sequence[tuple[str, Sequence[str]]]) -> Table:
+    """Return what several clusters have in common, and which they are."""
+    rows = []
+    for text, clusters in found[:_MOST_GROUPS]:
+        spelled = map(spell_name, clusters)
+        names = (name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…" for name in spelled)
+        rows.append((text, _number(len(clusters)), listed(names, _MOST_NAMES)))
+    columns = (column, "clusters", Column("names", ColumnKind.NAME))
+    return Table(caption, columns, tuple(rows), total=len(found), hint=_HINT)
 
 
 def _number(number: int) -> Number:
@@ -316,21 +307,11 @@ def _rows(report: FleetReport, caption: str, rows: Iterable[FleetRow]) -> Table:
     for row in rows:
         found = row.entities or {}
         why = ", ".join(row.rules) if row.error is None else inert(row.error.message)
-        line: tuple[Cell, ...] = (
-            spell_name(row.cluster),
-            Coloured(_word(row.status), _COLOURS.get(row.status)),
-            _number(row.differences),
-            Bar(value=row.differences, scale=most, is_severe=row.error is not None or bool(row.rules)),
-            *(_number(found[name]) if name in found else Number("-", -1.0) for name in counts),
-            why or "-",
-        )
-        cells.append(line)
-    columns: tuple[str | Column, ...] = (
-        Column("cluster", ColumnKind.NAME),
-        "status",
-        Column("differences", ColumnKind.PAGE),
-        "chart",
-        *(name.replace("_", " ") for name in counts),
-        Column("why", ColumnKind.PAGE),
-    )
+        status = Coloured(_word(row.status), _COLOURS.get(row.status))
+        bar = Bar(value=row.differences, scale=most, is_severe=row.error is not None or bool(row.rules))
+        entities = (_number(found[name]) if name in found else Number("-", -1.0) for name in counts)
+        cells.append((spell_name(row.cluster), status, _number(row.differences), bar, *entities, why or "-"))
+    differences, reason = (Column(name, ColumnKind.PAGE) for name in ("differences", "why"))
+    numbers = (name.replace("_", " ") for name in counts)
+    columns: Columns = (Column("cluster", ColumnKind.NAME), "status", differences, "chart", *numbers, reason)
     return Table(caption, columns, tuple(cells), hint=_HINT)

@@ -217,14 +217,10 @@ def apply_plans(
     """
     keepers = receipt_keepers(repository, plans, receipts, audit)
     with opened_bundle(session, progress) as (spark, bundle):
-        own = {
-            each.cluster.name: PlanToApply(
-                file=bundle.add(packed(loaded(each.plan))),
-                plan_id=each.digest.plan_id,
-                receipt=keepers[each.cluster.name].path,
-            )
-            for each in plans
-        }
+        own = {}
+        for each in plans:
+            name, file = each.cluster.name, bundle.add(packed(loaded(each.plan)))
+            own[name] = PlanToApply(file=file, plan_id=each.digest.plan_id, receipt=keepers[name].path)
         home, applier = str(bundle.path), Applier.current()
         work = partial(apply_one, plans=own, bundle=bundle, home=home, applier=applier, clock=clock)
         job = ship_job(spark, bundle, work, [each.cluster for each in plans])

@@ -220,15 +220,12 @@ def history_report(found: EntityHistory) -> Report:
     for each in found.rows:
         changes = [f"set {_by(each.changed_by)}"] if each.changed_by else []
         changes += [f"ended {_by(each.ended_by)}"] if each.ended_by else []
-        rows.append(
-            (
-                *(each.entity.address, spell_name(each.cluster), inert(each.key)),
-                Number(value_text(each.key, each.value), each.value),
-                spell_second(each.valid_from),
-                "now" if each.valid_to is None else spell_second(each.valid_to),
-                "; ".join(changes),
-            )
+        names = each.entity.address, spell_name(each.cluster), inert(each.key)
+        limit, until = (
+            Number(value_text(each.key, each.value), each.value),
+            each.valid_to and spell_second(each.valid_to),
         )
+        rows.append((*names, limit, spell_second(each.valid_from), until or "now", "; ".join(changes)))
     span = "no snapshots"
     if found.since is not None and found.until is not None:
         span = f"snapshots from {spell_second(found.since)} to {spell_second(found.until)}"
@@ -287,28 +284,19 @@ def difference_report(found: HistoryDifference) -> Report:
         change = Coloured("changed", "yellow")
         if each.before is None or each.after is None:
             change = Coloured("set", "green") if each.before is None else Coloured("removed", "red")
+        names = each.entity.address, spell_name(each.cluster), inert(each.key)
+        limits = (
+            Number("none", -1.0) if value is None else Number(value_text(each.key, value), value)
+            for value in (each.before, each.after)
+        )
         seen = "" if each.changed_at is None else f"seen {spell_second(each.changed_at)}"
-        rows.append(
-            (
-                *(each.entity.address, spell_name(each.cluster), inert(each.key), change),
-                *(
-                    Number("none", -1.0) if value is None else Number(value_text(each.key, value), value)
-                    for value in (each.before, each.after)
-                ),
-                _by(each.changed_by) if each.changed_by else seen,
-            )
-        )
+        rows.append((*names, change, *limits, _by(each.changed_by) if each.changed_by else seen))
     unknown = [each for each in found.clusters if not each.is_compared]
-    snapshots = tuple(
-        (
-            spell_name(each.cluster),
-            f"none; the first is of {spell_second(each.first_at)}"
-            if each.before_at is None
-            else spell_second(each.before_at),
-            "none" if each.after_at is None else spell_second(each.after_at),
-        )
-        for each in sorted(found.clusters, key=lambda each: each.is_compared)
-    )
+    snapshots = []
+    for cluster in sorted(found.clusters, key=lambda each: each.is_compared):
+        before, after = (at and spell_second(at) for at in (cluster.before_at, cluster.after_at))
+        before = before or f"none; the first is of {spell_second(cluster.first_at)}"
+        snapshots.append((spell_name(cluster.cluster), before, after or "none"))
     columns = (Column("cluster", ColumnKind.NAME), "before", "after")
     hint = f"All of them: {option_of('format')} json."
     total = "No changes between the two"
@@ -322,7 +310,7 @@ def difference_report(found: HistoryDifference) -> Report:
         about=(f"History {inert(found.table)}: {spell_second(found.since)} to {spell_second(found.until)}",),
         sections=sections_of(
             Table("Changes", _CHANGES, tuple(rows), total=found.summary.total, hint=_ALL_ROWS),
-            Table("Snapshots at or before each time", columns, snapshots, hint=hint, is_folded=True),
+            Table("Snapshots at or before each time", columns, tuple(snapshots), hint=hint, is_folded=True),
         ),
         total=f"{total}; {counted(len(unknown), 'cluster')} not compared." if unknown else f"{total}.",
     )

@@ -40,7 +40,7 @@ from quotaform.repository.gateway import open_pinned_gateway
 from quotaform.resolve.request_file import COLUMNS, RequestFile, nameless_note, read_header, unreadable, unusable
 from quotaform.resolve.resolve import AssumedPlan, ResolveHeader, ResolveOptions, TableReport
 from quotaform.resolve.run import require_keys
-from quotaform.resolve.spark import CLUSTER, PRINCIPALS, entity_of_row, resolved
+from quotaform.resolve.spark import CLUSTER, PRINCIPALS, HeldQuotas, entity_of_row, resolved
 from quotaform.system.clock import SYSTEM_CLOCK, timestamp
 from quotaform.system.files import REQUESTS_LIMIT
 
@@ -245,13 +245,8 @@ def write_resolved(
         actual = gateway.describe()
     require_keys(detail.keys, actual, has_clients=clients > 0, has_ips=ips > 0)
     after = actual if plan is None else {**actual, **plan.after(actual)}
-    rows = resolved(
-        principals,
-        {cluster.name: after},
-        keys=detail.keys,
-        before=None if plan is None else {cluster.name: actual},
-        inherited=detail.inherited,
-    )
+    before: HeldQuotas | None = None if plan is None else {cluster.name: actual}
+    rows = resolved(principals, {cluster.name: after}, keys=detail.keys, before=before, inherited=detail.inherited)
     progress(f"Resolving {clients + ips:,} principals", 0, 0)
     found = _key_counts(target.write(rows))
     header = ResolveHeader(

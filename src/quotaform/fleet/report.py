@@ -177,12 +177,8 @@ def _row_of(outcome: ClusterOutcome[ClusterDigest]) -> FleetRow:
         return replace(outcome.require().row, cluster=outcome.cluster)
     rules = error.rules if isinstance(error, BlockedError) else ()
     status = FleetStatus.BLOCKED if rules else FleetStatus.FAILED
-    return FleetRow(
-        cluster=outcome.cluster,
-        status=FleetStatus.NOT_REACHED if isinstance(error, NotReadError) else status,
-        rules=rules,
-        error=ErrorRecord.of(error),
-    )
+    status = FleetStatus.NOT_REACHED if isinstance(error, NotReadError) else status
+    return FleetRow(cluster=outcome.cluster, status=status, rules=rules, error=ErrorRecord.of(error))
 
 
 _NUMBER: Final = regex(r"\S+:\d+|\d+(?:\.\d+)?")

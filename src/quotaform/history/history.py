@@ -192,18 +192,13 @@ LimitOf: TypeAlias = tuple[str, Entity, str]
 
 def append_report(result: AppendDocument) -> Report:
     """Return what became of an append; snapshots that failed are reported elsewhere."""
-    rows = tuple(
-        (
-            spell_name(each.cluster or ""),
-            "-" if each.read_at is None else spell_second(each.read_at),
-            Number(f"{each.values:,}", each.values),
-            _APPENDED.get(each.status, each.status),
-        )
-        for each in result.snapshots
-        if each.status != "failed"
-    )
+    rows = []
+    for each in result.snapshots:
+        if each.status != "failed":
+            taken, values = each.read_at and spell_second(each.read_at), Number(f"{each.values:,}", each.values)
+            rows.append((spell_name(each.cluster or ""), taken or "-", values, _APPENDED.get(each.status, each.status)))
     columns = (Column("cluster", ColumnKind.NAME), "taken", "values", "result")
-    table = Table("By cluster and time", columns, rows, hint=f"All of them: {option_of('format')} json.")
+    table = Table("By cluster and time", columns, tuple(rows), hint=f"All of them: {option_of('format')} json.")
     counts = ", ".join(f"{count:,} {status}" for status, count in builtins(result.summary).items())
     return Report(
         title="Appended snapshots",
@@ -252,16 +247,9 @@ def history_page(
     for of in drawn:
         (cluster, entity, key), rows, used = of, limits[of], curves.get(of, Curve())
         times = [*(row.valid_from for row in rows), found.until or rows[-1].valid_from, *used.times]
-        plots.append(
-            Plot(
-                caption=f"{entity.address}, {inert(key)}, cluster {spell_name(cluster)}",
-                key=key,
-                curve=used,
-                limits=tuple(PlotLimit("limit", row.value, row.valid_from, row.valid_to) for row in rows),
-                start=min(times),
-                end=max(times),
-            )
-        )
+        caption = f"{entity.address}, {inert(key)}, cluster {spell_name(cluster)}"
+        shown = tuple(PlotLimit("limit", row.value, row.valid_from, row.valid_to) for row in rows)
+        plots.append(Plot(caption=caption, key=key, curve=used, limits=shown, start=min(times), end=max(times)))
     if len(limits) > len(drawn):
         notes.append(f"The first {len(drawn):,} of {len(limits):,} limits are drawn; name an entity to see others.")
     report = history_report(found)

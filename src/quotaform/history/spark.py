@@ -178,14 +178,9 @@ def entity_history(table: HistoryTable, rows: DataFrame, entities: Sequence[Enti
     in_order = held.orderBy("cluster", "entity_key", "key", "valid_from")
     shown = _records(in_order, HistoryRow)
     span = known_snapshots(rows).agg(f.min("read_at").alias("since"), f.max("read_at").alias("until"))
-    found = EntityHistory(
-        table=table.name,
-        entities=tuple(entity.address for entity in entities),
-        rows=tuple(shown),
-        total=len(shown) if len(shown) < MOST_ROWS else held.count(),
-        **span.toArrow().to_pylist()[0],
-    )
-    return found, in_order
+    [times], total = span.toArrow().to_pylist(), len(shown) if len(shown) < MOST_ROWS else held.count()
+    asked = tuple(entity.address for entity in entities)
+    return EntityHistory(table=table.name, entities=asked, rows=tuple(shown), total=total, **times), in_order
 
 
 def difference(
@@ -216,14 +211,11 @@ def difference(
         f.count_if(after.isNull()).alias("deleted"),
         f.countDistinct("cluster", "entity_key").alias("entities"),
     )
+    summary = DifferenceSummary(**counts.toArrow().to_pylist()[0])
     in_order = changes.orderBy("cluster", "entity_key", "key")
+    shown = tuple(_records(in_order, HistoryChange))
     found = HistoryDifference(
-        table=table.name,
-        since=since,
-        until=until,
-        clusters=coverage,
-        rows=tuple(_records(in_order, HistoryChange)),
-        summary=DifferenceSummary(**counts.toArrow().to_pylist()[0]),
+        table=table.name, since=since, until=until, clusters=coverage, rows=shown, summary=summary
     )
     return found, in_order
 

@@ -152,13 +152,10 @@ def headroom_report(found: Headroom) -> Report:
     # The share of a limit at the right edge of a bar.
     scale = min(max([1.1, *((each.max or 0.0) / each.limit for each in found.buckets if each.limit)]), 2.5)
     rows = tuple(_row(each, scale) for each in found.buckets)
-    values = tuple(
-        (
-            *(inert(each.entity_key), spell_name(each.cluster), inert(each.key)),
-            *(limit_cell(each.key, each.value), span_cell(each.recorded_s)),
-        )
-        for each in found.unused
-    )
+    values = []
+    for each in found.unused:
+        names = inert(each.entity_key), spell_name(each.cluster), inert(each.key)
+        values.append((*names, limit_cell(each.key, each.value), span_cell(each.recorded_s)))
     title = f"Unused values, which limited no recorded client ({counts.unused:,})"
     statuses = ", ".join(f"{getattr(counts, status.value):,} {status.value}" for status in HeadroomStatus)
     return Report(
@@ -166,7 +163,7 @@ def headroom_report(found: Headroom) -> Report:
         about=(f"Usage {inert(found.usage)}: {span}",),
         sections=sections_of(
             Table("Buckets, the closest to their limits first", _COLUMNS, rows, total=total, hint=ALL_ROWS),
-            Table(title, _UNUSED, values, total=counts.unused, hint=ALL_ROWS, is_folded=True),
+            Table(title, _UNUSED, tuple(values), total=counts.unused, hint=ALL_ROWS, is_folded=True),
         ),
         nothing="Nothing that was recorded has a limit.",
         notes=tuple(_notes(found)),
@@ -176,24 +173,15 @@ def headroom_report(found: Headroom) -> Report:
 
 def _row(each: BucketUse, scale: float) -> tuple[Cell, ...]:
     used, limit, key = each.used_ratio, each.limit, each.key
-    bar = Bar(
-        value=used or 0.0,
-        scale=scale,
-        low=(each.p50 or 0.0) / limit if limit else None,
-        high=(each.max or 0.0) / limit if limit else None,
-        mark=1.0,
-        is_severe=each.status is HeadroomStatus.THROTTLED,
-    )
+    low, high = ((rate or 0.0) / limit if limit else None for rate in (each.p50, each.max))
+    is_severe = each.status is HeadroomStatus.THROTTLED
+    bar = Bar(value=used or 0.0, scale=scale, low=low, high=high, mark=1.0, is_severe=is_severe)
+    place, status = bucket_cells(each.bucket, each.cluster, each.broker, key), each.status
     share = "-" if used is None else f"{'≤ ' if each.is_coarse else ''}{used:,.0%}"
+    part = Number(share, -1.0 if used is None else used)
     rates = (rate_cell(key, rate, limit) for rate in (each.p50, each.p95, each.p99, each.max))
-    return (
-        *bucket_cells(each.bucket, each.cluster, each.broker, key),
-        Coloured(each.status.value, _COLOURS.get(each.status)),
-        Number(share, -1.0 if used is None else used),
-        bar,
-        *(*rates, limit_cell(key, limit)),
-        *(span_cell(each.throttled_s), span_cell(each.recorded_s)),
-    )
+    spans = span_cell(each.throttled_s), span_cell(each.recorded_s)
+    return (*place, Coloured(status.value, _COLOURS.get(status)), part, bar, *rates, limit_cell(key, limit), *spans)
 
 
 def _notes(found: Headroom) -> Iterator[str]:

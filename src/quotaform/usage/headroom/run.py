@@ -239,6 +239,7 @@ def measured_headroom(
             if cluster is None or cluster not in held:
                 unknown[cluster] += row["buckets"]
         unrecorded = Counter((cluster, key) for cluster, _, key, _ in _values(held) if (cluster, key) not in keys)
+        missing, strangers = sorted(unrecorded), sorted(unknown, key=lambda name: name or "")[:MOST_CLUSTERS]
         report = Headroom(
             usage=usage,
             first=min(row["first"] for row in keys.values()),
@@ -248,14 +249,8 @@ def measured_headroom(
             buckets=_first(use.where(f.col("status") != HeadroomStatus.UNLIMITED.value), most),
             noisy=_first(use.where("is_noisy"), most) if counts["noisy"] else (),
             unused=tuple(made_of({**row, "value": row["limit"]}, UnusedQuota) for row in unused[:most]),
-            unrecorded=tuple(
-                UnrecordedKey(cluster=cluster, key=key, values=unrecorded[cluster, key])
-                for cluster, key in sorted(unrecorded)
-            ),
-            unknown=tuple(
-                UnknownCluster(cluster=name, buckets=unknown[name])
-                for name in sorted(unknown, key=lambda name: name or "")[:MOST_CLUSTERS]
-            ),
+            unrecorded=tuple(UnrecordedKey(cluster=of, key=key, values=unrecorded[of, key]) for of, key in missing),
+            unknown=tuple(UnknownCluster(cluster=name, buckets=unknown[name]) for name in strangers),
         )
         rows = headroom_table(use, unused).orderBy("cluster", "key", "bucket", "broker", "entity_key")
         yield report, rows, failed

@@ -275,17 +275,12 @@ def _row(each: Recommendation) -> tuple[Cell, ...]:
     before, after, basis = (value or 0.0 for value in (each.before, each.after, each.basis))
     is_drawn = not is_unlimited(QUOTA_KEYS.get(each.key), max(before, after)) and max(before, after, basis) > 0
     scale = 1.05 * max(before, after, basis)
+    bar = Bar(value=basis, scale=scale, low=0.0, high=after, mark=before) if is_drawn else "-"
     where = "" if each.broker is None else f" on broker {inert(each.broker)}"
-    return (
-        *_names(each),
-        value_of(each, each.after),
-        Bar(value=basis, scale=scale, low=0.0, high=after, mark=before) if is_drawn else "-",
-        rate_cell(each.key, each.basis, each.before),
-        each.reason,
-        "" if each.bucket is None else f"of {inert(each.bucket)}{where}, {counted(each.samples, 'sample')}",
-        each.note or "",
-        Number(f"{each.days:.1f}", each.days),
-    )
+    measured = "" if each.bucket is None else f"of {inert(each.bucket)}{where}, {counted(each.samples, 'sample')}"
+    proposed, rate = value_of(each, each.after), rate_cell(each.key, each.basis, each.before)
+    said = each.reason, measured, each.note or "", Number(f"{each.days:.1f}", each.days)
+    return (*_names(each), proposed, bar, rate, *said)
 
 
 def backtest_lines(report: Recommendations) -> Iterator[str]:

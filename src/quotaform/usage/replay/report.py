@@ -89,15 +89,9 @@ def backtest_table(cluster: str, caption: str, found: Buckets, *, is_folded: boo
 
 
 def _row(cluster: str, row: BucketBacktest, longest: float) -> tuple[Cell, ...]:
-    time = row.throttled_s
-    bar = Bar(
-        value=time.value or 0.0,
-        scale=longest,
-        low=time.low,
-        high=time.high,
-        mark=row.recorded_throttled_s,
-        is_severe=bool(time.value),
-    )
+    time, mark = row.throttled_s, row.recorded_throttled_s
+    value = time.value or 0.0
+    bar = Bar(value=value, scale=longest, low=time.low, high=time.high, mark=mark, is_severe=bool(value))
     return (
         *bucket_cells(row.bucket, cluster, row.broker, row.key),
         *(limit_cell(row.key, limit) for limit in (row.before_limit, row.limit)),
@@ -139,23 +133,16 @@ def replay_plots(
     of = f"{name}, {key}, cluster {where}, broker {broker}"
     at = [moment_of(slot["at"]) for slot in slots]
     rate = curve_of([(time, slot["rate"]) for time, slot in zip(at, slots, strict=True)], step_s)
-    severe, possible = (
-        joined(
-            [Span(moment_of(slot[start]), moment_of(slot[end])) for slot in slots if slot[start] is not None],
-            timedelta(seconds=rate.step_s),
-        )
-        for start, end in (("start", "end"), ("start_high", "end_high"))
-    )
-    limits = (("limit after", row.limit), ("limit before", row.before_limit))
+
+    def waits(start: str, end: str) -> tuple[Span, ...]:
+        spans = [Span(moment_of(slot[start]), moment_of(slot[end])) for slot in slots if slot[start] is not None]
+        return joined(spans, timedelta(seconds=rate.step_s))
+
+    severe, possible = ("would throttle", waits("start", "end")), ("may throttle", waits("start_high", "end_high"))
+    values = (("limit after", row.limit), ("limit before", row.before_limit))
+    limits = tuple(PlotLimit(name, value) for name, value in values if value is not None)
     yield Plot(
-        caption=of,
-        key=row.key,
-        curve=rate,
-        limits=tuple(PlotLimit(name, value) for name, value in limits if value is not None),
-        severe=("would throttle", severe),
-        possible=("may throttle", possible),
-        start=at[0],
-        end=at[-1],
+        caption=of, key=key, curve=rate, limits=limits, severe=severe, possible=possible, start=at[0], end=at[-1]
     )
     throttled = [(time, slot["throttle_ms"]) for time, slot in zip(at, slots, strict=True)]
     if recorded := [each for each in throttled if each[1] is not None]:

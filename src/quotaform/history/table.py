@@ -413,16 +413,13 @@ def append(
         (each.cluster, each.now_at): "late" if each.is_late else "appended" for each in new
     }
     failed = [(row["cluster"], read_failure(row["failure"])) for row in snapshots if row["failure"]]
-    records = tuple(
-        AppendedRecord(
-            **{name: row[name] for name in ("cluster", "cluster_id", "file", "read_at", "values")},
-            # Only one of each cluster and time has a status.
-            status="failed" if row["failure"] else status.pop((row["cluster"], row["read_at"]), "known"),
-            error=row["failure"] and row["failure"]["message"],
-        )
-        for row in snapshots
-    )
-    return AppendDocument(table=table.name, snapshots=records, receipt_problems=tuple(problems)), failed
+    records = []
+    for row in snapshots:
+        failure = row.pop("failure")
+        # Only one of each cluster and time has a status.
+        became = "failed" if failure else status.pop((row["cluster"], row["read_at"]), "known")
+        records.append(AppendedRecord(**row, status=became, error=failure and failure["message"]))
+    return AppendDocument(table=table.name, snapshots=tuple(records), receipt_problems=tuple(problems)), failed
 
 
 def changes_of(readings: DataFrame, quotas: DataFrame, steps: DataFrame) -> DataFrame:

@@ -81,13 +81,8 @@ class Prometheus(Struct, frozen=True):
 
     def ask(self, path: str, fields: Mapping[str, str], transport: Transport) -> Response:
         """Return an answer, whatever its status. Raises `HttpError`, and `MetricsError` if it wants another login."""
-        request = HttpRequest(
-            method="GET",
-            url=self.url.under(path).with_query(fields),
-            headers=self.headers,
-            credentials=self.credentials,
-            body_limit=BODY_LIMIT,
-        )
+        url, secrets = self.url.under(path).with_query(fields), self.credentials
+        request = HttpRequest(method="GET", url=url, headers=self.headers, credentials=secrets, body_limit=BODY_LIMIT)
         response = transport.send_once(request)
         if response.status in (401, 403):
             remedy = f"give a token in {_TOKEN}, or {_USER} and {_PASSWORD}"

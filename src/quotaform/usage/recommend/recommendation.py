@@ -153,10 +153,12 @@ class Recommendations(Record, document="usage-recommend"):
         tuple[Recommendation, ...], about("What is proposed, by cluster, entity and key; at most 100000.")
     ]
     others: Annotated[tuple[Recommendation, ...], about("The first 1000 values that are kept or undecided.")]
-    edit: Annotated[EditRecord | None, about("What becomes of the quota files; null if they were not asked for.")]
+    edit: Annotated[EditRecord | None, about("What becomes of the quota files; null if they were not asked for.")] = (
+        None
+    )
     backtest: Annotated[
         ProposalBacktest | None, about("What the proposals would have throttled; null if that was not tested.")
-    ]
+    ] = None
 
 
 _EARLIER: Final = regex(

@@ -159,8 +159,6 @@ def recommended(
             summary=ProposalSummary(**{action.value: counts.get(action.value, 0) for action in Advice}),
             proposals=_first(in_order.where(is_proposed), MOST_PROPOSALS),
             others=_first(in_order.where(~is_proposed), 1000),
-            edit=None,
-            backtest=None,
         )
         total, most = report.summary.proposed, len(report.proposals)
         is_tested, edited = is_tested and total > 0, None

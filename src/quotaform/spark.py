@@ -112,11 +112,7 @@ def backtest(usage: DataFrame, before: DataFrame, after: DataFrame) -> DataFrame
 
 
 def recommend(
-    usage: DataFrame,
-    quotas: DataFrame,
-    settings: RecommendSettings | None = None,
-    *,
-    now: datetime | None = None,
+    usage: DataFrame, quotas: DataFrame, settings: RecommendSettings | None = None, *, now: datetime | None = None
 ) -> DataFrame:
     """Return `RECOMMENDATIONS`: what each value should be, by what was recorded.
 

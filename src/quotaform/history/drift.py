@@ -51,12 +51,7 @@ class Past(Struct, frozen=True):
 
 
 def check_drift_against(
-    request: PlanRequest,
-    past: Past,
-    *,
-    session: SessionOptions,
-    clock: Clock,
-    progress: Progress,
+    request: PlanRequest, past: Past, *, session: SessionOptions, clock: Clock, progress: Progress
 ) -> list[ClusterOutcome[Kept[Drift]]]:
     """Compare clusters with what they held at a moment.
 

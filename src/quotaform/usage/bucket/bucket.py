@@ -110,10 +110,7 @@ class SeriesBuckets:
         if series.ip is not None:
             return []
         found: list[float] = []
-        for lacking, name, other in (
-            (CLIENT_ID, series.client_id, series.user),
-            (USER, series.user, series.client_id),
-        ):
+        for lacking, name, other in ((CLIENT_ID, series.client_id, series.user), (USER, series.user, series.client_id)):
             if name is None:
                 # A series without any name has parts of all kinds.
                 for required in (UNMENTIONED,) if other is None else (None, other):

@@ -137,10 +137,7 @@ def _packed(
 
 
 def _pack(
-    find: Find,
-    clusters: Clusters,
-    known: dict[Series, list[tuple[Any, ...]]],
-    batches: Sequence[pyarrow.RecordBatch],
+    find: Find, clusters: Clusters, known: dict[Series, list[tuple[Any, ...]]], batches: Sequence[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
     """Yield the rows of each series in one.
 

@@ -79,11 +79,7 @@ class EditedFiles(Struct, frozen=True):
 
 
 def edit_quotas(
-    repository: Repository,
-    config: Config,
-    proposals: Iterable[Recommendation],
-    held: Mapping[str, Quotas],
-    today: date,
+    repository: Repository, config: Config, proposals: Iterable[Recommendation], held: Mapping[str, Quotas], today: date
 ) -> EditedFiles:
     """Return the files of a repository as they follow proposals; nothing is written.
 

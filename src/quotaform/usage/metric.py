@@ -63,16 +63,8 @@ def unquote(value: str) -> str:
 #
 # Source: org.apache.kafka.server.quota.ClientQuotaManager, org.apache.kafka.common.metrics.JmxReporter.
 
-_NO_NAMES: Final = frozenset(
-    map(
-        fold,
-        (
-            *("client_software_name", "client_software_version", "client_instance_id", "client_source_address"),
-            *("client_source_port", "client_address", "client_rack", "client_host", "client_ip", "client_port"),
-            "user_agent",
-        ),
-    )
-)
+_KIP_714: Final = "software_name software_version instance_id source_address source_port address rack host ip port"
+_NO_NAMES: Final = frozenset(map(fold, ("user_agent", *(f"client_{name}" for name in _KIP_714.split()))))
 """Labels that name no client, folded; most of them are of KIP-714."""
 _NAME_HINTS: Final = {"user": ("user", "principal"), "client_id": ("client",)}
 """How names of labels begin or end which may name users, or client-ids."""

@@ -66,11 +66,10 @@ class _Case:
 
     def __init__(
         self,
+        key: QuotaKey,
         entity: Entity,
         before: float | None,
         rows: Iterable[BucketDemand],
-        *,
-        is_per_broker: bool,
         has_created: bool = False,
     ) -> None:
         self.entity = entity
@@ -82,7 +81,7 @@ class _Case:
         # The value that limits its buckets now; `None` without one.
         self.limit = self.every[0].limit if before is None else before
         # Where both brokers and clients measured a bucket, what clients say of all brokers together does not count.
-        measured = {each.bucket for each in self.every if is_per_broker and each.broker is not None}
+        measured = {each.bucket for each in self.every if key.per == "broker" and each.broker is not None}
         self.counted = [each for each in self.every if each.broker is not None or each.bucket not in measured]
         self.samples = sum(each.samples for each in self.counted)
         self.throttled = sum(each.throttled for each in self.counted)
@@ -181,7 +180,7 @@ class _KeySizer:
         known = {entity.address for entity in self.values}
         for address, rows in by_address.items():
             source = rows[0].entity_key
-            case = _Case(parse_address(address), None, rows, is_per_broker=self.is_per_broker)
+            case = _Case(self.key, parse_address(address), None, rows)
             if needs_own := self.needs_own(case, source):
                 left.add(source)
             if needs_own or source not in known:
@@ -190,7 +189,7 @@ class _KeySizer:
                 limited[source] += rows
         for entity, value in self.values.items():
             has_created, rows = entity.address in left, limited[entity.address]
-            yield _Case(entity, value, rows, is_per_broker=self.is_per_broker, has_created=has_created)
+            yield _Case(self.key, entity, value, rows, has_created=has_created)
 
     def needs_own(self, case: _Case, source: str | None) -> bool:
         """Whether a bucket gets a value for it alone: it needs more than its default, or a limit at all.

@@ -72,8 +72,7 @@ def _replayed(bucket: RecordedBucket) -> tuple[BucketRows, float, Replay] | None
         return None
     every = ((name, getattr(bucket.rows, name)) for name in _TIMED)
     rows = structs.replace(bucket.rows, **{name: values[rated] for name, values in every if values is not None})
-    choose, name = (min, "least_limit") if bucket.is_coarse else (max, "limit")
-    limit = _chosen(choose, (getattr(each, name) for each in bucket.series))
+    limit = _chosen(bucket, "least_limit", min) if bucket.is_coarse else _chosen(bucket, "limit")
     limit = numpy.nan if limit is None else limit
     return rows, limit, replay(rows.at, rows.rate, rows.window_s, limit, _enforcement(bucket.key), rows.rate_high)
 
@@ -114,18 +113,15 @@ def _tested(bucket: RecordedBucket) -> dict[str, Any] | None:
     return {
         **bucket.place,
         **found,
-        **{
-            name: _chosen(max, (getattr(each, name) for each in bucket.series))
-            for name in ("limit", "source", "entity_key", "before_limit")
-        },
+        **{name: _chosen(bucket, name) for name in ("limit", "source", "entity_key", "before_limit")},
         "is_changed": any(_is_changed(each, bucket.is_sum) for each in bucket.series),
         "is_coarse": is_coarse,
     }
 
 
-def _chosen(choose: Callable[..., Any], values: Iterable[Any]) -> Any:
-    """Return the largest or the least of the values that there are; `None` without any."""
-    return choose((value for value in values if value is not None), default=None)
+def _chosen(bucket: RecordedBucket, name: str, choose: Callable[..., Any] = max) -> Any:
+    """Return the largest or the least of what the series of a bucket have; `None` if none has anything."""
+    return choose((value for each in bucket.series if (value := getattr(each, name)) is not None), default=None)
 
 
 def _is_changed(series: SeriesBucket, is_sum: bool) -> bool:

@@ -62,7 +62,8 @@ def test_a_merge_accounts_for_all_samples_in_any_order_as_an_oracle_does(
     samples: list[Sample], size: int, random: Random
 ) -> None:
     def largest(name: str, attribute: Attribute) -> dict[float, float]:
-        own = sorted((each.ts, each.value) for each in samples if each.series[3::3] == (name, attribute))
+        series = SERIES._replace(user=name, attribute=attribute)
+        own = sorted((each.ts, each.value) for each in samples if each.series == series)
         return dict(own)
 
     for given_samples in (samples, random.sample(samples, len(samples))):

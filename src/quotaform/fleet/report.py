@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from heapq import nsmallest
 from re import compile as regex
 from re import escape
@@ -18,7 +19,6 @@ from msgspec.structs import asdict, replace
 
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import BlockedError, NotReadError, QuotaformError
-from quotaform.model.moment import read_moment
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.records.document import document_lines
 from quotaform.model.records.record import Count, Record, about, builtins, written
@@ -140,8 +140,9 @@ def make_fleet_report(
     snapshots = []
     for row in rows:
         with suppress(ValueError):
-            if row.is_snapshot and row.read_at is not None:
-                snapshots.append((read_moment(row.read_at), row.cluster, row.read_at))
+            # Of one without a time zone, it is not known.
+            if row.is_snapshot and row.read_at and (captured := datetime.fromisoformat(row.read_at)).tzinfo:
+                snapshots.append((captured, row.cluster, row.read_at))
     oldest = min(snapshots, default=None)
     changed = (row for row in rows if row.differences)
     largest = nsmallest(MOST_LARGEST, changed, key=lambda row: (-row.differences, row.cluster))

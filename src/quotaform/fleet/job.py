@@ -237,7 +237,9 @@ def run_job(
     tables = []
     for begin in range(0, len(places), _MOST_IN_JOB):
         part = places[begin : begin + _MOST_IN_JOB]
-        rows = spark.range(0, len(part), 1, task_count(len(part)))
+        # One cluster in each task, unless tasks would take longer than small clusters.
+        tasks = max(min(len(part), _FEW_TASKS), ceil(len(part) / _MOST_IN_TASK))
+        rows = spark.range(0, len(part), 1, tasks)
         tables.append(rows.mapInArrow(partial(_work, job, part), OUTCOMES))
     spool = Spool()
     with repeated(progress, what, len(places)) as steps:
@@ -287,15 +289,6 @@ def arriving(rows: Any) -> Iterator[tuple[Any, ...]]:
         raise
     with unwrap_spark_exception():
         server.getResult()
-
-
-def task_count(clusters: int) -> int:
-    """Return in how many tasks clusters are worked on: one each, unless tasks would take longer than small clusters.
-
-    >>> task_count(3), task_count(1_000), task_count(10_000)
-    (3, 250, 1250)
-    """
-    return max(min(clusters, _FEW_TASKS), ceil(clusters / _MOST_IN_TASK))
 
 
 @contextmanager

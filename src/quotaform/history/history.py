@@ -216,11 +216,9 @@ def history_report(found: EntityHistory) -> Report:
         changes = [f"set {_by(each.changed_by)}"] if each.changed_by else []
         changes += [f"ended {_by(each.ended_by)}"] if each.ended_by else []
         names = each.entity.address, spell_name(each.cluster), inert(each.key)
-        limit, until = (
-            Number(value_text(each.key, each.value), each.value),
-            each.valid_to and spell_second(each.valid_to),
-        )
-        rows.append((*names, limit, spell_second(each.valid_from), until or "now", "; ".join(changes)))
+        limit = Number(value_text(each.key, each.value), each.value)
+        until = "now" if each.valid_to is None else spell_second(each.valid_to)
+        rows.append((*names, limit, spell_second(each.valid_from), until, "; ".join(changes)))
     span = "no snapshots"
     if found.since is not None and found.until is not None:
         span = f"snapshots from {spell_second(found.since)} to {spell_second(found.until)}"

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Record)
 
 CHANGED_BY: Final = columns_of(Changer)
-"""Who changed a value, by which plan of which commit, and when that apply was finished; as a receipt says."""
+"""Who changed a value, by which plan of which commit, and when that apply was finished; a column that is stored."""
 
 HISTORY: Final = columns_of(HistoryRow)
 """What clusters held and when, by the snapshots that are known.

@@ -14,7 +14,7 @@ from quotaform.model.errors import ExitCode
 from quotaform.model.filter import Described, Rule
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import SnapshotFile
-from quotaform.model.records.document import OUTCOMES, indented
+from quotaform.model.records.document import OUTCOMES
 from quotaform.model.records.record import (
     Address,
     ClusterRecord,
@@ -24,8 +24,8 @@ from quotaform.model.records.record import (
     Record,
     Timestamp,
     about,
-    builtins,
     derived,
+    dump_record,
     in_order,
 )
 
@@ -80,7 +80,7 @@ def dump_described(described: Described) -> str:
             for entity, values in sorted(described.quotas.items(), key=lambda item: item[0].address)
         ],
     )
-    return indented(builtins(record))
+    return dump_record(record)
 
 
 class AlteredKey(Record):
@@ -118,7 +118,7 @@ def dump_altered(done: Altered, *, cluster_name: str, cluster_id: str, read_at: 
         values=in_order(done.after),
         changes=[AlteredKey(key=key, before=done.before.get(key), after=done.after.get(key)) for key in changed],
     )
-    return indented(builtins(altered))
+    return dump_record(altered)
 
 
 class ReachedCluster(Record):
@@ -232,8 +232,7 @@ class ScramUsers(Record, document="scram"):
 
 def dump_scram(users: Sequence[ScramUser], cluster_name: str, cluster_id: str | None) -> str:
     """Return credentials as JSON, by user; a user who could not be described has an error."""
-    cluster = ReachedCluster(name=cluster_name, id=cluster_id)
-    return indented(builtins(ScramUsers(cluster=cluster, users=users)))
+    return dump_record(ScramUsers(cluster=ReachedCluster(name=cluster_name, id=cluster_id), users=users))
 
 
 class ScramResultRecord(Record, document="scram-result"):
@@ -245,8 +244,7 @@ class ScramResultRecord(Record, document="scram-result"):
 
 def dump_scram_result(result: ScramResult, cluster_name: str, cluster_id: str | None) -> str:
     """Return what became of each credential as JSON; nothing of any password is in it."""
-    cluster = ReachedCluster(name=cluster_name, id=cluster_id)
-    return indented(builtins(ScramResultRecord(cluster=cluster, results=result.rows)))
+    return dump_record(ScramResultRecord(cluster=ReachedCluster(name=cluster_name, id=cluster_id), results=result.rows))
 
 
 class OutcomeError(Record):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from subprocess import CompletedProcess
 from time import monotonic, sleep
 from typing import Final
 
@@ -53,6 +55,15 @@ def broker_release(sandbox: Sandbox) -> BrokerRelease:
     """Return the release of a sandbox's brokers, by what was started."""
     major, minor, *_ = sandbox.release.number
     return BrokerRelease((major, minor), sandbox.release.has_zookeeper)
+
+
+def kafka_configs(
+    sandbox: Sandbox, *arguments: str, listener: str = "PLAINTEXT", config: Path | None = None
+) -> CompletedProcess[str]:
+    """Run `kafka-configs` of the same Kafka, with client properties if the listener takes some."""
+    properties = () if config is None else ("--command-config", str(config))
+    servers = ("--bootstrap-server", sandbox.listeners[listener])
+    return sandbox.run_tool("kafka.admin.ConfigCommand", *servers, *properties, *arguments)
 
 
 def holds(sandbox: Sandbox, fact: str) -> bool:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from ast import literal_eval
 from base64 import b64decode
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -269,7 +270,7 @@ def of_msk(text: Text) -> Iterator[str]:
     it answers. `later NAME` is a file that is there after the first host, `container` gives keys for some seconds, and
     `lacks` is a module that is not installed.
     """
-    options, said, contained, hosts, replies, later = "", "", "", list[str](), list[str](), list[str]()
+    given = defaultdict[str, list[str]](list)
     with TemporaryDirectory() as folder, Patch.context() as patch:
         for name in [*os.environ]:
             if name.startswith("AWS_") or name.lower().endswith("_proxy") or name == "QUOTAFORM_ALLOWED_HOSTS":
@@ -281,25 +282,16 @@ def of_msk(text: Text) -> Iterator[str]:
         written = str(text).replace("<role>", ROLE).replace("<secret>", AWS_SECRET).replace("<token>", AWS_TOKEN)
         for line in written.replace("<folder>", folder).splitlines():
             kind, _, more = line.partition(" ")
-            if kind == "options":
-                options = more
-            elif kind == "sts":
-                said = more
-            elif kind == "host":
-                hosts.append(more)
-            elif kind == "broker":
-                replies.append(more)
-            elif kind == "container":
-                contained = more
-            elif kind == "lacks":
+            if kind == "lacks":
                 patch.setitem(sys.modules, more, None)
-            elif kind == "later":
-                later.append(more)
             elif kind == "file":
                 write_file(folder, more)
+            elif kind in ("options", "sts", "host", "broker", "container", "later"):
+                given[kind].append(more)
             else:
                 name, _, value = line.partition("=")
                 words[name] = value
+        said, contained, options = ("".join(given[kind]) for kind in ("sts", "container", "options"))
         with HttpServer(lambda asked: aws_answer(asked, contained or said)) as sts:
             if said:
                 words["AWS_ENDPOINT_URL_STS"] = sts.url
@@ -308,14 +300,14 @@ def of_msk(text: Text) -> Iterator[str]:
             for name, value in words.items():
                 patch.setenv(name, value)
             line = f"software.amazon.msk.auth.iam.IAMLoginModule required {options};"
-            given = {"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM", "sasl.jaas.config": line}
-            source = from_properties(given, environ=words).credentials
+            properties = {"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM", "sasl.jaas.config": line}
+            source = from_properties(properties, environ=words).credentials
             assert isinstance(source, MskIam)
             assert pickle.loads(pickle.dumps(source)) == source  # noqa: S301
             if "${" not in line:
                 java = {"security.protocol": "SASL_SSL", **source.java_properties()}
                 assert from_properties(java, environ={}).credentials == source
-            for host in hosts or ["b-1.demo.abc.c2.kafka.eu-west-1.amazonaws.com"]:
+            for host in given["host"] or ["b-1.demo.abc.c2.kafka.eu-west-1.amazonaws.com"]:
                 try:
                     sent = json.loads(next(exchange := source.exchange(host)))
                 except LoginError as error:
@@ -328,9 +320,9 @@ def of_msk(text: Text) -> Iterator[str]:
                     assert not any(
                         secret in f"{source!r} {source.who} {source.check} {exchange!r}" for secret in SECRETS
                     )
-                    yield from (answered(exchange, source, each) for each in replies)
-                while later:
-                    write_file(folder, later.pop())
+                    yield from (answered(exchange, source, each) for each in given["broker"])
+                while given["later"]:
+                    write_file(folder, given["later"].pop())
             for asked in sts.received:
                 if contained:
                     yield "asked the container"

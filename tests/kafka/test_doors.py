@@ -21,6 +21,7 @@ from quotaform.desired.config import Cluster
 from quotaform.model.records.record import dump_record
 from quotaform.repository.run import check_cluster
 from quotaform.sandbox.configuration import render_properties
+from tests.broker import kafka_configs
 from tests.doors import SASL, Doors
 from tests.identity_provider import MODULE, decode, make_key
 from tests.kdc import REALM
@@ -211,8 +212,7 @@ def test_the_token_endpoint_is_asked_as_java_asks_it(
     provider.requests.clear()
     allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.files={key},{template}"
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", " ".join([*provider.jvm, allowed]))
-    arguments = ("--bootstrap-server", opened.kafka.listeners[LISTENER], "--command-config", str(file))
-    done = opened.kafka.run_tool("kafka.admin.ConfigCommand", *arguments, "--describe", "--entity-type", "users")
+    done = kafka_configs(opened.kafka, "--describe", "--entity-type", "users", listener=LISTENER, config=file)
     assert done.returncode == 0, done.stderr
     with opened.open(provider.client_properties() | changes):
         pass

@@ -23,7 +23,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.errors import ConnectError, InvalidRequestError, UnsupportedError
 from quotaform.model.quotas import Quotas, Values
 from quotaform.sandbox import Sandbox
-from tests.broker import become, broker_release, holds, wait_for
+from tests.broker import become, broker_release, holds, kafka_configs, wait_for
 from tests.builder import CONNECTION, CONSUMER, PRODUCER, REQUEST
 from tests.faulty_sandbox import FaultySandbox
 from tests.waiting import wait_until
@@ -81,11 +81,8 @@ class TestReadingAndWriting:
         wait_for(gateway, {USER: {CONSUMER: 2.0}})
 
     def test_the_credentials_of_a_user_are_no_quotas(self, gateway: KafkaGateway, sandbox: Sandbox) -> None:
-        done = sandbox.run_tool(
-            "kafka.admin.ConfigCommand", "--bootstrap-server", sandbox.bootstrap_servers, "--alter",
-            "--entity-type", "users", "--entity-name", "scram-user",
-            "--add-config", "SCRAM-SHA-256=[iterations=4096,password=not-a-secret]",
-        )  # fmt: skip
+        written = ("--alter", "--add-config", "SCRAM-SHA-256=[iterations=4096,password=not-a-secret]")
+        done = kafka_configs(sandbox, *written, "--entity-type", "users", "--entity-name", "scram-user")
         assert (done.returncode == 0) == holds(sandbox, "scram"), done.stderr
         become(gateway, {Entity(user="scram-user"): {CONSUMER: 10000.0}})
 

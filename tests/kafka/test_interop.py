@@ -12,7 +12,7 @@ import pytest
 
 from quotaform import Alteration, Entity, QuotaAdmin
 from quotaform.sandbox import Sandbox
-from tests.broker import become, holds, wait_for
+from tests.broker import become, holds, kafka_configs, wait_for
 from tests.builder import CONNECTION, CONSUMER, MUTATION, PRODUCER, REQUEST
 
 pytestmark = pytest.mark.kafka
@@ -59,8 +59,7 @@ class ConfigCommand:
     sandbox: Sandbox
 
     def __call__(self, *arguments: str) -> str:
-        servers = ("--bootstrap-server", self.sandbox.bootstrap_servers)
-        done = self.sandbox.run_tool("kafka.admin.ConfigCommand", *servers, *arguments)
+        done = kafka_configs(self.sandbox, *arguments)
         of_users_alone = {"--describe", "users"} <= {*arguments} and "clients" not in arguments
         if of_users_alone and not holds(self.sandbox, "scram"):
             # It prints the quotas, and then asks for SCRAM credentials.

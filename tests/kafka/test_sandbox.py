@@ -19,14 +19,14 @@ from quotaform.sandbox import Sandbox, detached
 from quotaform.sandbox import sandbox as sandbox_module
 from quotaform.sandbox.configuration import accepts, brokers_seen, free_ports
 from quotaform.sandbox.release import cache_directory
-from tests.broker import client_properties
+from tests.broker import client_properties, kafka_configs
 from tests.faulty_sandbox import FaultySandbox
 from tests.waiting import is_alive, wait_until
 from tests.workflow import command
 
 pytestmark = pytest.mark.kafka
 
-CONFIG_COMMAND = "kafka.admin.ConfigCommand"
+READING = ("--describe", "--entity-type", "users")
 
 # A process that owns a sandbox, tells about it and then waits for its fate.
 OWNER = """
@@ -88,8 +88,7 @@ def test_a_temporary_directory_may_have_any_name(tmp_path: Path, monkeypatch: py
         assert kafka.data_dir.parent.parent == tmp_path / "t m p é"
         config = kafka.data_dir / "client.properties"
         config.write_text(client_properties(kafka, "MTLS"))
-        where = ("--bootstrap-server", kafka.listeners["MTLS"], "--command-config", str(config))
-        done = kafka.run_tool(CONFIG_COMMAND, *where, "--describe", "--entity-type", "users")
+        done = kafka_configs(kafka, *READING, listener="MTLS", config=config)
         assert done.returncode == 0, done.stderr
     own = tmp_path / "t m p é" / f"quotaform-sandbox-{os.geteuid()}"
     assert sorted(tmp_path.rglob("*")) == [own.parent, own]
@@ -196,11 +195,7 @@ def test_a_java_client_gets_in_with_the_properties_and_has_its_rights(
 ) -> None:
     config = tmp_path / "client.properties"
     config.write_text(client_properties(secured_sandbox, listener, **more))
-    done = secured_sandbox.run_tool(
-        CONFIG_COMMAND,
-        *("--bootstrap-server", secured_sandbox.listeners[listener], "--command-config", str(config)),
-        *("--describe", "--entity-type", "users"),
-    )
+    done = kafka_configs(secured_sandbox, *READING, listener=listener, config=config)
     if allowed:
         assert done.returncode == 0, done.stderr
     else:

@@ -9,7 +9,7 @@ import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic
 from unicodedata import normalize
 
 import pytest
@@ -24,7 +24,8 @@ from quotaform.model.alteration import Outcome
 from quotaform.model.errors import AuthorizationError
 from quotaform.model.text import Secret
 from quotaform.sandbox import Sandbox
-from tests.broker import client_properties, wipe_credentials
+from tests.broker import client_properties, kafka_configs, wipe_credentials
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -68,13 +69,13 @@ def upsertion(user: str, password: str = PASSWORD, mechanism: ScramMechanism = S
 
 
 def wait_for(gateway: ScramGateway, user: str, *mechanisms: str) -> ScramUser:
-    """Describe a user until the mechanisms show, or for a minute."""
-    deadline = monotonic() + 60
-    while True:
-        (found,) = gateway.describe([user])
-        if {each.mechanism for each in found.credentials} == set(mechanisms) or monotonic() > deadline:
-            return found
-        sleep(0.02)
+    """Return a user once just these mechanisms show."""
+
+    def found() -> ScramUser:
+        return gateway.describe([user])[0]
+
+    wait_until(lambda: {each.mechanism for each in found().credentials} == set(mechanisms))
+    return found()
 
 
 @pytest.mark.parametrize("password", ["hunter2", "pässwörd ✓", "a=b,c;\"d'", SASLPREPARED, "p" * 1000])
@@ -105,11 +106,8 @@ def test_kafka_s_own_client_logs_in_with_a_password_that_saslprep_would_change(
     path = tmp_path / "client.properties"
     for password, code in ((SASLPREPARED, 0), (normalize("NFKC", SASLPREPARED), 1)):
         path.write_text(client_properties(secured_sandbox, LISTENER, user="java", password=password), encoding="ascii")
-        done = secured_sandbox.run_tool(
-            "kafka.admin.ConfigCommand",
-            *("--bootstrap-server", secured_sandbox.listeners[LISTENER], "--command-config", str(path)),
-            *("--describe", "--entity-type", "topics"),
-        )
+        asked = ("--describe", "--entity-type", "topics")
+        done = kafka_configs(secured_sandbox, *asked, listener=LISTENER, config=path)
         assert done.returncode == code, done
         assert ("SaslAuthenticationException" in done.stdout + done.stderr) is bool(code), done
 
@@ -166,21 +164,14 @@ def test_each_user_has_an_error_of_its_own_in_the_words_of_the_broker(gateway: S
 
 
 def test_what_kafka_configs_writes_we_read_and_the_other_way_round(gateway: ScramGateway, sandbox: Sandbox) -> None:
-    def kafka_configs(*arguments: str) -> str:
-        done = sandbox.run_tool(
-            "kafka.admin.ConfigCommand", "--bootstrap-server", sandbox.bootstrap_servers, "--entity-type", "users",
-            *arguments,
-        )  # fmt: skip
-        assert done.returncode == 0, done
-        return done.stdout
-
-    kafka_configs(
-        "--alter", "--entity-name", "theirs", "--add-config", "SCRAM-SHA-256=[iterations=8192,password=hunter2]"
-    )
+    written = ("--alter", "--add-config", "SCRAM-SHA-256=[iterations=8192,password=hunter2]")
+    done = kafka_configs(sandbox, *written, "--entity-type", "users", "--entity-name", "theirs")
+    assert done.returncode == 0, done
     assert wait_for(gateway, "theirs", SHA_256).credentials == (ScramCredential("SCRAM-SHA-256", 8192),)
     gateway.alter([upsertion("ours", iterations=8192)]).raise_for_errors()
     wait_for(gateway, "ours", SHA_512)
-    assert "SCRAM-SHA-512=iterations=8192" in kafka_configs("--describe", "--entity-name", "ours")
+    read = kafka_configs(sandbox, "--describe", "--entity-type", "users", "--entity-name", "ours")
+    assert "SCRAM-SHA-512=iterations=8192" in read.stdout
 
 
 def test_the_users_with_credentials_are_the_principals_of_a_plan(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date, timedelta
-from math import inf
 
 import pytest
 from hypothesis import example, given
@@ -15,7 +14,6 @@ from quotaform.desired.config import Config
 from quotaform.model.entity import Entity
 from quotaform.model.errors import SavedFileError
 from quotaform.model.finding import DELETE, Allowance, Approval, Finding
-from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Action, Desired, Quotas
 from quotaform.model.rule import APPROVABLE
 from quotaform.model.scope import Pattern, Scope
@@ -26,6 +24,7 @@ from quotaform.plan.check.lint import LintFacts, check_lints, shadowed_keys
 from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.records import load_plan
 from tests.builder import declare, dumped_plan, plan_of
+from tests.property.test_plan_laws import size
 from tests.property.test_resolve_agreement import CLIENT_KEYS, OTHER, oracle
 from tests.strategies import IPS, NAMES, desired, live_quotas, quotas
 
@@ -209,10 +208,6 @@ def test_an_entry_is_shadowed_when_it_wins_for_no_request_at_all(all_quotas: Quo
 
 def facts_of(desired: Desired) -> LintFacts:
     return LintFacts(desired=desired, settings=LintSettings(), capacity=Capacity(), today=date(2026, 11, 22))
-
-
-def size(key: str, value: float | None) -> float:
-    return inf if value is None or value >= QUOTA_KEYS[key].maximum else value
 
 
 @given(quotas(max_size=20), st.sampled_from(CLIENT_KEYS))

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 from msgspec import structs
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from quotaform.model.entity import KNOWN_TYPES, Entity
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -18,10 +18,10 @@ from quotaform.model.quotas import Quotas
 from quotaform.plan.blast_radius import LimitDirection, Principals, change_row, changed_values, make_blast_radius
 from quotaform.plan.plan import Plan
 from quotaform.plan.spark import blast_radius, changes_between, cluster_radii, distinct_principals
-from quotaform.resolve.spark import PRINCIPALS, packed
+from quotaform.resolve.spark import packed
 from tests.builder import PRODUCER, plan_of
 from tests.spark.files import write_snapshot
-from tests.spark.test_resolved import CLIENTS, IPS, USERS, some_quotas
+from tests.spark.test_resolved import CLIENTS, IPS, USERS, principal_table, some_quotas
 from tests.workflow.command import Repository
 
 Row = tuple[Any, ...]
@@ -32,10 +32,8 @@ PEOPLE: Final = [
     *(Entity(ip=address) for address in (*IPS, "192.0.2.9") if address),
 ]
 CLUSTERS: Final = 12
-
-
-def principal_table(spark: SparkSession, principals: Iterable[Entity]) -> DataFrame:
-    return spark.createDataFrame([tuple(map(each.names.get, KNOWN_TYPES)) for each in principals], PRINCIPALS)
+CELLS: Final = [tuple(map(each.names.get, KNOWN_TYPES)) for each in PEOPLE]
+"""A user, a client-id and an ip of each."""
 
 
 def some_plan(random: Random, actual: Quotas) -> Plan:
@@ -64,7 +62,7 @@ def test_the_rows_the_counts_and_the_largest_are_those_of_the_local_engine(spark
     actual = {f"c{place:02}": some_quotas(random) for place in range(CLUSTERS)}
     plans = {name: some_plan(random, quotas) for name, quotas in actual.items()}
     listed = Principals.of("list", PEOPLE)
-    table = principal_table(spark, [*PEOPLE, *PEOPLE])
+    table = principal_table(spark, [*CELLS, *CELLS])
     changed: dict[str | None, bytes] = {
         name: packed((quotas, changed_values(plans[name].changes))) for name, quotas in actual.items()
     }
@@ -103,7 +101,7 @@ def repository(tmp_path: Path) -> Repository:
 @pytest.mark.workflow
 def test_few_principals_are_in_few_tasks_whatever_the_session_says(spark: SparkSession, repository: Repository) -> None:
     """Each step had a task for each of the 200 partitions that a notebook has, and all changes as many files."""
-    principal_table(spark, PEOPLE).write.saveAsTable("connecting", path=str(repository.path / "connecting"))
+    principal_table(spark, CELLS).write.saveAsTable("connecting", path=str(repository.path / "connecting"))
     setting = "spark.sql.shuffle.partitions"
     usual = spark.conf.get(setting) or ""
     spark.conf.set(setting, "200")

@@ -20,7 +20,6 @@ import pytest
 
 import quotaform
 from quotaform import Alteration, Entity, EntityFilter, QuotaAdmin
-from quotaform.cluster.broker import split_alterations
 from quotaform.cluster.gateway import dump_snapshot
 from quotaform.cluster.records import ScramCredential, ScramUser
 from quotaform.desired.config import read_config
@@ -29,6 +28,7 @@ from quotaform.desired.tree import SourceFile
 from quotaform.model.errors import ClusterError, InvalidFilesError, UsageError
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Quotas, Snapshot
+from tests.golden.test_public_names import Checked
 from tests.http_server import HttpServer, answer
 from tests.loading import load_schema
 from tests.markdown import ROOT, blocks
@@ -37,14 +37,6 @@ from tests.scripted_gateway import ScriptedGateway
 KEY = "producer_byte_rate"
 ALICE = Entity(user="alice")
 api: Any = quotaform
-
-
-class Checked(ScriptedGateway):
-    """Refuses what a running cluster refuses before it sends."""
-
-    def alter(self, alterations: Any, **more: Any) -> Any:
-        split_alterations(alterations)
-        return super().alter(alterations, **more)
 
 
 def test_what_can_be_gone_through_is_taken() -> None:

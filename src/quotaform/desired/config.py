@@ -334,7 +334,7 @@ def _read_servers(listed: list[Any], document: Document) -> tuple[tuple[str, ...
         except ValueError:
             if "${" not in text:
                 message = f"{spell_server(place.text or '')} is not HOST:PORT, as in broker-1:9092"
-                document.add_at(rule.BAD_SERVER, message, place.value)
+                document.add(rule.BAD_SERVER, message, listed, index)
     return tuple(servers), references
 
 

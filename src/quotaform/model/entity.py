@@ -17,6 +17,8 @@ from json import loads
 from re import compile as regex
 from types import NoneType
 from typing import Any, Final, NoReturn
+from urllib.parse import quote as percent_encoded
+from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
 
@@ -330,11 +332,6 @@ def try_address(text: str) -> Entity | None:
         return None
 
 
-_PLAIN_BYTES: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_")
-_SANITIZED_BYTES: Final = tuple(chr(byte) if byte in _PLAIN_BYTES else f"%{byte:02X}" for byte in range(256))
-_ESCAPE: Final = regex(rb"%([0-9A-F]{2})")
-
-
 @lru_cache(maxsize=65536)
 def sanitize(name: str) -> str:
     """Return a name as Kafka's Sanitizer writes it.
@@ -344,7 +341,7 @@ def sanitize(name: str) -> str:
 
     A lone surrogate, which no broker can hold, becomes `%3F`, as in Java.
     """
-    return "".join([_SANITIZED_BYTES[byte] for byte in name.encode("utf-8", "replace")])
+    return percent_encoded(name, safe="", errors="replace").replace("~", "%7E")
 
 
 def desanitize(text: str) -> str:
@@ -367,7 +364,7 @@ def desanitize(text: str) -> str:
     if "%" not in text:
         return text
     try:
-        name = _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), text.encode()).decode()
+        name = unquote_to_bytes(text).decode()
     except UnicodeError:
         return text
     return name if sanitize(name) == text else text

@@ -200,10 +200,6 @@ class Document:
         address = None if entity is None else entity.address
         self.add_finding(broken.finding(message, address=address, key=quota_key, location=location))
 
-    def add_at(self, broken: FindingRule, message: str, location: Location) -> None:
-        """Report something about a place."""
-        self.add_finding(broken.finding(message, location=location))
-
     def add_finding(self, finding: Finding) -> None:
         """Add a finding."""
         self.errors += finding.severity is Severity.ERROR
@@ -213,7 +209,7 @@ class Document:
 
     def report(self, broken: FindingRule, message: str, mark: Any) -> None:
         """Report something at a mark of the parser."""
-        self.add_at(broken, message, self.location(mark))
+        self.add_finding(broken.finding(message, location=self.location(mark)))
 
     def stop(self, broken: FindingRule, message: str, mark: Any) -> NoReturn:
         """Report what leaves nothing to read on."""

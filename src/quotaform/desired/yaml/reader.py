@@ -278,7 +278,7 @@ class _DocumentReader:
             location = Location(document.name, len(before), len(before[-1]) + 1)
             code = f"{error.character:04X}"
             what = f'the character U+{code} is not allowed in a file; write it as "\\u{code}", in double quotes'
-            document.add_at(rule.YAML_SYNTAX, what, location)
+            document.add_finding(rule.YAML_SYNTAX.finding(what, location=location))
             return
         if not isinstance(error, MarkedYAMLError):
             raise error
@@ -288,7 +288,7 @@ class _DocumentReader:
             begun += f" that begins on line {error.context_mark.line + 1}"
         hint = syntax_hint(error, text)
         what = f"not valid YAML: {error.problem}{begun}{f'; {hint}' if hint else ''}"
-        document.add_at(rule.YAML_SYNTAX, what, location)
+        document.add_finding(rule.YAML_SYNTAX.finding(what, location=location))
         document.root = None
         if self.streamed:
             # The mistake may be in what was taken for the end of the last item.

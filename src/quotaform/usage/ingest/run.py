@@ -72,7 +72,8 @@ def read_usage_mapping(source: SourceFile) -> TableMapping:
         if not document.errors:
             mapping = convert(document.root, TableMapping)
             if problem := mapping_problem(mapping):
-                document.add_at(rule.BAD_MAPPING, problem[1], document.locate(problem[0]).key)
+                place = document.locate(problem[0]).key
+                document.add_finding(rule.BAD_MAPPING.finding(problem[1], location=place))
             elif not document.findings.all():
                 return mapping
     raise InvalidFilesError(document.findings.all())

@@ -46,7 +46,7 @@ from quotaform.model.alteration import (
 from quotaform.model.entity import IP, MAX_NAME_BYTES, Entity, EntityPart, spell_name
 from quotaform.model.errors import AuthorizationError, ClusterError, UnknownOutcomeError, UnsupportedError
 from quotaform.model.filter import EntityFilter, FilterComponent, Rule
-from quotaform.model.quota_key import QUOTA_KEYS, NumberKind
+from quotaform.model.quota_key import LARGEST_LONG, QUOTA_KEYS
 from quotaform.model.text import inert
 
 _UPDATE_METADATA: Final = 6
@@ -312,7 +312,7 @@ def _value_refusal(types: tuple[str, ...], key: str, value: float, tolerance: fl
     if value <= 0:
         return f"Quota {key} must be greater than 0"
     if known.is_whole and value > known.maximum:
-        kind = "a LONG" if known.kind is NumberKind.LONG else "an INT"
+        kind = "a LONG" if known.maximum == LARGEST_LONG else "an INT"
         return f"Proposed value for {key} is too large for {kind}."
     if known.is_whole and value - floor(value) > tolerance:
         return f"{key} cannot be a fractional value."

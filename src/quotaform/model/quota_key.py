@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
 
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
 
-
-class NumberKind(StrEnum):
-    """The type that Kafka's QuotaConfig declares; LONG and INT keys hold whole numbers."""
-
-    LONG = "long"
-    INT = "int"
-    DOUBLE = "double"
-
+LARGEST_LONG: Final = 2.0**63
+"""The value of `unlimited` for a LONG of Kafka's QuotaConfig."""
+_LARGEST_INT: Final = 2147483647.0
+"""That of an INT and of a DOUBLE; a broker takes larger doubles, too, and they limit nothing either."""
 
 QUOTA_WINDOW_S: Final = 11.5
 """Seconds that a rate of a broker covers: between 11 and 12 with the defaults of `quota.window.num` and
@@ -93,7 +88,7 @@ class QuotaKey(Struct, frozen=True, kw_only=True):
     """One quota key."""
 
     name: str  # As on the wire, e.g. `producer_byte_rate`.
-    kind: NumberKind  # LONG, INT or DOUBLE
+    maximum: float  # the value of `unlimited`; this value and larger ones limit nothing
     unit: str  # what one unit is: `B/s` (bytes per second), `%` (of one thread) or `/s` (events per second)
     measures: str  # the unit in words
     per: str  # where the limit holds: `broker` (each one enforces the whole limit) or `cluster`
@@ -102,6 +97,7 @@ class QuotaKey(Struct, frozen=True, kw_only=True):
     kip: str  # the proposal that specified it
     examples: tuple[str | int, ...]  # values as people write them
     nan_effect: str  # what brokers do when the value is NaN, as measured on Kafka 4.3.1
+    is_whole: bool = True  # whether only whole numbers are allowed: it is a LONG or an INT, and no DOUBLE
     enforcement: Enforcement = Enforcement()  # how brokers enforce it
     # How its use is measured; `None` if brokers have no metric of it, so that nothing can be recorded
     metrics: KeyMetrics | None = None
@@ -109,23 +105,9 @@ class QuotaKey(Struct, frozen=True, kw_only=True):
     def __hash__(self) -> int:
         return hash(self.name)
 
-    @property
-    def maximum(self) -> float:
-        """The value of `unlimited`; this value and larger ones limit nothing."""
-        return _MAXIMA[self.kind]
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether only whole numbers are allowed."""
-        return self.kind is not NumberKind.DOUBLE
-
     def fits(self, entity: Entity) -> bool:
         """Whether an entity of this shape can carry the key."""
         return self.entity_types.issuperset(entity.types)
-
-
-_MAXIMA: Final = {NumberKind.LONG: 2.0**63, NumberKind.INT: 2147483647.0, NumberKind.DOUBLE: 2147483647.0}
-"""What Kafka's QuotaConfig means by no limit; for DOUBLE keys a broker takes more, and that limits nothing either."""
 
 
 _CLIENTS: Final = frozenset({USER, CLIENT_ID})
@@ -134,7 +116,7 @@ _NOT_THROTTLED: Final = "brokers do not throttle by it"
 _ROWS: Final = (
     QuotaKey(
         name="producer_byte_rate",
-        kind=NumberKind.LONG,
+        maximum=LARGEST_LONG,
         unit="B/s",
         measures="bytes per second",
         per="broker",
@@ -154,7 +136,7 @@ _ROWS: Final = (
     ),
     QuotaKey(
         name="consumer_byte_rate",
-        kind=NumberKind.LONG,
+        maximum=LARGEST_LONG,
         unit="B/s",
         measures="bytes per second",
         per="broker",
@@ -175,7 +157,8 @@ _ROWS: Final = (
     ),
     QuotaKey(
         name="request_percentage",
-        kind=NumberKind.DOUBLE,
+        maximum=_LARGEST_INT,
+        is_whole=False,
         unit="%",
         measures="percent of one request or network thread",
         per="broker",
@@ -189,7 +172,8 @@ _ROWS: Final = (
     ),
     QuotaKey(
         name="controller_mutation_rate",
-        kind=NumberKind.DOUBLE,
+        maximum=_LARGEST_INT,
+        is_whole=False,
         unit="/s",
         measures="partitions created or deleted per second",
         per="cluster",
@@ -209,7 +193,7 @@ _ROWS: Final = (
     ),
     QuotaKey(
         name="connection_creation_rate",
-        kind=NumberKind.INT,
+        maximum=_LARGEST_INT,
         unit="/s",
         measures="connections per second",
         per="broker",

@@ -41,6 +41,8 @@ _WRITTEN: Final = regex(
 ).fullmatch
 _NUMBER: Final = regex(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?").fullmatch
 _SHOWN: Final = 60
+_LARGEST: Final = int(nextafter(inf, 0))
+"""The largest double."""
 _MAX_DIGITS: Final = 400
 """No double has more digits before the decimal point; longer numbers are rejected before any arithmetic."""
 
@@ -78,12 +80,9 @@ def parse_value(key: QuotaKey, text: str) -> float:
         raise ValueError(f"{_cut(text)} is not above 0; write {UNLIMITED} for no limit, or omit the key to inherit one")
     if key.is_whole and exact.denominator != 1:
         raise ValueError(f"{_cut(text)} is not a whole number of {key.measures}")
-    try:
-        value = float(exact)
-    except OverflowError:
-        value = inf
-    if value == inf or (key.is_whole and exact > int(key.maximum)):
+    if exact > (int(key.maximum) if key.is_whole else _LARGEST):
         raise ValueError(f"{_cut(text)} is too large for {key.name}; its maximum is written as {UNLIMITED}")
+    value = float(exact)
     if value == 0:
         raise ValueError(f"{_cut(text)} is too small for a double")
     if exact != Fraction(value) and (key.is_whole or exact != Fraction(repr(value))):

@@ -12,7 +12,7 @@ from msgspec import structs
 from quotaform.model import rule
 from quotaform.model.finding import APPROVALS_NAME, DELETE, Finding, Location, Severity, bound_values, escaped_address
 from quotaform.model.text import inert, option_of
-from quotaform.report.markdown import by_prefix, code, details, fenced, words
+from quotaform.report.markdown import by_prefix, code, details, fenced, shortened, words
 from quotaform.report.report import Table
 from quotaform.report.text import PLAIN, Style, counted
 
@@ -255,7 +255,7 @@ def _places(lines: Iterable[Finding]) -> str:
 def _markdown_line(line: Finding, longest: int, *, has_end: bool = False) -> str:
     where = "".join(f"{code(str(place))}: " for place in (line.location, line.address) if place is not None)
     message = line.message.removesuffix(".") if has_end else line.message
-    return f"{where}{words(message if len(message) <= longest else f'{message[: longest - 1]}…')}"
+    return f"{where}{words(shortened(message, longest))}"
 
 
 def findings_table(findings: Iterable[Finding]) -> Table:

@@ -21,10 +21,18 @@ from quotaform.report.report import Bar, Cell, Column, ColumnKind, Table, cell_t
 LONGEST_NAME: Final = 200
 """How many characters of a name are shown; Kafka allows 32,767 bytes."""
 
+LONGEST_TEXT: Final = 600
+"""How many characters of a text in words are shown."""
+
 _HARMLESS: Final = regex(r"""(?:[^\W_]|(?<=[^\W_])_(?=[^\W_])|[.,;:()=/+'"?-]|%(?!\w)|[!@](?!.))+""").fullmatch
 _REFERENCE: Final = regex(r"(?i)://|www\.|gh-\d").search
 _ENDS: Final = regex(r"(\(*)(.*?)([.,;:)]*)").fullmatch
 _URL: Final = regex(r"https?://[A-Za-z0-9._~:/?#@!$&*+,;=%-]+").fullmatch
+
+
+def shortened(text: str, longest: int = LONGEST_TEXT) -> str:
+    """Return as much of a text as there is room for."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def code(text: str, longest: int = LONGEST_NAME) -> str:
@@ -33,9 +41,7 @@ def code(text: str, longest: int = LONGEST_NAME) -> str:
     >>> code("user=a"), code("a`b"), code("`")
     ('`user=a`', '``a`b``', '`` ` ``')
     """
-    shown = printable(text)
-    if len(shown) > longest:
-        shown = f"{shown[: longest - 1]}…"
+    shown = shortened(printable(text), longest)
     if "`" not in shown:
         pad = " " if not shown or shown[0] == " " == shown[-1] else ""
         return f"`{pad}{shown}{pad}`"
@@ -178,15 +184,8 @@ def shown_columns(found: Table, most: int) -> tuple[list[Column], list[list[Cell
     return [columns[place] for place in shown], [[row[place] for place in shown] for row in found.rows[:most]]
 
 
-LONGEST_TEXT: Final = 600
-"""How many characters of a text in words are shown."""
 _MOST_ROWS: Final = (1000, 300, 100, 30, 0)
 _MOST_GROUPS: Final = 60
-
-
-def shortened(text: str, longest: int = LONGEST_TEXT) -> str:
-    """Return as much of a text as there is room for."""
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def table_forms(found: Table) -> list[Callable[[], Iterable[str]]]:

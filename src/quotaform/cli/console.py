@@ -261,8 +261,7 @@ class Console:
 
     def report_failure(self, *lines: str) -> None:
         """Print lines on stderr, also when quiet: something failed that does not end the command."""
-        self.clear()
-        sys.stderr.write("".join(f"{printable(line)}\n" for line in lines))
+        self.write_stderr("".join(f"{printable(line)}\n" for line in lines))
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Show how far the work is: on a terminal once it has taken a second, in a log from time to time."""

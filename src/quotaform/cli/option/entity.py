@@ -38,12 +38,7 @@ complete_name = complete_from(ENTITY_TYPES, "=")
 _ADDRESS: Final = "Address as printed in results, e.g. user=alice or 'user=alice,client-id=<default>'."
 ONE_ENTITY: Final = argument("ENTITY", _ADDRESS, REQUIRED, parser=read_address, complete=complete_name)
 ANY_ENTITY: Final = argument("ENTITY", _ADDRESS, parser=read_address, complete=complete_name)
-ENTITIES: Final = argument(
-    "[ENTITY]...",
-    "Addresses as printed in results, e.g. user=alice or 'user=alice,client-id=<default>'. [default: all]",
-    parser=read_address,
-    complete=complete_name,
-)
+ENTITIES: Final = argument("[ENTITY]...", f"{_ADDRESS} [default: all]", parser=read_address, complete=complete_name)
 FORMER_NAME: Final = option("--name", "", hidden=True)
 
 

@@ -174,7 +174,7 @@ def config() -> Node:
             "profiles": mapping(
                 "Named values, used by `profile: NAME` in quotas.d.",
                 ref("values"),
-                {"gold": {"producer_byte_rate": "50MiB/s"}},
+                examples=[{"gold": {"producer_byte_rate": "50MiB/s"}}],
                 maxProperties=1000,
             ),
             "scope": closed(
@@ -370,7 +370,7 @@ def _metrics() -> Node:
             "labels": mapping(
                 "Labels that choose the series of the cluster in Prometheus.",
                 {"type": "string", "minLength": 1},
-                {"cluster": "prod-eu"},
+                examples=[{"cluster": "prod-eu"}],
                 minProperties=1,
                 maxProperties=100,
             ),

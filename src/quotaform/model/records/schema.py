@@ -31,7 +31,8 @@ _TABLES: Final = regex(r"\n\n +(?:\||>>>)")
 
 def text(description: str, *examples: str, **more: Any) -> Node:
     """Return the schema of a text."""
-    return {"description": description, "type": "string", **more, **_examples(examples)}
+    given = {"examples": list(examples)} if examples else {}
+    return {"description": description, "type": "string", **more, **given}
 
 
 def choice(description: str, values: Iterable[str | None]) -> Node:
@@ -44,9 +45,9 @@ def items(description: str, item: Node, **more: Any) -> Node:
     return {"description": description, "type": "array", "items": item, **more}
 
 
-def mapping(description: str, value: Node, *examples: Any, **more: Any) -> Node:
+def mapping(description: str, value: Node, **more: Any) -> Node:
     """Return the schema of an object from any name to values of one kind."""
-    return {"description": description, "type": "object", **more, "additionalProperties": value, **_examples(examples)}
+    return {"description": description, "type": "object", "additionalProperties": value, **more}
 
 
 def closed(description: str, fields: Mapping[str, Node], **more: Any) -> Node:
@@ -73,11 +74,6 @@ def in_code(node: Node, left: Node) -> Node:
     Where schemas are published, the whole of it stands.
     """
     return {**node, _IN_CODE: left}
-
-
-def _examples(examples: Iterable[Any]) -> Node:
-    listed = list(examples)
-    return {"examples": listed} if listed else {}
 
 
 DAY: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"

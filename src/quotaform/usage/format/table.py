@@ -284,7 +284,9 @@ def usage_mapping() -> Node:
             },
         ),
         "labels": mapping(
-            "Rows of metrics: the column of each label that has one.", {"type": "string", "minLength": 1}, {"user": "u"}
+            "Rows of metrics: the column of each label that has one.",
+            {"type": "string", "minLength": 1},
+            examples=[{"user": "u"}],
         ),
         "factors": closed(
             "By what numbers are multiplied to be in bytes per second, percent of one thread, events per second, "

@@ -21,13 +21,7 @@ from typing import Any, Final, TypeVar
 
 from quotaform import __version__
 from quotaform.cluster.client.config import ClientConfig
-from quotaform.cluster.wire.failure import (
-    SASL_FAILED,
-    AttemptError,
-    LoginError,
-    Stage,
-    code_error,
-)
+from quotaform.cluster.wire.failure import SASL_FAILED, AttemptError, LoginError, Stage, code_error
 from quotaform.cluster.wire.message import (
     INT32,
     UNSUPPORTED_VERSION,

@@ -185,7 +185,7 @@ class ClusterConnection:
                 self._drop()
                 # For another reason than the credentials, a new connection is tried.
                 if isinstance(error, LoginError) or getattr(error, "case", "") in AUTHENTICATION:
-                    failure = _failure(broker, Stage.SASL, error, self._timeout)
+                    failure = Failure(server=str(broker.server), stage=Stage.SASL, cause=error, seconds=self._timeout)
                     raise connect_error(self.name, self._config, [failure]) from None
         # The broker may have ended an idle connection, or the session of it.
         if self.broker is not None and self.broker.is_idle:
@@ -237,7 +237,7 @@ class ClusterConnection:
             raise
         except Exception as error:
             self._abandon(broker)
-            failure = _failure(broker, broker.stage, error, seconds)
+            failure = Failure(server=str(broker.server), stage=broker.stage, cause=error, seconds=seconds)
             self._observe(broker, failure)
             return failure
         self._observe(broker, None)
@@ -263,7 +263,3 @@ class ClusterConnection:
         broker, self.broker = self.broker, None
         if broker is not None:
             broker.close()
-
-
-def _failure(broker: BrokerConnection, stage: Stage, error: Exception, seconds: float) -> Failure:
-    return Failure(server=str(broker.server), stage=stage, cause=error, seconds=round(seconds, 1))

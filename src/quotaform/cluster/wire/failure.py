@@ -255,7 +255,7 @@ def _explain(config: ClientConfig, failure: Failure) -> tuple[type[ClusterError]
     facts: dict[str, object] = {
         "server": server,
         "host": host,
-        "seconds": failure.seconds,
+        "seconds": round(failure.seconds, 1),
         "why": cause.verify_message if isinstance(cause, SSLCertVerificationError) else shorten(cause),
         "more": getattr(cause, "more", cause),
         "how": "" if is_lost else f" ({shorten(cause)})",

@@ -360,7 +360,7 @@ def apply_plan(
         interrupted_by, internal_error = run.apply(pending)
         receipt = replace(
             receipt,
-            results=tuple(run.result_of(change) for change in plan.changes),
+            results=tuple(map(run.result_of, planned)),
             finished_at=timestamp(clock),
             interrupted_by=interrupted_by,
             internal_error=internal_error,

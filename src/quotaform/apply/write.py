@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
+from msgspec import structs
+
 from quotaform.apply.freshness import check_fresh, describe_difference
 from quotaform.cluster.broker import with_alter_remedy
 from quotaform.cluster.gateway import SETTLE_SECONDS, Gateway
@@ -92,16 +94,16 @@ class ChangeWriter:
             return None, f"{type(error).__name__}: {error}"
         return None, None
 
-    def result_of(self, change: EntityChange) -> EntityResult:
-        """Return what became of a change."""
-        result, message = self._results.get(change.entity, _NOT_ATTEMPTED)
-        other = self._other_values.get(change.entity)
+    def result_of(self, planned: EntityResult) -> EntityResult:
+        """Return what became of a change, given its result before it was sent."""
+        result, message = self._results.get(planned.entity, _NOT_ATTEMPTED)
+        other = self._other_values.get(planned.entity)
         if other is not None and result is Result.UNCONFIRMED:
             result, message = Result.OVERWRITTEN, other
         elif other is not None and result in (Result.UNKNOWN, Result.NOT_ATTEMPTED):
             words = f"somebody else has changed it since: {other}"
             message = f"{message}; {words}" if message else words
-        return EntityResult.of(change, result, message or None)
+        return structs.replace(planned, result=result, message=message or None)
 
     def _result(self, change: EntityChange) -> Result:
         return self._results.get(change.entity, _NOT_ATTEMPTED)[0]

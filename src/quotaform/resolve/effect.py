@@ -39,11 +39,6 @@ class Effect(Struct, frozen=True, gc=False):
     differs: Mapping[str, int] = msgspec.field(default_factory=lambda: NO_NAMES)
     """Entity type to the number of names under the match that will resolve to another value."""
 
-    @property
-    def is_same(self) -> bool:
-        """Whether the same value limits the request, from wherever it comes."""
-        return same_value(self.before.value, self.after.value)
-
     def direction(self, key: str) -> Direction:
         """Whether the effective limit loosens or tightens; NONE when it stays, or cannot be compared (NaN)."""
         return _movement(key, self.before.value, self.after.value)[0]
@@ -129,8 +124,8 @@ def value_text(key: str, value: float | None) -> str:
 
 
 def limit_text(key: str, limit: Effective, own: Entity | None = None) -> str:
-    """Return what limits somebody, and from where unless that is `own`; without a value it is unlimited."""
-    value = UNLIMITED if limit.value is None else value_text(key, limit.value)
+    """Return what limits somebody, and from where unless that is `own`; a value that limits nothing is unlimited."""
+    value = UNLIMITED if is_unlimited(QUOTA_KEYS.get(key), limit.value) else value_text(key, limit.value)
     return value if limit.source is None or limit.source == own else f"{value} from {limit.source.address}"
 
 
@@ -147,7 +142,7 @@ def effect_text(change: Change, effect: Effect) -> str:
     """
     notes = []
     shadow = effect.shadowed_by(change.entity, change.after)
-    is_same = effect.is_same
+    is_same = same_value(effect.before.value, effect.after.value)  # From wherever it comes
     if shadow is not None and is_same:
         notes.append(f"no effect: shadowed by {shadow.address}")
     elif shadow is not None or (change.before is not None and effect.before.source != change.entity):

@@ -11,7 +11,7 @@ from datetime import date
 from enum import StrEnum
 from typing import Annotated, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec import field as record_field
 
 from quotaform.model.entity import Entity
@@ -101,9 +101,7 @@ class Explained(Struct, frozen=True, kw_only=True):
 
 def dump_explained(explained: Explained) -> str:
     """Return an explanation as JSON."""
-    return dump_record(
-        ExplainedRecord(directory=explained.directory, entity=explained.entity, clusters=explained.clusters)
-    )
+    return dump_record(convert(explained, ExplainedRecord, from_attributes=True))
 
 
 def explain(

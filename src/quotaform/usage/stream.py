@@ -473,7 +473,7 @@ def _run(
             topic=request.topic.name,
             usage=request.usage,
             **{name: counts[name] for name in ("batches", "records", "duplicate_records", "late_records")},
-            behind=_behind(query.lastProgress),
+            behind=_behind(query.lastProgress, request.topic.name),
             summary=SampleCounts(
                 written=writer.written, dropped=writer.dropped.total(), quarantined=writer.quarantined
             ),
@@ -505,18 +505,16 @@ def _run(
     return done()
 
 
-def _behind(progress: Any) -> int | None:
+def _behind(progress: Any, topic: str) -> int | None:
     """Return how many records the topic has that were not read when the last batch ended."""
     if not progress:
         return None
-    behind = 0
-    for source in progress["sources"]:
-        ends, latest = (
-            found if isinstance(found, dict) else {} for found in (source["endOffset"], source["latestOffset"])
-        )
-        for topic, parts in latest.items():
-            own = ends.get(topic, {})
-            behind += sum(max(0, offset - own.get(part, offset)) for part, offset in parts.items())
+    [source] = progress["sources"]
+    ends, latest = (
+        found.get(topic, {}) if isinstance(found, dict) else {}
+        for found in (source["endOffset"], source["latestOffset"])
+    )
+    behind: int = sum(max(0, offset - ends.get(part, offset)) for part, offset in latest.items())
     return behind
 
 

@@ -130,8 +130,7 @@ class _FileReader:
                 unset = self.read_unset(item, entity, document)
         if not named or not (values or unset or cause is Cause.TOMBSTONE) or document.errors > errors:
             return
-        texts = (item.get("owner"), item.get("reason"))
-        owner, reason = (text if isinstance(text, str) else None for text in texts)  # The schema refuses others.
+        owner, reason = _read_text(item, "owner", document), _read_text(item, "reason", document)
         for declared in named:
             self.entries.append(
                 Entry(
@@ -204,6 +203,12 @@ class _FileReader:
                 text = f"{of_entity(entity)}{key} {problem}; remove one of the two"
                 document.add(rule.BAD_UNSET, text, listed, index, entity=entity, quota_key=key)
         return unset
+
+
+def _read_text(item: dict[str, Any], field: str, document: Document) -> str | None:
+    """Return the text of a field; what the schema refuses, a number for example, as it is written."""
+    value = item.get(field)
+    return value if value is None or isinstance(value, str) else document.place(item, field).text
 
 
 def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = FULL_SCOPE) -> tuple[Desired, list[Finding]]:

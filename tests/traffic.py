@@ -14,14 +14,13 @@ from threading import Event
 from time import monotonic, sleep, time
 from typing import Any, Final, NamedTuple
 
-from quotaform.cluster.client.config import ClientConfig
-from quotaform.cluster.sasl.password import Password
+from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.wire.broker_connection import BrokerConnection
 from quotaform.cluster.wire.message import ApiVersions, BrokerRequest, ResponseReader, ResponseT, Writer
 from quotaform.model.server import parse_server
-from quotaform.model.text import Secret
 from quotaform.sandbox import Sandbox
 from quotaform.sandbox.configuration import USERS
+from tests.broker import client_settings
 
 TIMEOUT: Final = 60.0
 """Seconds for connecting, and for each request with the time that the broker holds it back."""
@@ -55,20 +54,10 @@ class KafkaPythonRequest(BrokerRequest[Any]):
         return found, getattr(found, "throttle_time_ms", 0)
 
 
-def mechanism_of(sandbox: Sandbox, user: str) -> str:
-    return USERS[user].mechanisms[0] if sandbox.release.formats_scram else "PLAIN"
-
-
 @contextmanager
 def connected(sandbox: Sandbox, user: str, client_id: str) -> Iterator[BrokerConnection]:
     """A connection of a user of a secured sandbox with a client-id, which may be empty."""
-    known = USERS[user]
-    config = ClientConfig(
-        security_protocol="SASL_PLAINTEXT",
-        credentials=Password(
-            mechanism=mechanism_of(sandbox, user), username=known.name, password=Secret(known.password)
-        ),
-    )
+    config = from_properties(client_settings(sandbox, "SASL_PLAINTEXT", user=user), environ={})
     connection = BrokerConnection(parse_server(sandbox.bootstrap_servers), config, ssl_context=None, closing=Event())
     connection.client_id = client_id
     try:
@@ -105,7 +94,7 @@ def open_topic(sandbox: Sandbox, topic: str) -> None:
     client = KafkaAdminClient(
         bootstrap_servers=sandbox.bootstrap_servers,
         security_protocol="SASL_PLAINTEXT",
-        sasl_mechanism=mechanism_of(sandbox, "admin"),
+        sasl_mechanism=client_settings(sandbox, "SASL_PLAINTEXT")["sasl.mechanism"],
         sasl_plain_username=known.name,
         sasl_plain_password=known.password,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from threading import Event, Thread
 from time import sleep, time
 from typing import Final
@@ -17,7 +16,7 @@ from quotaform.sandbox import Sandbox
 from quotaform.sandbox.tool import jmx_tool_command
 from quotaform.usage.record.reader import open_reader
 from quotaform.usage.sample import Attribute, Sample, Series
-from tests.broker import become, client_properties
+from tests.broker import become, client_settings
 from tests.traffic import connected, make_batch, open_topic, send
 from tests.waiting import wait_until
 
@@ -45,10 +44,8 @@ def is_at_limit(sandbox: Sandbox) -> bool:
 
 
 @pytest.fixture
-def throttled(metered_sandbox: Sandbox, tmp_path: Path) -> Iterator[Sandbox]:
+def throttled(metered_sandbox: Sandbox) -> Iterator[Sandbox]:
     """A cluster on which one user produces over its quota."""
-    config = tmp_path / "admin.properties"
-    config.write_text(client_properties(metered_sandbox, "SASL_PLAINTEXT"))
     open_topic(metered_sandbox, TOPIC)
     is_over = Event()
 
@@ -58,7 +55,8 @@ def throttled(metered_sandbox: Sandbox, tmp_path: Path) -> Iterator[Sandbox]:
             while not is_over.is_set():
                 send(connection, TOPIC, batch)
 
-    with QuotaAdmin.connect(metered_sandbox.bootstrap_servers, command_config=config) as admin:
+    properties = client_settings(metered_sandbox, "SASL_PLAINTEXT")
+    with QuotaAdmin.connect(metered_sandbox.bootstrap_servers, properties=properties) as admin:
         become(admin, {Entity(user="admin"): {KEY: LIMIT}, Entity(ip=None): {"connection_creation_rate": 1000.0}})
         traffic = Thread(target=produce)
         traffic.start()

@@ -164,6 +164,16 @@ def test_a_limit_that_comes_from_another_entity_is_the_value_that_the_file_says_
         load_plan(signed(document), "p.json")
 
 
+@pytest.mark.parametrize("field", ["value", "entity"])
+def test_a_limit_has_a_value_and_the_entity_that_it_comes_from_or_neither(field: str) -> None:
+    """A file sealed again could say that nothing limits clients from now on, and that this is 4096 bytes per second."""
+    document = loads(dumped_plan(guarded(plan_of({ALICE: {PRODUCER: 8.0}}, {ALICE: {PRODUCER: 4096.0}}))))
+    after = document["changes"][0]["keys"][0]["effective"]["after"]
+    after |= {"value": None} if field == "value" else {"entity": None, "source": None}
+    with pytest.raises(SavedFileError, match=r"keys\[0\]\.effective\.after has a value without the entity that it"):
+        load_plan(signed(document), "p.json")
+
+
 def test_a_live_value_that_is_no_number_is_a_word() -> None:
     actual = {
         ALICE: {

@@ -124,9 +124,11 @@ def _change_problem(change: EntityChange, held: Mapping[Entity | None, tuple[Val
             return f"keys[{index}].before", "differs from the entity's value"
         if same_value(before, after):
             return f"keys[{index}]", "changes nothing"
-        if effect.before is NO_LIMIT and effect.after.source is entity and effect.after.value == after:
+        if effect.before is NO_LIMIT and effect.after.source is entity and effect.after.value == after is not None:
             continue  # Most are such: the first limit, and the entity's own.
         for place, (side, limit) in enumerate((("before", effect.before), ("after", effect.after))):
+            if (limit.value is None) is not (limit.source is None):
+                return f"keys[{index}].effective.{side}", "has a value without the entity that it comes from, or no value"
             values = held.get(limit.source)
             if values is not None and not same_value(limit.value, values[place].get(key)):
                 path = f"keys[{index}].effective.{side}.value"

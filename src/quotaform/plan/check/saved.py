@@ -128,7 +128,10 @@ def _change_problem(change: EntityChange, held: Mapping[Entity | None, tuple[Val
             continue  # Most are such: the first limit, and the entity's own.
         for place, (side, limit) in enumerate((("before", effect.before), ("after", effect.after))):
             if (limit.value is None) is not (limit.source is None):
-                return f"keys[{index}].effective.{side}", "has a value without the entity that it comes from, or no value"
+                return (
+                    f"keys[{index}].effective.{side}",
+                    "has a value without the entity that it comes from, or no value",
+                )
             values = held.get(limit.source)
             if values is not None and not same_value(limit.value, values[place].get(key)):
                 path = f"keys[{index}].effective.{side}.value"

@@ -25,6 +25,7 @@ from quotaform.model.records.schema import gate
 from quotaform.model.settings import parse_source
 from quotaform.report.format import schema_builder
 from quotaform.resolve.spark import arrow_schema
+from quotaform.usage.record import run as record
 from quotaform.usage.record.reader import open_reader
 from quotaform.usage.record.recording import Recording, render_recording
 from quotaform.usage.record.run import Recorder, require_usage_directory, usage_table, write_rows
@@ -116,6 +117,23 @@ def test_a_slow_source_is_never_asked_twice_at_once_and_each_part_of_a_gap_has_i
     assert source.read + sum(gap.missed for gap in source.gaps) == 16
     assert reader.most_at_once == 1
     assert source.read <= 3
+
+
+def test_a_recording_ends_in_time_although_a_failing_source_would_be_asked_again_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A source that failed was waited for until its next slot, up to a minute after the end of the recording."""
+    waits: list[float | None] = []
+
+    class Stop(Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout)
+            return self.is_set()
+
+    monkeypatch.setattr(record, "Event", Stop)
+    result = recorded(Kept(), {"1": FakeReader(lambda _: PAGE), "2": FakeReader(failing)}, seconds=4.0, interval=1.0)
+    assert [(source.asked, source.read) for source in result.sources] == [(4, 4), (3, 0)]
+    assert max(each or 0.0 for each in waits) <= 4.0
 
 
 @dataclass

@@ -172,10 +172,9 @@ class Recorder(Struct, kw_only=True):
                 failures += 1
             self._answers.put(partial(self._take_up, source, slot, answer))
             ended = clock.monotonic()
-            following = next_slot(slot, interval, ended - begun, ended - asked, failures)
+            following = int(min(next_slot(slot, interval, ended - begun, ended - asked, failures), slots))
             if stop.wait(max(0.0, following * interval - (ended - begun))):
                 following = min(following, int((clock.monotonic() - begun) / interval) + 1)
-            following = int(min(following, slots))
             if following > slot + 1:
                 self._answers.put(partial(self._add_gap, source, slot + 1, following - 1, missed))
             slot = following

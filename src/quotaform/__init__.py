@@ -18,55 +18,79 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from inspect import Signature
 
-    from quotaform.api import apply as apply
-    from quotaform.api import check_principals as check_principals
-    from quotaform.api import describe as describe
-    from quotaform.api import drift as drift
-    from quotaform.api import explain as explain
-    from quotaform.api import import_quotas as import_quotas
-    from quotaform.api import plan as plan
-    from quotaform.api import record_usage as record_usage
-    from quotaform.api import resolve as resolve
-    from quotaform.api import snapshot as snapshot
-    from quotaform.api import top as top
-    from quotaform.api import validate as validate
-    from quotaform.model.alteration import Alteration as Alteration
-    from quotaform.model.alteration import AlterResult as AlterResult
-    from quotaform.model.alteration import AlterRow as AlterRow
-    from quotaform.model.alteration import Outcome as Outcome
-    from quotaform.model.entity import Entity as Entity
-    from quotaform.model.errors import QuotaformError as QuotaformError
-    from quotaform.model.filter import ANY as ANY
-    from quotaform.model.filter import Described as Described
-    from quotaform.model.filter import EntityFilter as EntityFilter
-    from quotaform.model.filter import FilterComponent as FilterComponent
-    from quotaform.model.filter import Rule as Rule
-    from quotaform.model.outcome import ClusterOutcome as ClusterOutcome
-    from quotaform.repository.repository import Repository as Repository
-    from quotaform.repository.repository import Target as Target
-    from quotaform.repository.repository import format_files as format_files
-    from quotaform.repository.run import check_cluster as check_cluster
-    from quotaform.resolve.index import Effective as Effective
-    from quotaform.resolve.index import Resolved as Resolved
-    from quotaform.resolve.quota_admin import QuotaAdmin as QuotaAdmin
+    from quotaform.api import (
+        apply,
+        check_principals,
+        describe,
+        drift,
+        explain,
+        import_quotas,
+        plan,
+        record_usage,
+        resolve,
+        snapshot,
+        top,
+        validate,
+    )
+    from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
+    from quotaform.model.entity import Entity
+    from quotaform.model.errors import QuotaformError
+    from quotaform.model.filter import ANY, Described, EntityFilter, FilterComponent, Rule
+    from quotaform.model.outcome import ClusterOutcome
+    from quotaform.repository.repository import Repository, Target, format_files
+    from quotaform.repository.run import check_cluster
+    from quotaform.resolve.index import Effective, Resolved
+    from quotaform.resolve.quota_admin import QuotaAdmin
 
 __version__ = "0.1.0"
 
+# A list that type checkers can read: without it, `from quotaform import *` gives them no names.
+__all__ = [
+    "ANY",
+    "AlterResult",
+    "AlterRow",
+    "Alteration",
+    "ClusterOutcome",
+    "Described",
+    "Effective",
+    "Entity",
+    "EntityFilter",
+    "FilterComponent",
+    "Outcome",
+    "QuotaAdmin",
+    "QuotaformError",
+    "Repository",
+    "Resolved",
+    "Rule",
+    "Target",
+    "apply",
+    "check_cluster",
+    "check_principals",
+    "describe",
+    "drift",
+    "explain",
+    "format_files",
+    "import_quotas",
+    "plan",
+    "record_usage",
+    "resolve",
+    "snapshot",
+    "top",
+    "validate",
+]
+
 _HOMES = {
-    "api": "apply check_principals describe drift explain import_quotas plan record_usage resolve snapshot top"
-    " validate",
-    "model.alteration": "AlterResult AlterRow Alteration Outcome",
-    "model.entity": "Entity",
-    "model.errors": "QuotaformError",
-    "model.filter": "ANY Described EntityFilter FilterComponent Rule",
-    "model.outcome": "ClusterOutcome",
-    "repository.repository": "Repository Target format_files",
-    "repository.run": "check_cluster",
-    "resolve.index": "Effective Resolved",
-    "resolve.quota_admin": "QuotaAdmin",
+    "model.alteration": ("AlterResult", "AlterRow", "Alteration", "Outcome"),
+    "model.entity": ("Entity",),
+    "model.errors": ("QuotaformError",),
+    "model.filter": ("ANY", "Described", "EntityFilter", "FilterComponent", "Rule"),
+    "model.outcome": ("ClusterOutcome",),
+    "repository.repository": ("Repository", "Target", "format_files"),
+    "repository.run": ("check_cluster",),
+    "resolve.index": ("Effective", "Resolved"),
+    "resolve.quota_admin": ("QuotaAdmin",),
 }
-"""The modules of public names."""
-__all__ = sorted(" ".join(_HOMES.values()).split())
+"""The modules of public names; the other names are those of `api`."""
 _CALLABLE_ROOMS = ("apply", "drift", "plan", "resolve")
 """The rooms that have the name of a use case."""
 
@@ -107,7 +131,7 @@ def __getattr__(name: str) -> "Any":
     """Import a public name when it is first used, so that `quotaform --version` imports none of them."""
     if name in _CALLABLE_ROOMS:
         return import_module(f"quotaform.{name}")
-    for home, names in _HOMES.items():
-        if name in names.split():
-            return getattr(import_module(f"quotaform.{home}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = next((home for home, names in _HOMES.items() if name in names), "api")
+    return getattr(import_module(f"quotaform.{home}"), name)

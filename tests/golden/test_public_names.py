@@ -5,8 +5,10 @@ Most wrong calls ended in an `AttributeError` or another error from within, some
 
 from __future__ import annotations
 
+from ast import Assign, literal_eval, parse, unparse
 from collections.abc import Iterator
 from inspect import Parameter, signature
+from pathlib import Path
 from typing import Any
 
 import quotaform
@@ -19,6 +21,10 @@ from tests.scripted_gateway import ScriptedGateway
 
 def test_the_public_names_and_signatures(golden: Golden) -> None:
     assert sorted(set(quotaform.__all__)) == quotaform.__all__
+    # A list that was computed gave type checkers no names after `from quotaform import *`.
+    body = parse(Path(quotaform.__file__).read_text(encoding="utf-8")).body
+    [listed] = [each.value for each in body if isinstance(each, Assign) and unparse(each.targets[0]) == "__all__"]
+    assert literal_eval(listed) == quotaform.__all__
     golden("public-names.txt", "".join(f"{line}\n" for name in quotaform.__all__ for line in lines_of(name)))
 
 

@@ -259,6 +259,27 @@ def test_what_cannot_be_written_is_a_value_error() -> None:
         Writer(is_flexible=True).string("\ud800")
 
 
+def test_long_values_of_a_hostile_answer_are_not_compared_at_each_entity() -> None:
+    """An answer of 256 MiB took days: each of millions of entities was compared with eight values of many MiB."""
+
+    class Counted(bytes):
+        taken = 0
+
+        def __getitem__(self, key: Any) -> Any:
+            found = super().__getitem__(key)
+            Counted.taken += len(found) if isinstance(found, bytes) else 1
+            return found
+
+    request = DescribeClientQuotas(EntityFilter())
+    keys = [*("x" * (100_000 + number) for number in range(8)), *("k" for _ in range(100))]
+    entries = [([("user", str(number))], [(key, number)]) for number, key in enumerate(keys)]
+    fields = {"throttle_time_ms": 0, "error_code": 0, "error_message": "", "entries": entries}
+    whole = answer(request, 1, fields)
+    found = request.decode(Counted(whole), 1)[0].found
+    assert [*found.values()] == [{key: number} for number, key in enumerate(keys)]
+    assert Counted.taken < 2 * len(whole)
+
+
 def test_no_secret_is_in_a_repr() -> None:
     assert "token" not in repr(SaslAuthenticate(b"token"))
 

@@ -328,6 +328,8 @@ _MAX_KEYS: Final = 1_000
 
 _MOST_LENGTHS: Final = 8
 """For how many lengths the bytes of values are kept while an answer is read."""
+_LONGEST_KNOWN: Final = 512
+"""The longest bytes that are kept: they are compared at each entity, and those of all keys of Kafka are shorter."""
 
 RawQuotas = dict[Entity, dict[str, float]]
 """Every entity with every name and value as it came."""
@@ -384,7 +386,7 @@ def _read_values(reader: ResponseReader, known: dict[int, dict[bytes, dict[str, 
     if len(values) != number:
         raise MalformedError("it names a quota key of an entity twice")
     size = reader.position - start
-    if size in known or len(known) < _MOST_LENGTHS:
+    if size <= _LONGEST_KNOWN and (size in known or len(known) < _MOST_LENGTHS):
         read = known.setdefault(size, {})
         if len(read) < _MAX_KEYS:
             read[reader.data[start : reader.position]] = values

@@ -317,21 +317,24 @@ class Metadata(BrokerRequest[ClusterMetadata]):
     """Ask for the id of the cluster and its brokers, and for some topics, which are not created."""
 
     API_KEY = 3
-    VERSIONS = (4, 11, 12)  # Kafka 2.6 and 2.7 know the first, 2.8 the second, which has the ids of topics
+    VERSIONS = range(4, 13)  # from 10 on with the ids of topics
     FLEXIBLE_FROM = 9
 
     topics: Sequence[str] = ()
 
     def _write(self, writer: Writer, version: int) -> None:
         def topic(name: str) -> None:
-            if version > 4:
+            if version >= 10:
                 writer.data += bytes(16)
             writer.string(name)
 
         writer.array(self.topics, topic)
         writer.boolean(False)
-        if version > 4:
-            writer.boolean(False)  # nor for lists of rights
+        # Nor for lists of rights, of the cluster and of topics.
+        if 8 <= version <= 10:
+            writer.boolean(False)
+        if version >= 8:
+            writer.boolean(False)
 
     def _read(self, reader: ResponseReader, version: int) -> ClusterMetadata:
         def broker() -> tuple[int, Server]:
@@ -341,18 +344,18 @@ class Metadata(BrokerRequest[ClusterMetadata]):
 
         def partition() -> None:
             reader.int16()
-            for _ in ("index", "leader", "leader epoch")[: 3 if version > 4 else 2]:
+            for _ in ("index", "leader", "leader epoch")[: 3 if version >= 7 else 2]:
                 reader.int32()
-            for _ in ("replicas", "in sync", "offline")[: 3 if version > 4 else 2]:
+            for _ in ("replicas", "in sync", "offline")[: 3 if version >= 5 else 2]:
                 reader.array(reader.int32, is_tagged=False)
 
         def topic() -> tuple[int, bytes]:
             code = reader.int16()
             reader.nullable_string()
-            topic_id = reader.uuid() if version > 4 else bytes(16)
+            topic_id = reader.uuid() if version >= 10 else bytes(16)
             reader.int8()  # whether it is internal
             reader.array(partition)
-            if version > 4:
+            if version >= 8:
                 reader.int32()  # rights
             return code, topic_id
 
@@ -362,6 +365,8 @@ class Metadata(BrokerRequest[ClusterMetadata]):
         cluster_id = reader.nullable_string()
         reader.int32()  # the controller, which any broker may be (KIP-590)
         topics = reader.array(topic)
+        if 8 <= version <= 10:
+            reader.int32()  # rights
         if len(topics) != len(self.topics):
             raise MalformedError("it has not one result for one topic")
         return ClusterMetadata(cluster_id, brokers, topics)

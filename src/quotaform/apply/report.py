@@ -74,7 +74,7 @@ def result_words(receipt: Receipt) -> dict[Result, str]:
 def effect_words(receipt: Receipt) -> str:
     """Return whether the changes of a plan are in effect, in words.
 
-    Of an entity whose change was accepted that is not known if an interrupt ended the read-back.
+    This is unknown for an accepted change if an interrupt ended the read-back.
     """
     if receipt.is_complete:
         return "all changes are in effect"

@@ -317,7 +317,7 @@ class Drift(DriftRecord):
 
     @property
     def digest(self) -> ClusterDigest:
-        """What is left of it where drift of many clusters is counted."""
+        """Return what a report of many clusters keeps of it."""
         found = builtins(self.summary)
         row = FleetRow(
             cluster=self.cluster.name,

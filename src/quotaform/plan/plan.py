@@ -379,7 +379,7 @@ class Plan:
 
     @property
     def digest(self) -> ClusterDigest:
-        """What is left of it where plans of many clusters are counted."""
+        """Return what a report of many clusters keeps of it."""
         header, summary = self.header, self.summary
         status = FleetStatus.CHANGE if self.changes else FleetStatus.UNCHANGED
         actions = {action.value: summary[action] for action in Action}

@@ -173,7 +173,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> ClusterDigest:
-        """What is left of it where applies to many clusters are counted."""
+        """Return what a report of many clusters keeps of it."""
         header, tally = self.plan.header, counted_results(self.results)
         applied = {
             action.value: sum(each.action is action and each.result is Result.APPLIED for each in self.results)
@@ -355,7 +355,7 @@ class Revert(Struct, frozen=True, kw_only=True):
 
     receipt: SavedReceipt
     rows: list[Change] = []  # The keys to put back, each with its live value and the one from before
-    back: int = 0  # How many entities there are of which nothing is to be put back
+    back: int = 0  # How many entities have nothing to put back
     left: list[Entity] = []  # The entities that held the planned values before the apply, which did not change them
     # What the apply did to a key that holds neither what it wrote nor what was there before, and the value now.
     moved: list[tuple[Change, float | None]] = []

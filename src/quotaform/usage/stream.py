@@ -352,10 +352,10 @@ def run_stream(
 ) -> Streamed:
     """Read until the topic is empty, the time is over or somebody stops it, and return what this run has done.
 
-    `spark`: a session with the connector; its settings are left alone. `report`: told how far it is, some times a
-    second. `is_stopped`: whether to end after the batch that runs. Raises `StreamError` if the checkpoint cannot be
-    used, or records are gone before they were read, `EngineError` if the session has no connector or Spark failed,
-    `InvalidFilesError` if the table is none of usage, and `OSError` if a folder cannot be written.
+    `spark`: a session with the connector; its settings are left alone. `report`: called with the progress several
+    times a second. `is_stopped`: whether to end after the batch that runs. Raises `StreamError` if the checkpoint
+    cannot be used, or records are gone before they were read, `EngineError` if the session has no connector or Spark
+    failed, `InvalidFilesError` if it is no usage table, and `OSError` if a folder cannot be written.
     """
     require_connector(spark)
     own = spark.newSession()

@@ -32,7 +32,7 @@ class TopReader(Struct):
     """Reads who is throttled on a cluster, again and again."""
 
     cluster: str
-    readers: Mapping[str, Reader]  # What reads its measurements, by what messages call it
+    readers: Mapping[str, Reader]  # The readers of its metrics, by the names that messages show
     read_quotas: Callable[[], Quotas]
     clock: Clock
     patience: float = 5.0  # How many seconds answers are waited for

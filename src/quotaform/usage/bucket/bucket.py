@@ -51,7 +51,7 @@ class SeriesBucket(NamedTuple):
 class SeriesBuckets:
     """Finds the buckets of series under the quotas of one cluster.
 
-    `before` holds the quotas while the usage was recorded, if other ones: brokers measured by their buckets.
+    `before` holds the quotas that were in effect while the usage was recorded, if they were others.
     """
 
     def __init__(self, quotas: Quotas, before: Quotas | None = None) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Annotated, Any, Final, NoReturn
@@ -235,7 +235,7 @@ def _invoke(arguments: list[str]) -> int:
         if message.startswith("Usage:"):  # a group without a command: the help is the message
             return _fail(message, ExitCode.USAGE, "")
         name = f"quotaform {words[0]}" if words and words[0] in COMMANDS else "quotaform"
-        return _fail(redacted(usage_text(error, name)), ExitCode.USAGE)
+        return _fail(redacted(usage_text(error, name, words)), ExitCode.USAGE)
     return result if isinstance(result, int) else ExitCode.DONE
 
 
@@ -256,10 +256,11 @@ def _fail(message: str, code: int, start: str = "Error: ") -> int:
     return code
 
 
-def usage_text(error: typer.TyperException, command: str) -> str:
+def usage_text(error: typer.TyperException, command: str, words: Sequence[str]) -> str:
     """Return what is wrong with a command line, in one sentence, and where its help is.
 
-    Typer's exceptions carry what the sentence is built from, by these names. `command` is for those without one.
+    Typer's exceptions carry what the sentence is built from, by these names. `command` is for those without one, and
+    `words` are the command line.
     """
     from quotaform.model.entity import ENTITY_TYPES
 
@@ -269,7 +270,7 @@ def usage_text(error: typer.TyperException, command: str) -> str:
     kind: Any = getattr(parameter, "type", None)
     least, most = getattr(kind, "min", None), getattr(kind, "max", None)
     if hasattr(error, "possibilities") and option is not None:
-        text = f"No such option: {inert(option)}{_meant_option(error)}"
+        text = f"No such option: {inert(option)}{_meant_option(error, words)}"
     elif least is not None and most is not None:
         # Not shown: what was given may be a password in the wrong place.
         text = f"{parameter.opts[0]} takes a whole number from {least:,} to {most:,}."
@@ -281,7 +282,7 @@ def usage_text(error: typer.TyperException, command: str) -> str:
     return f"{text}{end} Try '{command if context is None else context.command_path} --help'."
 
 
-def _meant_option(error: Any) -> str:
+def _meant_option(error: Any, words: Sequence[str]) -> str:
     """Return which option is near an unknown one, or that entities are addresses."""
     from quotaform.cli.option.common import NO_ARGV
     from quotaform.model.entity import USER, meant_type
@@ -289,8 +290,13 @@ def _meant_option(error: Any) -> str:
     parameters = error.ctx.command.params if error.ctx is not None else ()
     known = [name for each in parameters if not each.hidden for name in each.opts]
     typed = error.option_name.lstrip("-")
+    name = next((word for word in words if word in COMMANDS), None)
+    if error.ctx is not None and error.ctx.parent is None and name is not None:
+        return f"; write it after the command, as in quotaform {name} {inert(error.option_name)}."
     if typed == "password" and "--password-file" in known:
         return f": {NO_ARGV}."
+    if typed == "dry-run" and "--validate-only" in known:
+        return "; did you mean --validate-only?"
     entity_type = meant_type(typed)
     if entity_type is not None or typed.startswith(("entity", "name", "default", "target")):
         address = f"{entity_type or USER}=NAME"
@@ -300,7 +306,9 @@ def _meant_option(error: Any) -> str:
             return f"; did you mean --select {address}?"
     # Possibilities may have little but the dashes in common, and may be hidden.
     alike = (name for name in error.possibilities or () if name in known and name[:3] == error.option_name[:3])
-    near = next(alike, None)
+    # Terraform's options have one dash.
+    dashed = (f"-{word.partition('=')[0]}" for word in words if word.startswith(error.option_name))
+    near = next((name for name in dashed if name in known), None) or next(alike, None)
     return "" if near is None else f"; did you mean {near}?"
 
 

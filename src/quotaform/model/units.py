@@ -69,8 +69,9 @@ def parse_value(key: QuotaKey, text: str) -> float:
     factor = _FACTORS[key.unit].get(unit)
     if factor is None:
         remedy = f"the units are {' '.join(known for known in _FACTORS[key.unit] if known)}, or a bare number"
-        if f"{unit}/s" in _FACTORS[key.unit] and len(number) < _SHOWN:
-            remedy = f"did you mean {number}{unit}/s?"
+        spelled = f"{unit.removesuffix('ps')}/s"
+        if spelled in _FACTORS[key.unit] and len(number) < _SHOWN:
+            remedy = f"did you mean {number}{spelled}?"
         raise ValueError(f"{quote(text, _SHOWN)} is not in a unit of {key.name} ({key.measures}); {remedy}")
     mantissa, _, exponent = number.lower().partition("e")
     if len(exponent) > 6 or len(mantissa) + abs(int(exponent or 0)) > _MAX_DIGITS:

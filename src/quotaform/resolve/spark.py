@@ -81,9 +81,12 @@ def columns_of(record: type, *without: str) -> StructType:
         [kind] = {*(get_args(kind) or [kind])} - {NoneType}
         if kind is Entity:
             found.add(ENTITY)
-        elif name not in without:
-            is_struct, kinds = issubclass(kind, Record), (each for each in _KINDS if issubclass(kind, each))
-            found.add(name, columns_of(kind) if is_struct else _KINDS[next(kinds)])
+        elif name in without:
+            continue
+        elif issubclass(kind, Record):
+            found.add(name, columns_of(kind))
+        else:
+            found.add(name, next(column for base, column in _KINDS.items() if issubclass(kind, base)))
     return found
 
 

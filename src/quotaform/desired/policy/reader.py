@@ -409,7 +409,8 @@ def _read_match(schema: dict[str, Any]) -> tuple[Scope, list[ShapeProblem]]:
     nodes: list[Any] = schema[MATCH] if is_list else [schema[MATCH]]
     wrong: list[JsonPath] = [(MATCH,)]
     if 0 < len(nodes) <= MOST_PATTERNS:
-        wrong = [(MATCH, index)[: 1 + is_list] for index, node in enumerate(nodes) if not _is_pattern(node)]
+        paths: list[JsonPath] = [(MATCH, index) for index in range(len(nodes))] if is_list else [(MATCH,)]
+        wrong = [path for path, node in zip(paths, nodes, strict=True) if not _is_pattern(node)]
     if wrong:
         text = (
             f'{MATCH} must be a pattern, as in {{"user": "svc-*"}}, or a list of up to {MOST_PATTERNS:,}; each has a '

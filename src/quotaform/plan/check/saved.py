@@ -124,7 +124,8 @@ def _change_problem(change: EntityChange, held: Mapping[Entity | None, tuple[Val
             return f"keys[{index}].before", "differs from the entity's value"
         if same_value(before, after):
             return f"keys[{index}]", "changes nothing"
-        if effect.before is NO_LIMIT and effect.after.source is entity and effect.after.value == after is not None:
+        is_own = after is not None and effect.after.value == after and effect.after.source is entity
+        if is_own and effect.before is NO_LIMIT:
             continue  # Most are such: the first limit, and the entity's own.
         for place, (side, limit) in enumerate((("before", effect.before), ("after", effect.after))):
             if (limit.value is None) is not (limit.source is None):

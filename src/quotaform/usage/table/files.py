@@ -221,8 +221,10 @@ def require_folder(usage: str) -> None:
 
 
 def _days(folder: Path) -> Iterator[tuple[Path, tuple[date, date]]]:
-    """Yield the files of a table, each with its first and last day: those in folders by `PARTITIONS`, and those next to
-    them, if they have a time."""
+    """Yield the files of a table, each with its first and last day.
+
+    They are those in folders by `PARTITIONS`, and those next to these folders, if they have a time.
+    """
     for path in sorted([*folder.glob("date=*/cluster=*/*.parquet"), *folder.glob("*.parquet")]):
         try:
             if path.parent != folder:

@@ -11,6 +11,7 @@ from quotaform.model.finding import Finding
 from quotaform.model.quotas import NO_VALUES, Quotas, Values, same_value, same_values
 from quotaform.model.text import inert, listed
 from quotaform.plan.plan import EntityChange, Plan
+from quotaform.report.text import counted
 from quotaform.resolve.effect import value_text
 from quotaform.resolve.resolve import AssumedPlan
 
@@ -65,8 +66,8 @@ def require_fresh(freshness: Freshness, actual: Quotas) -> None:
             )
     if freshness.stale:
         raise StaleError(
-            f"the cluster has changed since the plan was made, in {len(freshness.stale):,} "
-            f"{'entity' if len(freshness.stale) == 1 else 'entities'}, so nothing was written:",
+            "the cluster has changed since the plan was made, in "
+            f"{counted(len(freshness.stale), 'entity', 'entities')}, so nothing was written:",
             *first_lines(lines),
             NEW_PLAN,
         )

@@ -54,6 +54,7 @@ from quotaform.plan.plan import EntityChange, Plan
 from quotaform.plan.receipt import EntityResult, Receipt, Result
 from quotaform.plan.receipt_file import load_plan_file
 from quotaform.report.finding import FEW, render_findings
+from quotaform.report.text import counted
 from quotaform.repository.gateway import Connect, open_gateway, require_pinned
 from quotaform.repository.repository import Repository
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp, today
@@ -152,7 +153,7 @@ def require_guards(plan: Plan, repository: Repository, clock: Clock = SYSTEM_CLO
         problems.append(f"the plan changes {listed(outside, 5)}, out of scope")
     undeclared = sum(change.cause is Cause.UNDECLARED for change in plan.changes)
     if undeclared and options.prune.deletes_more_than(config.prune) and not options.is_prune_given:
-        deleted = f"{undeclared:,} undeclared {'entity' if undeclared == 1 else 'entities'}"
+        deleted = counted(undeclared, "undeclared entity", "undeclared entities")
         problems.append(f"the plan deletes {deleted}: its prune is {options.prune}, not {config.prune}")
     if problems:
         raise StaleError(

@@ -27,6 +27,7 @@ from quotaform.model.quotas import Base, Cause, DeclaredBase
 from quotaform.model.text import inert, option_of, quote
 from quotaform.plan.check.guard import ClusterBase, Safeguards
 from quotaform.plan.receipt_file import is_receipt, read_receipt_base
+from quotaform.report.text import counted
 from quotaform.repository.policy import policy_digests
 from quotaform.repository.revision import MOST_BYTES, DiskFolder, Folder, GitRevision
 
@@ -72,7 +73,7 @@ def _declared_bases(
             continue
         try:
             number = sum(entry.cause is Cause.ENTRY for entry in files.desired(name).values())
-            declared = f"{number:,} {'entity' if number == 1 else 'entities'}"
+            declared = counted(number, "entity", "entities")
         except InvalidFilesError:
             declared = "invalid entries"
         text = (

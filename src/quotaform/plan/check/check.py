@@ -40,6 +40,7 @@ from quotaform.model.text import inert, listed, option_of, quote
 from quotaform.plan.check.guard import Check, Facts
 from quotaform.plan.check.lint import LintFacts, check_lints
 from quotaform.plan.plan import EntityChange, Plan
+from quotaform.report.text import counted
 
 
 def check_reading(plan: Plan, facts: Facts) -> Iterator[Finding]:
@@ -171,7 +172,7 @@ def check_prune(plan: Plan, facts: Facts) -> Iterator[Finding]:
     if pruning.ignored:
         more = f" (and {len(pruning.ignored) - 1:,} more)" if len(pruning.ignored) > 1 else ""
         yield rule.RECEIPT_IGNORED.finding(f"{pruning.ignored[0]}{more}")
-    undeclared = f"{pruning.candidates:,} live {'entity' if pruning.candidates == 1 else 'entities'} in scope"
+    undeclared = f"{counted(pruning.candidates, 'live entity', 'live entities')} in scope"
     if not plan.is_complete:
         yield rule.NOT_PRUNED.finding(
             f"no file declares {undeclared}, and none is deleted although prune={pruning.mode}: the plan covers a part "
@@ -226,9 +227,7 @@ def check_plan_lints(plan: Plan, facts: Facts) -> tuple[Finding, ...]:
     if not linted.others:
         return linted.findings
     number = " and ".join(
-        f"{count:,} {severity.value if count == 1 else f'{severity.value}s'}"
-        for severity in Severity
-        if (count := linted.others.get(severity, 0))
+        counted(count, severity.value) for severity in Severity if (count := linted.others.get(severity, 0))
     )
     text = f"{number} about entries that this plan does not change; quotaform validate lists them"
     return (*linted.findings, rule.OTHER_WARNINGS.finding(text))

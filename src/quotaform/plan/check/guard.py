@@ -38,6 +38,7 @@ from quotaform.model.units import UNLIMITED, is_unlimited, plain_fraction, rende
 from quotaform.plan.blast_radius import ChangedLimits, changed_values
 from quotaform.plan.difference import Pruning
 from quotaform.plan.plan import Plan
+from quotaform.report.text import counted
 from quotaform.resolve.effect import Direction, Effect, limit_text
 from quotaform.resolve.index import representative
 
@@ -180,7 +181,7 @@ def check_shrink(plan: Plan, facts: Facts) -> Iterator[Finding]:
     if fewer >= _LEAST_LOST and fewer * 2 > len(before):
         after = len(before) - fewer
         yield rule.SHRINK.finding(
-            f"the files declare {after:,} {'entity' if after == 1 else 'entities'}, the base {inert(base.base.ref)} "
+            f"the files declare {counted(after, 'entity', 'entities')}, the base {inert(base.base.ref)} "
             f"{len(before):,} (limit: less than half, and {_LEAST_LOST} fewer)"
         )
 
@@ -237,7 +238,7 @@ def check_counts(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
     """Block too many deletions and updates."""
     deleted, updated = plan.count(Action.DELETE), plan.count(Action.UPDATE)
     managed = plan.managed if deleted or updated else 0
-    of_managed = f"of {managed:,} {'managed entity' if managed == 1 else 'managed entities'}"
+    of_managed = f"of {counted(managed, 'managed entity', 'managed entities')}"
     if deleted and (limits.delete.is_over(deleted, managed) or deleted >= managed):
         text = f"{deleted:,} {of_managed} would be deleted (limit {limits.delete}, or all)"
         yield rule.DELETE.finding(text, number=deleted)
@@ -270,9 +271,7 @@ def check_new_values(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
                 )
                 yield rule.NEW_VALUE_FACTOR.finding(text, address=change.entity.address, key=row.key, value=then)
     if (more := number - MAX_PROBLEMS) > 0:
-        yield rule.MORE_WARNINGS.finding(
-            f"and {more:,} more {'value' if more == 1 else 'values'} of {rule.NEW_VALUE_FACTOR.id}"
-        )
+        yield rule.MORE_WARNINGS.finding(f"and {counted(more, 'more value')} of {rule.NEW_VALUE_FACTOR.id}")
 
 
 def check_defaults(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:

@@ -26,6 +26,7 @@ from quotaform.model.scope import ALL, Selection
 from quotaform.model.settings import Capacity, Ignore, LintSettings
 from quotaform.model.text import listed, quote
 from quotaform.model.units import UNLIMITED, is_unlimited, render_value, suspicious_unit_text
+from quotaform.report.text import counted
 from quotaform.resolve.effect import limit_text
 from quotaform.resolve.index import UNMENTIONED, Effective, QuotaEntry, QuotaIndex, barest, effective, representative
 
@@ -179,16 +180,16 @@ def check_capacity(facts: LintFacts) -> Iterator[Found]:
                 counts[key][kind] += 1
     for key, most in facts.capacity.values.items():
         if totals[key] > most:
-            row, counted, notes = QUOTA_KEYS[key], counts[key], []
-            if counted["default"]:
+            row, kinds, notes = QUOTA_KEYS[key], counts[key], []
+            if kinds["default"]:
                 notes.append(
-                    f"{counted['default']:,} of them for each user, client-id or address without its own, counted once"
+                    f"{kinds['default']:,} of them for each user, client-id or address without its own, counted once"
                 )
-            if counted["unlimited"]:
-                notes.append(f"{counted['unlimited']:,} unlimited not counted")
-            entries = counted["named"] + counted["default"]
+            if kinds["unlimited"]:
+                notes.append(f"{kinds['unlimited']:,} unlimited not counted")
+            entries = counted(kinds["named"] + kinds["default"], "entry", "entries")
             text = (
-                f"the {key} of {entries:,} {'entry' if entries == 1 else 'entries'} adds up to "
+                f"the {key} of {entries} adds up to "
                 f"{render_value(row, totals[key])} per {row.per}, above the declared capacity of "
                 f"{render_value(row, most)}{f' ({listed(notes)})' if notes else ''}; "
                 "lower some, or correct the capacity"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
 from typing import Annotated, NamedTuple
 
 from msgspec import field
 
 from quotaform.model.errors import ExitCode, QuotaformError
-from quotaform.model.moment import duration_text, spell_moment
+from quotaform.model.moment import duration_text, spell_second
 from quotaform.model.records.record import ClusterName, Count, Moment, Record, about
 from quotaform.model.text import inert, option_of
 from quotaform.report.text import PLAIN, Style, counted
@@ -148,7 +147,8 @@ _MOST_GAPS = 5
 
 def render_recording(result: Recording, style: Style = PLAIN) -> str:
     """Return what became of a recording as text."""
-    span = f"{_time(result.started)} to {_time(result.ended)} ({duration_text(result.ended - result.started)})"
+    lasted = duration_text(result.ended - result.started)
+    span = f"{spell_second(result.started)} to {spell_second(result.ended)} ({lasted})"
     lines = [f"Recorded  {style.paint(inert(result.cluster), 'bold')}   {span}, every {result.interval:g} s", ""]
     dropped: Counter[str] = Counter()
     for each in result.sources:
@@ -165,10 +165,6 @@ def render_recording(result: Recording, style: Style = PLAIN) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _time(moment: datetime) -> str:
-    return spell_moment(moment.replace(microsecond=0))
-
-
 def _source_lines(each: RecordedSource, style: Style) -> Iterator[str]:
     missed, cost = sum(gap.missed for gap in each.gaps), ""
     if each.read:
@@ -177,9 +173,9 @@ def _source_lines(each: RecordedSource, style: Style) -> Iterator[str]:
     of = f"{each.read:,} of {counted(each.read + missed, 'measurement')}"
     yield f"  broker {inert(each.broker)} ({inert(each.source)}): {of}, {counted(each.rows, 'row')}{cost}"
     for gap in each.gaps[:_MOST_GAPS]:
-        last = "" if gap.missed == 1 else f" to {_time(gap.last)}"
+        last = "" if gap.missed == 1 else f" to {spell_second(gap.last)}"
         missing = f"{counted(gap.missed, 'measurement')} missing; it {inert(gap.reason)}"
-        yield f"    {style.paint('gap', 'yellow')} {_time(gap.first)}{last}: {missing}"
+        yield f"    {style.paint('gap', 'yellow')} {spell_second(gap.first)}{last}: {missing}"
     if len(each.gaps) > _MOST_GAPS:
         yield f"    ... and {len(each.gaps) - _MOST_GAPS:,} more gaps (all: {option_of('format')} json)"
     if each.remark is not None:

@@ -20,7 +20,7 @@ from msgspec import Struct
 from quotaform.model.entity import Entity
 from quotaform.model.errors import QuotaformError
 from quotaform.model.outcome import Kept, loaded
-from quotaform.model.quotas import Action
+from quotaform.model.quotas import ActionName
 from quotaform.model.records.document import json_line
 from quotaform.model.records.record import (
     UNSET,
@@ -104,9 +104,7 @@ class AuditRecord(Record, document="audit"):
     address: Address | UnsetType = UNSET
     entity: Entity | UnsetType = UNSET
     key: QuotaKeyName | UnsetType = UNSET
-    action: Annotated[
-        Action | UnsetType, about("create: no value before; update: another value before; delete: no value after.")
-    ] = UNSET
+    action: ActionName | UnsetType = UNSET
     before: Annotated[Double | UnsetType | None, about("For change: the live value before the apply, or null.")] = UNSET
     after: Annotated[
         Double | UnsetType | None, about("For change: the value after the apply, or null if the key is removed.")

@@ -17,6 +17,7 @@ from quotaform.model.quotas import SnapshotFile
 from quotaform.model.records.document import OUTCOMES
 from quotaform.model.records.record import (
     Address,
+    ClusterName,
     ClusterRecord,
     Double,
     KeyDoubles,
@@ -257,7 +258,7 @@ class OutcomeError(Record):
 class OutcomeRecord(Record):
     """The result for one cluster."""
 
-    cluster: Annotated[str, about("The name of the cluster.", "prod-eu")]
+    cluster: ClusterName
     error: Annotated[OutcomeError | None, about("Why there is no result; null if there is one.")]
     result: Annotated[
         dict[str, Any] | None, about("The document of the cluster: a plan, a drift or a receipt; null after an error.")

@@ -21,12 +21,11 @@ from quotaform.model.entity import spell_name
 from quotaform.model.errors import BlockedError, NotReadError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.records.document import document_lines
-from quotaform.model.records.record import Count, Record, about, builtins, written
+from quotaform.model.records.record import ClusterName, Count, Record, about, builtins, written
 from quotaform.model.text import inert, listed, option_of
 from quotaform.plan.blast_radius import LimitDirection, RadiusCounts
 from quotaform.plan.digest import (
     ClusterDigest,
-    ClusterName,
     Differences,
     Entities,
     ErrorRecord,

@@ -178,6 +178,11 @@ class Action(StrEnum):
         return {Action.CREATE: "+", Action.UPDATE: "~", Action.DELETE: "-"}[self]
 
 
+ActionName: TypeAlias = Annotated[
+    Action, about("create: no value before; update: another value before; delete: no value after.")
+]
+
+
 NO_VALUES: Final[Values] = {}
 """What the cluster holds of an entity that is not there; one object, because a plan may create very many."""
 

@@ -15,20 +15,18 @@ from heapq import nsmallest
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, Self, TypeAlias, TypedDict
 
-from msgspec import Meta, Struct, structs
+from msgspec import Struct, structs
 
 from quotaform.model.entity import ENTITY_TYPES, KNOWN_TYPES, Entity
 from quotaform.model.precedence import Level, level_of
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas, Values, same_value
-from quotaform.model.records.record import Address, Count, Double, QuotaKeyName, Record, about, derived
+from quotaform.model.records.record import Address, Count, Double, EntityTypeName, QuotaKeyName, Record, about, derived
 from quotaform.model.units import is_unlimited
 from quotaform.resolve.index import PRECEDENCE_OF, Effective, QuotaIndex, Request, effective, request_of
 
 if TYPE_CHECKING:
     from quotaform.plan.plan import EntityChange
-
-EntityTypeName: TypeAlias = Annotated[str, Meta(pattern="^(user|client-id|ip)$")]
 
 
 class LimitDirection(StrEnum):

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 from msgspec import Struct
 
 from quotaform.model.errors import ExitCode, QuotaformError
-from quotaform.model.records.record import Count, Record, about, written
+from quotaform.model.records.record import ClusterName, Count, Record, about, written
 from quotaform.plan.blast_radius import RadiusCounts
 
 
@@ -31,7 +31,6 @@ class FleetStatus(StrEnum):
     IN_SYNC = "in-sync"  # Drift: no entity differs
 
 
-ClusterName = Annotated[str, about("The name of the cluster.", "prod-eu")]
 RuleName = Annotated[str, about("The rule.", "delete")]
 Entities = Annotated[Mapping[str, Count], about("The number of entities of each kind that the command counts.")]
 Differences = Annotated[Count, about("The number of entities to change, or that differ, or that were to be changed.")]

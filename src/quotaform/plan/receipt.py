@@ -19,7 +19,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.errors import StaleError, first_lines
 from quotaform.model.finding import Allowance, Approval
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import NO_VALUES, Action, Base, Cause, Change, Quotas, same_value
+from quotaform.model.quotas import NO_VALUES, Action, ActionName, Base, Cause, Change, Quotas, same_value
 from quotaform.model.records.document import RECEIPT, json_number, sealed_lines
 from quotaform.model.records.record import (
     Address,
@@ -84,7 +84,7 @@ class EntityResult(Record):
 
     address: Address = derived(lambda item: item.entity.address)
     entity: Entity
-    action: Annotated[Action, about("create: no value before; update: another value before; delete: no value after.")]
+    action: ActionName
     result: Annotated[
         Result,
         about(

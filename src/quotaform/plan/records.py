@@ -20,13 +20,14 @@ from quotaform.model.entity import Entity, parse_address
 from quotaform.model.errors import SavedFileChangedError
 from quotaform.model.finding import Allowance, Approval, Finding, Location
 from quotaform.model.precedence import Level, level_of
-from quotaform.model.quotas import NO_VALUES, Action, Cause, Change, SnapshotFile, Values
+from quotaform.model.quotas import NO_VALUES, ActionName, Cause, Change, SnapshotFile, Values
 from quotaform.model.records.document import PLAN, Number, json_line, json_number, sealed_lines
 from quotaform.model.records.record import (
     Address,
     ClusterRecord,
     Count,
     Digest,
+    EntityTypeName,
     KeyValues,
     QuotaKeyName,
     Record,
@@ -46,7 +47,7 @@ from quotaform.model.records.record import (
 )
 from quotaform.model.scope import count_problem
 from quotaform.plan.backtest import ClusterBacktest
-from quotaform.plan.blast_radius import BlastRadius, EntityTypeName, change_row
+from quotaform.plan.blast_radius import BlastRadius, change_row
 from quotaform.plan.check.saved import saved_plan_problems
 from quotaform.plan.plan import ChangeOrigin, EntityChange, Plan, PlanHeader, PlanOptions, PlanSource, Unmanaged
 from quotaform.resolve.effect import Direction, Effect
@@ -138,7 +139,7 @@ class KeyRecord(Record):
     """One quota key that changes."""
 
     key: QuotaKeyName
-    action: Annotated[Action, about("create: no value before; update: another value before; delete: no value after.")]
+    action: ActionName
     before: Annotated[Value | None, about("The live value, or null.")]
     after: Annotated[Value | None, about("The value after the change, or null.")]
     effective: EffectRecord
@@ -164,7 +165,7 @@ class ChangeRecord(Record, omit_defaults=True):
 
     address: Address
     entity: Names
-    action: Annotated[Action, about("create: no value before; update: another value before; delete: no value after.")]
+    action: ActionName
     reason: Annotated[
         str | None,
         about("The reason, from the files; for a deletion `state: absent`, `expired DATE`, or why it is pruned."),

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 from msgspec import Meta
 
-from quotaform.model.entity import ENTITY_TYPES, Entity
+from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
 from quotaform.model.precedence import LEVELS
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.records.document import document_lines, json_number
-from quotaform.model.records.record import Address, QuotaKeyName, Record, SourceName, Value, about, builtins, derived
+from quotaform.model.records.record import (
+    Address,
+    EntityTypeName,
+    QuotaKeyName,
+    Record,
+    SourceName,
+    Value,
+    about,
+    builtins,
+    derived,
+)
 from quotaform.model.units import is_unlimited
 from quotaform.resolve.index import Effective, shared_by
 from quotaform.resolve.resolve import KeyResolution, Resolution, ResolveHeader
@@ -20,7 +30,6 @@ from quotaform.resolve.resolve import KeyResolution, Resolution, ResolveHeader
 if TYPE_CHECKING:
     from quotaform.resolve.run import ResolveRun
 
-EntityTypeName: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": list(ENTITY_TYPES)})]
 _SCOPES: Final = dict.fromkeys(key.per for key in QUOTA_KEYS.values())
 
 

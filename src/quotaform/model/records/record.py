@@ -158,7 +158,8 @@ Digest: TypeAlias = Annotated[str, about("A digest.", pattern="^sha256:[0-9a-f]{
 Address: TypeAlias = Annotated[
     str, about("The address of the entity: unique, and safe to print.", "user=svc-orders", min_length=1)
 ]
-ClusterName: TypeAlias = Annotated[str, about("The name of the cluster.")]
+EntityTypeName: TypeAlias = Annotated[str, Meta(pattern=f"^({'|'.join(ENTITY_TYPES)})$")]
+ClusterName: TypeAlias = Annotated[str, about("The name of the cluster.", "prod-eu")]
 QuotaKeyName: TypeAlias = Annotated[str, about("The quota key.", "producer_byte_rate", min_length=1)]
 SourceName: TypeAlias = Annotated[
     str | None,

@@ -470,7 +470,7 @@ def many(said: str) -> Quotas:
 def of_read(text: str) -> Iterator[str]:
     """Yield how often a cluster is read for a plan of `files`, or without them for what it holds.
 
-    `reads` are the first ones, `known` is what is expected there, and `others` are users that no file declares.
+    `reads` are the first ones, and `others` are users that no file declares.
     """
     asked = dict(word.partition("=")[::2] for word in text.split())
     others = {Entity(user=f"other{each}"): {PRODUCER: 1.0} for each in range(int(asked.get("others", 0)))}
@@ -484,7 +484,7 @@ def of_read(text: str) -> Iterator[str]:
             plan = read_settled(gateway, lambda actual: plan_of(files, actual), bulk_of_plan, clock=clock)
             yield f"{len(plan.changes)} changes"
         else:
-            yield f"{len(read_actual(gateway, many(asked.get('known', '0')), clock=clock))} entities"
+            yield f"{len(read_actual(gateway, clock=clock))} entities"
     except ClusterError as error:
         yield f"{type(error).__name__}: {error}"
     pauses = sorted({round(pause, 2) for pause in clock.pauses})

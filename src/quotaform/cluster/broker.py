@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain
 from math import floor, isfinite
 from re import search
@@ -289,6 +288,10 @@ def rows_of(chunk: Iterable[Alteration], outcome: Outcome, reason: str) -> tuple
     return tuple(AlterRow(alteration.entity, outcome, None, reason) for alteration in chunk)
 
 
+_SCRAM_KEYS: Final = frozenset(ScramMechanism)
+"""What Kafka 4 refuses as quota keys: in the configuration of a user they are credentials."""
+
+
 def refusal_of(alteration: Alteration, release: BrokerRelease) -> str | None:
     """Return why an alteration must not be sent, in the words of Kafka 4; `None` if it may be, or brokers refuse it."""
     if release.has_zookeeper and ":" in (address := alteration.entity.names.get(IP) or ""):
@@ -297,25 +300,20 @@ def refusal_of(alteration: Alteration, release: BrokerRelease) -> str | None:
     # How far above a whole number a value of a LONG or INT key may be (`ClientQuotaControlManager`, Kafka 4).
     tolerance = 0.0 if release.has_zookeeper else 1e-6
     for key, value in alteration.ops.items():
-        if value is not None and (words := _value_refusal(types, key, value, tolerance)):
-            return words
-    return None
-
-
-@lru_cache(maxsize=4096)
-def _value_refusal(types: tuple[str, ...], key: str, value: float, tolerance: float) -> str | None:
-    if key in frozenset(ScramMechanism):
-        return f"Invalid configuration key {key}"
-    known = QUOTA_KEYS.get(key)
-    if known is None or not known.entity_types.issuperset(types):
-        return None
-    if value <= 0:
-        return f"Quota {key} must be greater than 0"
-    if known.is_whole and value > known.maximum:
-        kind = "a LONG" if known.maximum == LARGEST_LONG else "an INT"
-        return f"Proposed value for {key} is too large for {kind}."
-    if known.is_whole and value - floor(value) > tolerance:
-        return f"{key} cannot be a fractional value."
+        if value is None:
+            continue
+        if key in _SCRAM_KEYS:
+            return f"Invalid configuration key {key}"
+        known = QUOTA_KEYS.get(key)
+        if known is None or not known.entity_types.issuperset(types):
+            continue
+        if value <= 0:
+            return f"Quota {key} must be greater than 0"
+        if known.is_whole and value > known.maximum:
+            kind = "a LONG" if known.maximum == LARGEST_LONG else "an INT"
+            return f"Proposed value for {key} is too large for {kind}."
+        if known.is_whole and value - floor(value) > tolerance:
+            return f"{key} cannot be a fractional value."
     return None
 
 

@@ -185,18 +185,11 @@ def read_settled(
         actual, made = again, make(again)
 
 
-def read_actual(
-    reader: Gateway,
-    declared: Collection[Entity] = (),
-    *,
-    clock: Clock = SYSTEM_CLOCK,
-    progress: Progress = no_progress,
-) -> Quotas:
-    """Read all quotas of a cluster; see `read_settled`. Many entities that no file declares count as a difference."""
+def read_actual(reader: Gateway, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress) -> Quotas:
+    """Read all quotas of a cluster; see `read_settled`. Many entities count as a difference, whatever files declare."""
 
-    def bulk(made: Quotas, actual: Quotas) -> int:
-        undeclared = sum(entity not in declared for entity in actual) if declared else len(actual)
-        return bulk_of(undeclared, max(len(declared), len(actual)))
+    def bulk(_: Quotas, actual: Quotas) -> int:
+        return bulk_of(len(actual), len(actual))
 
     return read_settled(reader, lambda actual: actual, bulk, clock=clock, progress=progress)
 

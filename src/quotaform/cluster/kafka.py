@@ -200,7 +200,8 @@ class KafkaGateway(BrokerGateway, Gateway):
         if self.release.has_zookeeper and any(each.match == "" for each in asked.components):
             # No entity has an empty name there, and the broker answers code -1.
             return {}
-        subject, seconds = f"the client quotas of {self.name}", self._config.api_timeout if timeout is None else timeout
+        subject = f"the client quotas of {self.name}"
+        seconds = self._config.api_timeout if timeout is None else timeout
         answer = self._read(DescribeClientQuotas(asked), seconds, subject=subject)
         require_success(answer, subject=subject, right="DESCRIBE_CONFIGS", hint=self.service_hint)
         return answer.found if asked == entity_filter else select(answer.found, entity_filter)

@@ -239,7 +239,8 @@ def clusters_of(options: Mapping[str, str]) -> list[Cluster]:
         raise ValueError(f"{NAME}: the option command_config is for bootstrap_servers")
     if "repository" not in options:
         servers, snapshot = options.get("bootstrap_servers", ""), options.get("snapshot")
-        name, brokers = options.get("cluster") or servers or str(snapshot), tuple(filter(None, servers.split(",")))
+        name = options.get("cluster") or servers or str(snapshot)
+        brokers = tuple(filter(None, servers.split(",")))
         properties, file = (None if path is None else Path(path) for path in (config, snapshot))
         return [Cluster(name=name, bootstrap_servers=brokers, command_config=properties, snapshot=file)]
     names = tuple(filter(None, options.get("cluster", "").split(",")))

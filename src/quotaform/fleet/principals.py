@@ -249,9 +249,12 @@ def write_resolved(
     rows = resolved(principals, {cluster.name: after}, keys=detail.keys, before=before, inherited=detail.inherited)
     progress(f"Resolving {clients + ips:,} principals", 0, 0)
     found = _key_counts(target.write(rows))
-    record, plan_id = ClusterRecord(name=cluster.name, id=cluster_id), plan.plan_id if plan else None
     header = ResolveHeader(
-        cluster=record, read_at=timestamp(SYSTEM_CLOCK), plan_id=plan_id, options=detail, snapshot=snapshot
+        cluster=ClusterRecord(name=cluster.name, id=cluster_id),
+        read_at=timestamp(SYSTEM_CLOCK),
+        plan_id=plan.plan_id if plan else None,
+        options=detail,
+        snapshot=snapshot,
     )
     return TableReport(header=header, target=target.name, clients=clients, ips=ips, keys=found)
 

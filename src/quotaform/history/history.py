@@ -195,8 +195,9 @@ def append_report(result: AppendDocument) -> Report:
     rows = []
     for each in result.snapshots:
         if each.status != "failed":
-            taken, values = each.read_at and spell_second(each.read_at), Number(f"{each.values:,}", each.values)
-            rows.append((spell_name(each.cluster or ""), taken or "-", values, _APPENDED.get(each.status, each.status)))
+            taken = "-" if each.read_at is None else spell_second(each.read_at)
+            values = Number(f"{each.values:,}", each.values)
+            rows.append((spell_name(each.cluster or ""), taken, values, _APPENDED.get(each.status, each.status)))
     columns = (Column("cluster", ColumnKind.NAME), "taken", "values", "result")
     table = Table("By cluster and time", columns, tuple(rows), hint=f"All of them: {option_of('format')} json.")
     counts = ", ".join(f"{count:,} {status}" for status, count in builtins(result.summary).items())

@@ -178,7 +178,8 @@ def entity_history(table: HistoryTable, rows: DataFrame, entities: Sequence[Enti
     in_order = held.orderBy("cluster", "entity_key", "key", "valid_from")
     shown = _records(in_order, HistoryRow)
     span = known_snapshots(rows).agg(f.min("read_at").alias("since"), f.max("read_at").alias("until"))
-    [times], total = span.toArrow().to_pylist(), len(shown) if len(shown) < MOST_ROWS else held.count()
+    [times] = span.toArrow().to_pylist()
+    total = len(shown) if len(shown) < MOST_ROWS else held.count()
     asked = tuple(entity.address for entity in entities)
     return EntityHistory(table=table.name, entities=asked, rows=tuple(shown), total=total, **times), in_order
 

@@ -287,35 +287,35 @@ def find_pull_request(
             "this is neither GitHub Actions nor GitLab CI, so say where the comment goes: {platform}, {repository} and "
             "{pull_request}"
         )
-    site = running[0] if platform is None else PLATFORMS[platform]
+    chosen = running[0] if platform is None else PLATFORMS[platform]
     asked = None if number is None else _number(number)
     if number is not None and asked is None:
         raise ArgumentError("{pull_request} takes the number of a pull request, not {}", quote(number))
     if commit is not None and not is_commit_id(commit):
         raise ArgumentError("{commit} takes the whole id of a commit, not {}", quote(commit))
-    variables = (environ.get(name) for name in site.repository_variables)
+    variables = (environ.get(name) for name in chosen.repository_variables)
     repository = repository or next(filter(None, variables), "")
     found, its_commit = asked, None
-    if asked is None and site is GITHUB:
+    if asked is None and chosen is GITHUB:
         found, its_commit = _github_number(environ)
     elif asked is None:
         found = _number(environ.get("CI_MERGE_REQUEST_IID"))
         # The commit of its branch: that of a pipeline for merged results is another one.
         its_commit = environ.get("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA") or environ.get("CI_COMMIT_SHA") or None
-    if not site.is_repository(repository):
+    if not chosen.is_repository(repository):
         what = "{} is not a repository" if repository else "a repository is needed"
         given = [quote(repository)] if repository else []
         raise ArgumentError(f"{what}; give {{repository}} OWNER/NAME", *given)
     try:
-        api = Url.parse(api_url or environ.get(site.url_variable) or site.url)
+        api = Url.parse(api_url or environ.get(chosen.url_variable) or chosen.url)
         if "?" in api.target:
             raise ValueError("it must not contain a query")
     except ValueError as error:
         raise ArgumentError("the URL of the API cannot be used: {}; check {api_url}", error) from None
     if found is not None:
         commit = commit or its_commit
-        return PullRequest(platform=site, api=api, repository=repository, number=found, commit=commit)
-    if site not in running:
+        return PullRequest(platform=chosen, api=api, repository=repository, number=found, commit=commit)
+    if chosen not in running:
         raise ArgumentError("a pull request is needed: give {pull_request} NUMBER")
     return None
 

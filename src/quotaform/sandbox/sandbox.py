@@ -251,7 +251,8 @@ class Sandbox:
         (directory / "log4j2.properties").write_text(LOGGING, encoding="ascii")
         (directory / EXPORTER_RULES).write_bytes(resources.files(__package__).joinpath(EXPORTER_RULES).read_bytes())
         self.cluster_id = "" if self.release.has_zookeeper else new_uuid()
-        protocols, more = {PLAINTEXT: "PLAINTEXT"}, dict[str, str]()
+        protocols = {PLAINTEXT: "PLAINTEXT"}
+        more: dict[str, str] = {}
         if self.secured:
             # With ZooKeeper those without TLS.
             has_tls = not self.release.has_zookeeper

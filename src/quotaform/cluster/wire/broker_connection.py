@@ -149,8 +149,8 @@ class BrokerConnection:
         """Authenticate with SASL; repeated on the same connection before a session expires (KIP-368).
 
         Getting a token or ticket, in which the broker has no part, moves the deadline; it is returned. Raises
-        `LoginError` before anything was sent, `code_error` if the server does not accept the mechanism or the
-        credentials, and the case Lost if it hung up, as it does after wrong credentials.
+        `LoginError` before anything was sent, and `AttemptError` if the server does not accept the mechanism or the
+        credentials, with the case Lost if it hung up, as it does after wrong credentials.
         """
         credentials = self._config.credentials
         if credentials is None:

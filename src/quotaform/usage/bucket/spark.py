@@ -76,8 +76,8 @@ Find: TypeAlias = Callable[[Series], Iterable[SeriesBucket]]
 def quota_buckets(quotas: HeldQuotas, before: HeldQuotas | None = None) -> Find:
     """Return what finds the bucket of a series under the quotas of its cluster; without quotas it has no limit.
 
-    `before`: the quotas while the usage was recorded, if other ones: brokers measured by their buckets. Limits are
-    those of a replay then: one that no rate can exceed is none.
+    `before`: the quotas that were in effect while the usage was recorded, if they were others. Limits are those of a
+    replay then: one that no rate can exceed is none.
     """
     sides = [quotas] if before is None else [quotas, before]
     shipped = {name: packed([side.get(name, {}) for side in sides]) for name in {**quotas, **(before or {})}}

@@ -176,12 +176,13 @@ def _row(each: BucketUse, scale: float) -> tuple[Cell, ...]:
     low, high = ((rate or 0.0) / limit if limit else None for rate in (each.p50, each.max))
     is_severe = each.status is HeadroomStatus.THROTTLED
     bar = Bar(value=used or 0.0, scale=scale, low=low, high=high, mark=1.0, is_severe=is_severe)
-    place, status = bucket_cells(each.bucket, each.cluster, each.broker, key), each.status
+    place = bucket_cells(each.bucket, each.cluster, each.broker, key)
+    status = Coloured(each.status.value, _COLOURS.get(each.status))
     share = "-" if used is None else f"{'≤ ' if each.is_coarse else ''}{used:,.0%}"
     part = Number(share, -1.0 if used is None else used)
     rates = (rate_cell(key, rate, limit) for rate in (each.p50, each.p95, each.p99, each.max))
     spans = span_cell(each.throttled_s), span_cell(each.recorded_s)
-    return (*place, Coloured(status.value, _COLOURS.get(status)), part, bar, *rates, limit_cell(key, limit), *spans)
+    return (*place, status, part, bar, *rates, limit_cell(key, limit), *spans)
 
 
 def _notes(found: Headroom) -> Iterator[str]:

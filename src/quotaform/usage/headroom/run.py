@@ -70,14 +70,15 @@ def headroom(recording: DataFrame, size: int | None = None) -> DataFrame:
 
 def _use(bucket: RecordedBucket) -> dict[str, Any]:
     """Return the columns of `USES` of a bucket on a broker; times are in microseconds since 1970."""
-    rows, series = bucket.rows, bucket.series
-    at, limit = rows.at, finite_limit(bucket.key, series[0].limit)
+    rows, series, at = bucket.rows, bucket.series, bucket.rows.at
+    limit = finite_limit(bucket.key, series[0].limit)
     window = numpy.where(numpy.isnan(rows.window_s), QUOTA_WINDOW_S, rows.window_s)
     step = numpy.append(numpy.nan, (at[1:] - at[:-1]) / 1e6)
     seconds = numpy.where(step <= LONGEST_STEP_S, step, window)
     rates = numpy.sort(rows.rate[~numpy.isnan(rows.rate)])
     delays = rows.throttle_ms[~numpy.isnan(rows.throttle_ms)]
-    throttled_s, members, total = seconds[rows.is_newly_throttled].sum(), len(rows.members), float(rows.totals.sum())
+    throttled_s = seconds[rows.is_newly_throttled].sum()
+    members, total = len(rows.members), float(rows.totals.sum())
     share = float(rows.totals.max()) / total if total else None
     # The smallest rate that at least that share of them does not exceed.
     places = {name: ceil(part * len(rates)) - 1 for name, part in _SHARES.items()}
@@ -239,7 +240,7 @@ def measured_headroom(
             if cluster is None or cluster not in held:
                 unknown[cluster] += row["buckets"]
         unrecorded = Counter((cluster, key) for cluster, _, key, _ in _values(held) if (cluster, key) not in keys)
-        missing, strangers = sorted(unrecorded), sorted(unknown, key=lambda name: name or "")[:MOST_CLUSTERS]
+        strangers = sorted(unknown, key=lambda name: name or "")[:MOST_CLUSTERS]
         report = Headroom(
             usage=usage,
             first=min(row["first"] for row in keys.values()),
@@ -249,7 +250,9 @@ def measured_headroom(
             buckets=_first(use.where(f.col("status") != HeadroomStatus.UNLIMITED.value), most),
             noisy=_first(use.where("is_noisy"), most) if counts["noisy"] else (),
             unused=tuple(made_of({**row, "value": row["limit"]}, UnusedQuota) for row in unused[:most]),
-            unrecorded=tuple(UnrecordedKey(cluster=of, key=key, values=unrecorded[of, key]) for of, key in missing),
+            unrecorded=tuple(
+                UnrecordedKey(cluster=of, key=key, values=count) for (of, key), count in sorted(unrecorded.items())
+            ),
             unknown=tuple(UnknownCluster(cluster=name, buckets=unknown[name]) for name in strangers),
         )
         rows = headroom_table(use, unused).orderBy("cluster", "key", "bucket", "broker", "entity_key")

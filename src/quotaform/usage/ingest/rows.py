@@ -297,7 +297,6 @@ def table_items(
 
     `counted`: what the position of a row counts.
     """
-
     names = sorted(mapping.names - {mapping.columns[each] for each in (TS, *VALUE_FIELDS) if each in mapping.columns})
 
     @cache
@@ -310,7 +309,8 @@ def table_items(
             for result in read_row(row, mapping, origin):
                 if isinstance(result, str):
                     # The source is called as it was given.
-                    path, source = (row[_FILE] or name).removeprefix("file:"), PurePosixPath(name).as_posix()
+                    path = (row[_FILE] or name).removeprefix("file:")
+                    source = PurePosixPath(name).as_posix()
                     file = name if path == source or path.endswith(f"/{source}") else path
                     position = row[_POSITION]
                     where = "" if position is None else f"{counted} {position}: "

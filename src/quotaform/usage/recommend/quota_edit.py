@@ -261,13 +261,15 @@ class _Editor:
 
     def file(self, path: str) -> FileEdit:
         if path not in self.files:
-            text, schema = self.tree.files.get(path, b"").decode(), f"../{SCHEMA}" if "/" in path else SCHEMA
+            text = self.tree.files.get(path, b"").decode()
+            schema = f"../{SCHEMA}" if "/" in path else SCHEMA
             self.files[path] = FileEdit(shown_path(PurePosixPath(self.tree.name) / path), text, schema)
         return self.files[path]
 
     def wrong(self, edited: EditedFiles) -> set[Changed]:
         """Return the changes after which the files do not say what they should."""
-        layers, left = set(map(layer_of, self.files)), {(each.cluster, each.entity) for each in edited.unwritten}
+        layers = set(map(layer_of, self.files))
+        left = {(each.cluster, each.entity) for each in edited.unwritten}
         wrong: set[Changed] = set()
         concerned = {*self.config.clusters, *self.clusters} if None in layers else layers
         for cluster in sorted(name for name in concerned if name is not None):

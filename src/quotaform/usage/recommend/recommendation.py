@@ -280,9 +280,10 @@ def _row(each: Recommendation) -> tuple[Cell, ...]:
     bar = Bar(value=basis, scale=scale, low=0.0, high=after, mark=before) if is_drawn else "-"
     where = "" if each.broker is None else f" on broker {inert(each.broker)}"
     measured = "" if each.bucket is None else f"of {inert(each.bucket)}{where}, {counted(each.samples, 'sample')}"
-    proposed, rate = value_of(each, each.after), rate_cell(each.key, each.basis, each.before)
-    said = each.reason, measured, each.note or "", Number(f"{each.days:.1f}", each.days)
-    return (*_names(each), proposed, bar, rate, *said)
+    proposed = value_of(each, each.after)
+    rate = rate_cell(each.key, each.basis, each.before)
+    days = Number(f"{each.days:.1f}", each.days)
+    return (*_names(each), proposed, bar, rate, each.reason, measured, each.note or "", days)
 
 
 def backtest_lines(report: Recommendations) -> Iterator[str]:

@@ -138,7 +138,8 @@ def replay_plots(
         spans = [Span(moment_of(slot[start]), moment_of(slot[end])) for slot in slots if slot[start] is not None]
         return joined(spans, timedelta(seconds=rate.step_s))
 
-    severe, possible = ("would throttle", waits("start", "end")), ("may throttle", waits("start_high", "end_high"))
+    severe = ("would throttle", waits("start", "end"))
+    possible = ("may throttle", waits("start_high", "end_high"))
     values = (("limit after", row.limit), ("limit before", row.before_limit))
     limits = tuple(PlotLimit(name, value) for name, value in values if value is not None)
     yield Plot(

@@ -340,9 +340,11 @@ def _clusters(
 
 def _largest(rows: DataFrame, most: int) -> Mapping[tuple[str, bool], list[BucketBacktest]]:
     """Return the first rows of each cluster, of buckets that the plan changes and of the others."""
-    of_cluster, longest = Window.partitionBy("cluster", "is_changed"), f.desc_nulls_last("throttled_s")
-    in_order = of_cluster.orderBy(
-        longest, f.desc("throttled_s_high"), f.desc("recorded_throttled_s"), "key", "bucket", "broker"
+    in_order = Window.partitionBy("cluster", "is_changed").orderBy(
+        f.desc_nulls_last("throttled_s"),
+        f.desc("throttled_s_high"),
+        f.desc("recorded_throttled_s"),
+        *("key", "bucket", "broker"),
     )
     first = rows.withColumn("place", f.row_number().over(in_order)).where(f.col("place") <= most)
     found: dict[tuple[str, bool], list[BucketBacktest]] = {}

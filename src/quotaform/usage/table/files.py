@@ -177,7 +177,8 @@ def compact(spark: SparkSession, usage: str, now: datetime, keep: timedelta | No
     """
     folder = Path(usage).absolute()
     complete(folder)
-    today, kept_from = now.astimezone(UTC).date(), None if keep is None else (now.astimezone(UTC) - keep).date()
+    today = now.astimezone(UTC).date()
+    kept_from = None if keep is None else (now.astimezone(UTC) - keep).date()
     days = dict(_days(folder))
     expired = {path for path, (_, last) in days.items() if kept_from is not None and last < kept_from}
     by_place: dict[Path, list[Path]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from time import monotonic, sleep
-from typing import Final, Self, TypeVar
+from typing import Final, Self
 
 from quotaform.cluster.broker import (
     AlterClientQuotas,
@@ -12,6 +12,7 @@ from quotaform.cluster.broker import (
     BrokerRelease,
     DescribeBrokerConfig,
     DescribeClientQuotas,
+    ItemT,
     match_rows,
     refusal_of,
     require_success,
@@ -41,8 +42,6 @@ ZOOKEEPER_SILENCE: Final = 30.0
 """The same for brokers that read each quota from ZooKeeper: 6,000 quotas take 8."""
 ALTER_TIMEOUT: Final = 65.0
 """The timeout of an alter in seconds: a broker may take up to 60 to forward it to the controller."""
-
-ItemT = TypeVar("ItemT")
 
 
 def send_in_turn(

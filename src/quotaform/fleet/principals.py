@@ -90,7 +90,8 @@ def load_principals(
     rows, of = _read(spark, name), ""
     if cluster is not None and CLUSTER in rows.columns:
         rows, of = rows.where(f.col(CLUSTER) == cluster), f" of cluster {quote(cluster)}"
-    has_client, is_ip = f.col(_USER).isNotNull() | f.col(_CLIENT).isNotNull(), f.col(_IP).isNotNull()
+    has_client = f.col(_USER).isNotNull() | f.col(_CLIENT).isNotNull()
+    is_ip = f.col(_IP).isNotNull()
     # Of a text file, one that cannot be read or has another number of fields than the first line.
     is_broken = f.col(BROKEN).isNotNull()
     wrong = is_broken | (is_ip & has_client) | (f.col(_USER) == "") | (f.col(_IP) == "")

@@ -219,7 +219,8 @@ def apply_plans(
     with opened_bundle(session, progress) as (spark, bundle):
         own = {}
         for each in plans:
-            name, file = each.cluster.name, bundle.add(packed(loaded(each.plan)))
+            name = each.cluster.name
+            file = bundle.add(packed(loaded(each.plan)))
             own[name] = PlanToApply(file=file, plan_id=each.digest.plan_id, receipt=keepers[name].path)
         home, applier = str(bundle.path), Applier.current()
         work = partial(apply_one, plans=own, bundle=bundle, home=home, applier=applier, clock=clock)

@@ -241,7 +241,8 @@ def history_page(
     found: EntityHistory, usage: str | None = None, curves: Mapping[LimitOf, Curve] | None = None
 ) -> Report:
     """Return `history_report` with `drawn_limits` as lines over time, and the curves of a table of usage, if given."""
-    curves, drawn, plots, notes = curves or {}, drawn_limits(found), [], []
+    curves, drawn = curves or {}, drawn_limits(found)
+    plots, notes = [], []
     limits = {of: [*rows] for of, rows in groupby(found.rows, lambda row: (row.cluster, row.entity, row.key))}
     for of in drawn:
         (cluster, entity, key), rows, used = of, limits[of], curves.get(of, Curve())

@@ -31,8 +31,8 @@ def read_address(text: str) -> Entity:
         raise UsageError(f"{error}{hint}") from None
 
 
-complete_entity_type = complete_from(ENTITY_TYPES)
-complete_name = complete_from(ENTITY_TYPES, "=")
+complete_entity_type: Final = complete_from(ENTITY_TYPES)
+complete_name: Final = complete_from(ENTITY_TYPES, "=")
 """Names are not known without asking a cluster."""
 
 _ADDRESS: Final = "Address as printed in results, e.g. user=alice or 'user=alice,client-id=<default>'."

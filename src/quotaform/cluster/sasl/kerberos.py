@@ -126,7 +126,8 @@ class Kerberos(Struct, frozen=True, kw_only=True):
         if isinstance(error, NotImplementedError):
             return LoginError("the Kerberos library takes no keytab or ticketCache", "install that of MIT (libkrb5)")
         code = (error.min_code & 0xFFFFFFFF) - (1 << 32)
-        who, service = self.who, f"{self.service}/{{name}}" if self.is_shown else f"of {_SERVICE}"
+        who = self.who
+        service = f"{self.service}/{{name}}" if self.is_shown else f"of {_SERVICE}"
         if known := _ERRORS.get(code):
             return LoginError(known[0].format(who=who, service=service), known[1], name=named)
         if code in _ABSENT:

@@ -81,7 +81,8 @@ class Assertion(Struct, frozen=True, kw_only=True):
     has_id: bool
 
     def fetch(self) -> str:
-        now, template = int(time()), self.template.fetch() if self.template else "{}"
+        now = int(time())
+        template = self.template.fetch() if self.template else "{}"
         try:
             given = json.loads(template)
             header = {**given.get("header", {}), "alg": self.algorithm, "typ": "JWT"}

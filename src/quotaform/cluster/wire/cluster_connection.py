@@ -184,7 +184,8 @@ class ClusterConnection:
             except Exception as error:
                 self._drop()
                 # For another reason than the credentials, a new connection is tried.
-                if isinstance(error, LoginError) or getattr(error, "case", "") in AUTHENTICATION:
+                is_refused = isinstance(error, AttemptError) and error.case in AUTHENTICATION
+                if is_refused or isinstance(error, LoginError):
                     failure = Failure(server=str(broker.server), stage=Stage.SASL, cause=error, seconds=self._timeout)
                     raise connect_error(self.name, self._config, [failure]) from None
         # The broker may have ended an idle connection, or the session of it.

@@ -55,7 +55,8 @@ def backtest_report(found: Backtest, replays: Mapping[DrawnBucket, Sequence[Plot
 
     `replays`: what would have happened to `drawn_buckets` over time, for a page.
     """
-    sections, about, notes, plots = [], [], [], {} if replays is None else replays
+    plots = {} if replays is None else replays
+    sections, about, notes = [], [], []
     for each in found.clusters:
         name = spell_name(each.cluster)
         for title, buckets in (("changed by the plan", each.changed), ("not changed by the plan", each.unchanged)):

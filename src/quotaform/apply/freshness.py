@@ -67,7 +67,7 @@ def require_fresh(freshness: Freshness, actual: Quotas) -> None:
     if freshness.stale:
         raise StaleError(
             "the cluster has changed since the plan was made, in "
-            f"{counted(len(freshness.stale), 'entity', 'entities')}, so nothing was written:",
+            f"{counted(len(freshness.stale), 'entity')}, so nothing was written:",
             *first_lines(lines),
             NEW_PLAN,
         )

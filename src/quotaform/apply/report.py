@@ -49,7 +49,7 @@ def render_receipt(receipt: Receipt, style: Style = PLAIN) -> str:
                 reasons.setdefault(item.message or "", []).append(item.entity.address)
         for message, addresses in reasons.items():
             why = f": {inert(message)}" if message else ""
-            lines.append(style.paint(f"{counted(len(addresses), 'entity', 'entities')} {text}{why}", "red"))
+            lines.append(style.paint(f"{counted(len(addresses), 'entity')} {text}{why}", "red"))
             lines += [f"    {address}" for address in addresses[:_SHOWN]]
             if len(addresses) > _SHOWN:
                 lines.append(f"    ... and {len(addresses) - _SHOWN:,} more (all are in the receipt)")

@@ -153,7 +153,7 @@ def require_guards(plan: Plan, repository: Repository, clock: Clock = SYSTEM_CLO
         problems.append(f"the plan changes {listed(outside, 5)}, out of scope")
     undeclared = sum(change.cause is Cause.UNDECLARED for change in plan.changes)
     if undeclared and options.prune.deletes_more_than(config.prune) and not options.is_prune_given:
-        deleted = counted(undeclared, "undeclared entity", "undeclared entities")
+        deleted = counted(undeclared, "undeclared entity")
         problems.append(f"the plan deletes {deleted}: its prune is {options.prune}, not {config.prune}")
     if problems:
         raise StaleError(

@@ -46,7 +46,7 @@ def render_quotas_text(described: Described, style: Style = PLAIN) -> str:
         if len(found) > 1:
             scope = f" Limits are per broker, {per_cluster} per cluster."
         total = sum(map(len, quotas.values()))
-        lines += ["", f"{counted(len(quotas), 'entity', 'entities')}, {counted(total, 'value')}.{scope}"]
+        lines += ["", f"{counted(len(quotas), 'entity')}, {counted(total, 'value')}.{scope}"]
     else:
         is_filtered = described.keys or described.entity_filter.components
         lines.append("No entity matches." if is_filtered else "There are no quotas.")

@@ -291,7 +291,7 @@ def difference_report(found: HistoryDifference) -> Report:
     if found.summary.total:
         total = (
             f"Changes: {found.summary.created:,} set, {found.summary.updated:,} changed, "
-            f"{found.summary.deleted:,} removed, of {counted(found.summary.entities, 'entity', 'entities')}"
+            f"{found.summary.deleted:,} removed, of {counted(found.summary.entities, 'entity')}"
         )
     return Report(
         title="Changes of quotas",

@@ -73,7 +73,7 @@ def _declared_bases(
             continue
         try:
             number = sum(entry.cause is Cause.ENTRY for entry in files.desired(name).values())
-            declared = counted(number, "entity", "entities")
+            declared = counted(number, "entity")
         except InvalidFilesError:
             declared = "invalid entries"
         text = (

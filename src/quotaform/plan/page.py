@@ -142,7 +142,7 @@ def _change_table(
                 inert(change.owner or "-"), inert(change.reason or "-"), str(change.location or "-"),
             ))  # fmt: skip
     return Table(
-        f"{title}: {counted(len(entities), 'entity', 'entities')}",
+        f"{title}: {counted(len(entities), 'entity')}",
         _COLUMNS if results is None else (*_COLUMNS[:3], "before", "after", "result", *_COLUMNS[5:]),
         tuple(rows),
         is_folded=part is ChangeOrigin.DRIFT or results is not None,

@@ -132,7 +132,7 @@ def drift_text(number: int) -> str:
     """
     them = "it" if number == 1 else "them"
     return (
-        f"Drift: the cluster differs from the base in {counted(number, 'entity', 'entities')} (not applied yet, or "
+        f"Drift: the cluster differs from the base in {counted(number, 'entity')} (not applied yet, or "
         f"edited by hand); this apply would change {them}."
     )
 
@@ -214,7 +214,7 @@ def no_changes_line(undeclared: int) -> str:
     if not undeclared:
         return NO_CHANGES
     stay = "stays as it is" if undeclared == 1 else "stay as they are"
-    return f"{NO_CHANGES} {counted(undeclared, 'undeclared entity', 'undeclared entities')} in scope {stay}."
+    return f"{NO_CHANGES} {counted(undeclared, 'undeclared entity')} in scope {stay}."
 
 
 def header_lines(plan: Plan, style: Style) -> Iterator[str]:
@@ -236,7 +236,7 @@ def header_lines(plan: Plan, style: Style) -> Iterator[str]:
     )
     pruning = "" if options.is_revert else f", prune={options.prune}"  # A revert prunes nothing in any mode.
     yield (
-        f"{reading_text(header.created_at, header.snapshot)}, {counted(plan.in_scope, 'entity', 'entities')} in scope"
+        f"{reading_text(header.created_at, header.snapshot)}, {counted(plan.in_scope, 'entity')} in scope"
         f"{pruning}{partial}. Byte rates are per broker."
     )
     if options.revert is not None:

@@ -90,7 +90,7 @@ def render_validation(validation: Validation, style: Style = PLAIN, *, shows_war
 
 def _declared(entities: Sequence[DeclaredEntities]) -> str:
     return ", ".join(
-        counted(each.count, "entity", "entities") + (f" for {spell_name(each.cluster)}" if each.cluster else "")
+        counted(each.count, "entity") + (f" for {spell_name(each.cluster)}" if each.cluster else "")
         for each in entities
     )
 

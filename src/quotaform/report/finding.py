@@ -44,7 +44,7 @@ class FindingGroup(NamedTuple):
         findings = counted(len(self.findings), "finding")
         if None in addresses:
             return findings
-        entities = counted(len(addresses), "entity", "entities")
+        entities = counted(len(addresses), "entity")
         return entities if len(addresses) == len(self.findings) else f"{findings} about {entities}"
 
     @property
@@ -276,7 +276,7 @@ def removed_lines(removed: Sequence[Finding], most: int) -> Iterator[str]:
     if not removed:
         return
     stay = "stays" if len(removed) == 1 else "stay"
-    yield f"#### Removed from the files, {stay} on the cluster: {counted(len(removed), 'entity', 'entities')}\n\n"
+    yield f"#### Removed from the files, {stay} on the cluster: {counted(len(removed), 'entity')}\n\n"
     for finding in removed[:most]:
         yield f"- {code(finding.address or '')}: {words(finding.message)}\n"
     if len(removed) > most:

@@ -49,10 +49,12 @@ PLAIN = Style()
 def counted(number: int, noun: str, plural: str | None = None) -> str:
     """Return a number and its noun.
 
-    >>> counted(1, "entity", "entities"), counted(2000, "key")
-    ('1 entity', '2,000 keys')
+    >>> counted(1, "entity"), counted(2, "entity"), counted(2000, "key")
+    ('1 entity', '2 entities', '2,000 keys')
     """
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    if plural is None:
+        plural = f"{noun[:-1]}ies" if noun.endswith(("ty", "ry")) else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
 
 
 def aligned(rows: Collection[Sequence[str]], right: Collection[int] = ()) -> list[str]:

@@ -38,7 +38,7 @@ class Initialization(Struct, frozen=True, kw_only=True):
 
 def render_import(done: Import, style: Style = PLAIN) -> str:
     """Return which files were written and what was left alone."""
-    lines = [f"Wrote {inert(path)} ({counted(count, 'entity', 'entities')})" for path, count in done.counts.items()]
+    lines = [f"Wrote {inert(path)} ({counted(count, 'entity')})" for path, count in done.counts.items()]
     left = {
         "already declared": done.declared,
         "out of scope": done.out_of_scope,
@@ -46,7 +46,7 @@ def render_import(done: Import, style: Style = PLAIN) -> str:
     }
     if any(left.values()):
         lines.append(f"Not imported: {', '.join(f'{number} {words}' for words, number in left.items() if number)}.")
-    total = counted(sum(done.counts.values()), "entity", "entities")
+    total = counted(sum(done.counts.values()), "entity")
     lines += [*_live_lines(done, style), style.paint(f"Imported {total}.", "green")]
     return "\n".join(lines) + "\n"
 
@@ -57,7 +57,7 @@ def _live_lines(done: Import, style: Style) -> Iterator[str]:
         yield "The cluster has no quotas."
     if done.differing:
         are, have = ("is", "has") if done.differing == 1 else ("are", "have")
-        entities = counted(done.differing, "entity", "entities")
+        entities = counted(done.differing, "entity")
         text = f"{entities} in the files {are} missing on the cluster or {have} other values there"
         yield style.paint(f"Warning: {text}; quotaform plan shows them.", "yellow")
     if done.differing_from_common:
@@ -74,7 +74,7 @@ def init_lines(made: Initialization, style: Style = PLAIN, *, is_dry_run: bool =
     imported = made.imported
     counts = {} if imported is None else imported.counts
     for path in made.files:
-        entities = f" ({counted(counts[path], 'entity', 'entities')})" if path in counts else ""
+        entities = f" ({counted(counts[path], 'entity')})" if path in counts else ""
         yield f"{'Would write' if is_dry_run else 'Wrote'} {inert(path)}{entities}"
     if not made.files:
         reason = ": the quotas of the cluster were not to be imported" if imported is None else ""

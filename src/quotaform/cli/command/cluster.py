@@ -249,7 +249,7 @@ def snapshot(
             require_writable(file)
             write_file(file, text)
             console.keep_code()
-            entities = counted(len(taken.quotas), "entity", "entities")
+            entities = counted(len(taken.quotas), "entity")
             console.echo(f"Wrote {entities} of {inert(outcome.cluster)} to {inert(str(file))}.\n")
     return exit_code(outcomes)
 

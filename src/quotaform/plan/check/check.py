@@ -172,7 +172,7 @@ def check_prune(plan: Plan, facts: Facts) -> Iterator[Finding]:
     if pruning.ignored:
         more = f" (and {len(pruning.ignored) - 1:,} more)" if len(pruning.ignored) > 1 else ""
         yield rule.RECEIPT_IGNORED.finding(f"{pruning.ignored[0]}{more}")
-    undeclared = f"{counted(pruning.candidates, 'live entity', 'live entities')} in scope"
+    undeclared = f"{counted(pruning.candidates, 'live entity')} in scope"
     if not plan.is_complete:
         yield rule.NOT_PRUNED.finding(
             f"no file declares {undeclared}, and none is deleted although prune={pruning.mode}: the plan covers a part "

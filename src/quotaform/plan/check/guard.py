@@ -181,7 +181,7 @@ def check_shrink(plan: Plan, facts: Facts) -> Iterator[Finding]:
     if fewer >= _LEAST_LOST and fewer * 2 > len(before):
         after = len(before) - fewer
         yield rule.SHRINK.finding(
-            f"the files declare {counted(after, 'entity', 'entities')}, the base {inert(base.base.ref)} "
+            f"the files declare {counted(after, 'entity')}, the base {inert(base.base.ref)} "
             f"{len(before):,} (limit: less than half, and {_LEAST_LOST} fewer)"
         )
 
@@ -238,7 +238,7 @@ def check_counts(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
     """Block too many deletions and updates."""
     deleted, updated = plan.count(Action.DELETE), plan.count(Action.UPDATE)
     managed = plan.managed if deleted or updated else 0
-    of_managed = f"of {counted(managed, 'managed entity', 'managed entities')}"
+    of_managed = f"of {counted(managed, 'managed entity')}"
     if deleted and (limits.delete.is_over(deleted, managed) or deleted >= managed):
         text = f"{deleted:,} {of_managed} would be deleted (limit {limits.delete}, or all)"
         yield rule.DELETE.finding(text, number=deleted)

@@ -187,7 +187,7 @@ def check_capacity(facts: LintFacts) -> Iterator[Found]:
                 )
             if kinds["unlimited"]:
                 notes.append(f"{kinds['unlimited']:,} unlimited not counted")
-            entries = counted(kinds["named"] + kinds["default"], "entry", "entries")
+            entries = counted(kinds["named"] + kinds["default"], "entry")
             text = (
                 f"the {key} of {entries} adds up to "
                 f"{render_value(row, totals[key])} per {row.per}, above the declared capacity of "

@@ -300,7 +300,7 @@ def backtest_lines(report: Recommendations) -> Iterator[str]:
         place = f" (list: {option_of('diff')})" if report.edit is None else ""
         yield f"Not in the backtest: {counted(found.unwritten, 'proposal')} not written into the files{place}."
     if found.others and found.clusters:
-        others = counted(found.others, "other entity", "other entities")
+        others = counted(found.others, "other entity")
         yield f"Not in the backtest: {others} that the files change without a proposal (list: quotaform plan)."
 
 

@@ -91,6 +91,10 @@ def altered(quotas: Quotas, alterations: Iterable[Alteration]) -> Quotas:
     return {entity: values for entity, values in result.items() if values}
 
 
+def after_apply(plan: Plan, actual: Quotas) -> Quotas:
+    return altered(actual, [change.alteration() for change in plan.changes])
+
+
 def described(quotas: Quotas) -> Described:
     return Described(
         cluster_name="lab",

@@ -39,7 +39,7 @@ from quotaform.plan.difference import diff, make_plan, prune, removable_entities
 from quotaform.plan.plan import ChangeOrigin, Plan, PlanOptions
 from quotaform.plan.records import load_plan
 from quotaform.resolve.effect import Direction
-from tests.builder import HEADER, altered, declare, dumped_plan, guarded
+from tests.builder import HEADER, after_apply, declare, dumped_plan, guarded
 from tests.strategies import SCOPES, SELECTIONS, desired, live_quotas
 
 
@@ -52,10 +52,6 @@ def plan_of(files: Desired, actual: Quotas, scope: Scope = FULL_SCOPE, selection
 def within(files: Desired, scope: Scope) -> Desired:
     """What is left of files for a scope: the loader refuses the rest."""
     return {entity: entry for entity, entry in files.items() if scope.contains(entity)}
-
-
-def after_apply(plan: Plan, actual: Quotas) -> Quotas:
-    return altered(actual, [change.alteration() for change in plan.changes])
 
 
 def unknown_part(values: Mapping[str, float]) -> dict[str, float]:

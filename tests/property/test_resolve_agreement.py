@@ -37,7 +37,7 @@ from quotaform.resolve.index import (
     request_of,
 )
 from quotaform.resolve.resolve import KeyResolution, ResolveOptions, make_resolution
-from tests.builder import altered, plan_of, resolve_entities
+from tests.builder import after_apply, plan_of, resolve_entities
 from tests.strategies import FEW_IPS, FEW_NAMES, IPS, LIVE_ENTITIES, desired, live_quotas, quotas, values_for
 
 SPELLINGS = ("10.0.0.1", "::ffff:10.0.0.1", "10.1", "127.0.0.1", "localhost", "0:0::1", "broker.example", *IPS)
@@ -210,7 +210,7 @@ FILES = st.one_of(desired(max_size=12), all_quotas().map(known_part))
 
 def brute_force(principals: list[Entity], actual: Quotas, plan: Plan) -> list[LimitChange]:
     """Resolve everything twice, and compare."""
-    planned = altered(actual, [change.alteration() for change in plan.changes])
+    planned = after_apply(plan, actual)
     before, after = QuotaIndex(actual), QuotaIndex(planned)
 
     def limits(principal: Entity) -> list[tuple[str, Resolved, Resolved]]:

@@ -27,7 +27,7 @@ from tests.builder import (
     HEADER,
     PRODUCER,
     REQUEST,
-    altered,
+    after_apply,
     declare,
     dumped_plan,
     findings_of,
@@ -40,7 +40,7 @@ ALICE, BOB, OLD = Entity(user="alice"), Entity(user="bob"), Entity(user="old")
 BEFORE: Quotas = {ALICE: {PRODUCER: 1.0, REQUEST: 7.0}, OLD: {CONSUMER: 5.0}}
 WANTED: Desired = declare({ALICE: {PRODUCER: 2.0, REQUEST: 7.0}, BOB: {PRODUCER: 3.0}, OLD: {}})
 PLAN = plan_of(WANTED, BEFORE)
-AFTER = altered(BEFORE, [change.alteration() for change in PLAN.changes])
+AFTER = after_apply(PLAN, BEFORE)
 
 
 def receipt_of(plan: Plan = PLAN, **results: Result) -> SavedReceipt:
@@ -61,17 +61,13 @@ def revert_plan(
     return replace(plan, findings=findings_of(plan, facts, [check_revert]))
 
 
-def applied(plan: Plan, actual: Quotas) -> Quotas:
-    return altered(actual, [change.alteration() for change in plan.changes])
-
-
 @settings(max_examples=40)
 @given(desired(), quotas())
 def test_a_revert_of_any_apply_brings_back_the_state_before(wanted: Desired, actual: Quotas) -> None:
     done = plan_of(wanted, actual)
-    live = applied(done, actual)
+    live = after_apply(done, actual)
     plan = revert_plan(receipt_of(done), live, wanted)
-    assert applied(plan, live) == actual
+    assert after_apply(plan, live) == actual
     assert load_plan(dumped_plan(guarded(plan)), "plan.json") == guarded(plan)
     again = revert_plan(receipt_of(done), actual, wanted)
     assert (again.changes, again.unchanged) == ((), len(done.changes))
@@ -81,13 +77,13 @@ def test_a_revert_of_any_apply_brings_back_the_state_before(wanted: Desired, act
 @given(desired(), quotas(), quotas())
 def test_keys_that_the_apply_did_not_touch_stay(wanted: Desired, actual: Quotas, others: Quotas) -> None:
     done = plan_of(wanted, actual)
-    live = applied(done, actual)
+    live = after_apply(done, actual)
     touched = {(row.entity, row.key) for row in done.rows}
     for entity, values in others.items():
         kept = {key: value for key, value in values.items() if (entity, key) not in touched}
         live = {**live, entity: {**live.get(entity, {}), **kept}} if kept else live
     plan = revert_plan(receipt_of(done), live, wanted)
-    result = applied(plan, live)
+    result = after_apply(plan, live)
     assert {(row.entity, row.key) for row in plan.rows} == touched
     for entity in {*live, *result}:
         for key in {*live.get(entity, {}), *result.get(entity, {})}:

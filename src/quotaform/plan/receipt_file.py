@@ -148,7 +148,7 @@ def read_receipt_base(path: str) -> tuple[ClusterBase, ReceiptSource]:
     except SavedFileChangedError:
         raise
     except SavedFileError as error:
-        raise BaseError(inert(path), error.problem) from None
+        raise BaseError(inert(path), f"it {error.problem}") from None
     if receipt.options.is_revert:
         text = "it is the receipt of a revert, whose values are not those of the files"
         raise BaseError(inert(path), f"{text}; give the receipt of the apply before it, or a git revision")

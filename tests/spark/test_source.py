@@ -69,6 +69,12 @@ def test_a_session_reads_the_clusters_of_a_repository_by_one_line(spark: SparkSe
     assert {(row.cluster, row.key, row.failure and row.failure.kind) for row in quotas.collect()} == found
     with pytest.raises(PySparkException, match="kafka_quotas has no option servers; the options are repository, "):
         spark.read.format("kafka_quotas").option("servers", "a:1").load().collect()
+    # Columns that the caller named failed in the tasks, with the traceback of an internal error.
+    for columns in ("cluster string", "key string, cluster string"):
+        with pytest.raises(PySparkException, match="kafka_quotas has columns of its own; leave out the schema"):
+            spark.read.schema(columns).format("kafka_quotas").option("repository", str(tmp_path)).load().collect()
+    same = spark.read.schema(quotas.schema).format("kafka_quotas").option("repository", str(tmp_path)).load()
+    assert same.columns == quotas.columns
 
 
 def test_a_snapshot_that_does_not_say_when_it_was_taken_is_a_failure(spark: SparkSession, tmp_path: Path) -> None:

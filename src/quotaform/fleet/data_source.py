@@ -212,7 +212,9 @@ class KafkaQuotas(DataSource):
         return QUOTAS
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader. Raises `ValueError` if the options do not name clusters."""
+        """Return the reader. Raises `ValueError` for other columns, and if the options do not name clusters."""
+        if [(field.name, field.dataType) for field in schema] != [(field.name, field.dataType) for field in QUOTAS]:
+            raise ValueError(f"{NAME} has columns of its own; leave out the schema, and select those that are needed")
         return QuotaSourceReader(clusters_of(self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:

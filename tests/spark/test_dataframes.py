@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -98,6 +99,11 @@ def test_plans_are_the_quotas_before_and_after_them(spark: SparkSession, tmp_pat
     plans = [outcome.require() for outcome in plan(Repository.at(tmp_path))]
     sides = [quotas.where("key IS NOT NULL").first() for quotas in planned_quotas(spark, plans)]
     assert [side and (side.entity_key, side.value) for side in sides] == [("user=alice", 100.0), ("user=alice", 50.0)]
+    # Those of Spark and of files say nothing of what is unchanged: the cluster counted as one that holds nothing.
+    with pytest.raises(
+        UsageError, match="what the cluster holds is not in the plan of prod; use those that plan makes"
+    ):
+        planned_quotas(spark, [replace(each, actual=None) for each in plans])
 
 
 def test_a_history_is_a_table_and_its_moments_are_quotas(spark: SparkSession, tmp_path: Path) -> None:

@@ -23,10 +23,13 @@ from quotaform.apply.freshness import as_if_applied
 from quotaform.fleet.data_source import quota_rows
 from quotaform.fleet.job import kept_rows, table_rows
 from quotaform.fleet.table import make_table
+from quotaform.model.entity import spell_name
+from quotaform.model.errors import ArgumentError
 from quotaform.model.outcome import ClusterOutcome, values_of
 from quotaform.model.quota_key import QUOTA_KEYS, Enforcement
 from quotaform.model.quotas import Quotas
 from quotaform.model.records.record import made_of
+from quotaform.model.text import listed
 from quotaform.plan.backtest import MOST_IN_PLAN, Backtest, BucketBacktest, Buckets, ClusterBacktest
 from quotaform.plan.plan import Plan
 from quotaform.report.report import MOST_POINTS, Plot
@@ -276,8 +279,11 @@ def with_backtests(
 def planned_quotas(spark: SparkSession, plans: Sequence[Plan]) -> tuple[DataFrame, DataFrame]:
     """Return `QUOTAS` of the clusters of plans, as they are and as they would be once the plans are applied.
 
-    `plans`: one per cluster, each with what the cluster holds (`Plan.actual`).
+    `plans`: one per cluster, each with what the cluster holds (`Plan.actual`). Raises `UsageError` if one is without.
     """
+    if lacking := [plan.header.cluster.name for plan in plans if plan.actual is None]:
+        text = "{plans}: what the cluster holds is not in the plan of {}; use those that plan makes without {engine}"
+        raise ArgumentError(text, listed(map(spell_name, lacking)))
     clusters = [plan.header.cluster for plan in plans]
 
     def table(held: HeldQuotas) -> DataFrame:

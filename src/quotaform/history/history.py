@@ -42,6 +42,9 @@ from quotaform.report.report import (
 from quotaform.report.text import counted
 from quotaform.resolve.effect import value_text
 
+MOST_ROWS: Final = 1000
+"""How many rows of a result are brought to the driver; all of them are in what `--out parquet=DIR` writes."""
+
 TableName: TypeAlias = Annotated[str, about("The history, as given.")]
 
 
@@ -124,7 +127,7 @@ class EntityHistory(Record, document="history"):
     since: Annotated[Moment | None, about("The time of the first snapshot of the clusters, or null.")]
     until: Annotated[Moment | None, about("The time of the last one, or null.")]
     entities: Annotated[tuple[Address, ...], about("The entities that were asked for; empty for all.")]
-    total: Annotated[Count, about("The number of rows, of which at most 1000 are listed.")]
+    total: Annotated[Count, about(f"The number of rows, of which at most {MOST_ROWS} are listed.")]
     rows: Annotated[tuple[HistoryRow, ...], about("The first rows, by cluster, entity, key and time.")]
 
 
@@ -175,8 +178,8 @@ class HistoryDifference(Record, document="history-diff"):
     until: Annotated[Moment, about("The later time, as ISO 8601 in UTC.")]
     clusters: Annotated[tuple[Coverage, ...], about("Which snapshots were compared.")]
     summary: DifferenceSummary
-    rows: Annotated[tuple[HistoryChange, ...], about("The first 1000 changes, by cluster, entity and key.")] = field(
-        name="changes"
+    rows: Annotated[tuple[HistoryChange, ...], about(f"The first {MOST_ROWS} changes, by cluster, entity and key.")] = (
+        field(name="changes")
     )
 
 

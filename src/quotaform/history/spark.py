@@ -11,6 +11,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as f
 
 from quotaform.history.history import (
+    MOST_ROWS,
     Changer,
     Coverage,
     DifferenceSummary,
@@ -147,10 +148,6 @@ def history_changes(history: DataFrame, since: datetime, until: datetime) -> Dat
         )
     )
     return found.where(~f.col("before").eqNullSafe(f.col("after"))).select(*HISTORY_CHANGES.names)
-
-
-MOST_ROWS: Final = 1000
-"""How many rows of a result are brought to the driver; all of them are in what `--out parquet=DIR` writes."""
 
 
 def of_clusters(table: HistoryTable, patterns: Sequence[str]) -> DataFrame:

@@ -28,6 +28,11 @@ from quotaform.report.text import counted
 from quotaform.usage.cells import ALL_ROWS, rate_cell
 from quotaform.usage.replay.report import backtest_table
 
+MOST_PROPOSALS: Final = 100_000
+"""How many proposals are brought to the driver, which writes them into files."""
+MOST_OTHERS: Final = 1000
+"""How many of the other values are."""
+
 
 class Advice(StrEnum):
     """What is proposed for a value; it is kept if it fits, and `none` if that is not known."""
@@ -150,9 +155,9 @@ class Recommendations(Record, document="usage-recommend"):
     clusters: Annotated[tuple[ClusterRecording, ...], about("What was recorded of each cluster.")]
     summary: ProposalSummary
     proposals: Annotated[
-        tuple[Recommendation, ...], about("What is proposed, by cluster, entity and key; at most 100000.")
+        tuple[Recommendation, ...], about(f"What is proposed, by cluster, entity and key; at most {MOST_PROPOSALS}.")
     ]
-    others: Annotated[tuple[Recommendation, ...], about("The first 1000 values that are kept or undecided.")]
+    others: Annotated[tuple[Recommendation, ...], about(f"The first {MOST_OTHERS} values that are kept or undecided.")]
     edit: Annotated[EditRecord | None, about("What becomes of the quota files; null if they were not asked for.")] = (
         None
     )

@@ -33,6 +33,8 @@ from quotaform.usage.bucket.spark import packed_usage, per_bucket, quota_buckets
 from quotaform.usage.recommend.demand import demand_of
 from quotaform.usage.recommend.quota_edit import EditedFiles, edit_quotas, write_quotas
 from quotaform.usage.recommend.recommendation import (
+    MOST_OTHERS,
+    MOST_PROPOSALS,
     Advice,
     ClusterRecording,
     EditRecord,
@@ -89,10 +91,6 @@ def plan_proposals(
         others += rest
         plans.append(replace(made, changes=mine, is_complete=False) if rest else made)
     return plans, others, failed
-
-
-MOST_PROPOSALS: Final = 100_000
-"""How many proposals are brought to the driver, which writes them into files."""
 
 
 def require_files(repository: Repository, config: Config, clusters: Sequence[Cluster]) -> None:
@@ -158,7 +156,7 @@ def recommended(
             clusters=tuple(ClusterRecording(cluster=name, **known.get(name, {})) for name in names),
             summary=ProposalSummary(**{action.value: counts.get(action.value, 0) for action in Advice}),
             proposals=_first(in_order.where(is_proposed), MOST_PROPOSALS),
-            others=_first(in_order.where(~is_proposed), 1000),
+            others=_first(in_order.where(~is_proposed), MOST_OTHERS),
         )
         total, most = report.summary.proposed, len(report.proposals)
         is_tested, edited = is_tested and total > 0, None
